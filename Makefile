@@ -186,7 +186,7 @@ audit: $(AUDIT_STAMP)
 # Hypothesis damages files for every reader, FUZZ_FILES (10,000) for each or more, for
 # FUZZ_SECONDS in all.
 fuzz: setup
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/data/test_fuzz.py
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/datasets/test_fuzz.py
 
 clean:
 	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(ACCELERATORS) $(AUDIT) $(RUNS) .cache .pytest_cache \

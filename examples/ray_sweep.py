@@ -17,6 +17,7 @@ import ray
 
 from fedsvp_jax import report
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
@@ -29,7 +30,7 @@ NUM_PARTS = 4
 def run_part(number: int, folder: pathlib.Path) -> pathlib.Path:
     """Runs part `number` of the cells in `folder`, which it returns."""
     part = dataclasses.replace(PLAN, part=f"{number}/{NUM_PARTS}")
-    sweep(BASE, part, folder, resume=True)
+    sweep(BASE, part, folder, options=Options(resume=True))
     return folder
 
 

@@ -62,7 +62,7 @@ def holdings(program: Program) -> Holdings | None:
     def counts(values: np.ndarray, kinds: int) -> np.ndarray:
         return np.stack([np.bincount(values[one], minlength=kinds) for one in held_by])
 
-    num_attributes = len(data.attributes.names)
+    num_attributes = len(data.game.attributes.names)
     return Holdings(
         counts(labels_, data.num_classes), counts(attributes, num_attributes), train
     )
@@ -83,7 +83,7 @@ def _data(
     tested = f"{len(data.test.labels)} for the test"
     if data.validation is not None:
         tested += f", {len(data.validation.labels)} for validation"
-    names, private = data.attributes.names, data.attributes.private
+    names, private = data.game.attributes.names, data.game.attributes.private
     lines = [
         f"Data: {config.dataset}, {len(dataset.train_labels)} examples for the "
         f"clients, {tested}, {data.num_classes} "
@@ -135,7 +135,7 @@ def _noise(program: Program, held: Holdings | None) -> str:
         (promised, *play)
         for promised, one in noises.items()
         for play in extreme_uploads(
-            one, config.num_clients, config.num_rounds, num_examples=examples
+            one, config.num_rounds, num_examples=examples
         ).items()
     ]:
         in_steps = float(info.step_noise_std) > 0
@@ -221,8 +221,8 @@ def _price(program: Program) -> str:
     config, data = program.configs[0], program.data
     shapes, _ = _shapes(program)
     parameters = num_parameters(shapes)
-    full = 2 ** len(data.attributes.names) - 1
-    sizes = data.coalition_sizes if program.mechanism.needs_contribution else {}
+    full = 2 ** len(data.game.attributes.names) - 1
+    sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
     others = [size for mask, size in sizes.items() if mask != full]
     drawn = program.plan.estimation.num_drawn if sizes else 0
     price = 1 + sum(others) / data.max_num_examples
@@ -335,6 +335,6 @@ def draw(program: Program, folder: Path) -> Path | None:
         folder / PLANNED,
         [
             panel(held.by_class, "class", classes),
-            panel(held.by_attribute, "attribute", data.attributes.names),
+            panel(held.by_attribute, "attribute", data.game.attributes.names),
         ],
     )

@@ -200,11 +200,7 @@ def main(_: list[str]) -> None:
             sweep_devices=values.sweep_devices,
             cell_chunk_size=values.cell_chunk_size,
         ),
-        resume=values.resume,
-        checkpoint_every=values.checkpoint_every,
-        on_divergence=values.on_divergence,
-        progress=command.shows_progress(values),
-        loggers=values.logger,
+        options=command.options(values),
     )
     if processes.is_first():
         _finish(values)

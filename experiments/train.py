@@ -130,12 +130,7 @@ def main(_: list[str]) -> None:
             values.output_dir,
             dataset=data,
             placement=command.placement(values),
-            resume=values.resume,
-            checkpoint_every=values.checkpoint_every,
-            on_divergence=values.on_divergence,
-            progress=command.shows_progress(values),
-            loggers=values.logger,
-            keep_best=values.keep_best,
+            options=command.options(values, keep_best=values.keep_best),
         )
     except FloatingPointError:
         if processes.is_first():
@@ -151,7 +146,9 @@ def main(_: list[str]) -> None:
         assert isinstance(data, Dataset)
         told = resolve(ExperimentConfig(**goal.reference(config)), dataset=data)
         reference = place / headline.REFERENCE
-        run.train(told, reference, dataset=data, resume=values.resume)
+        run.train(
+            told, reference, dataset=data, options=run.Options(resume=values.resume)
+        )
     print("\n".join(headline.sentences(place, summary)))
     if isinstance(data, Dataset) and data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")

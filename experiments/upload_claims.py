@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.accounting.claims import adversary, meaning, upload_status
-from fedsvp_jax.accounting.events import STATS_LEAVE
+from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.report import labels, spent
 

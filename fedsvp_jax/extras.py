@@ -1,8 +1,6 @@
 """What the core works without: an extra's libraries and the rooms around it."""
 
 import importlib
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 
@@ -37,22 +35,3 @@ def around(module: str) -> Any:
       module: its name below the package: `datasets`, `report.loggers`.
     """
     return importlib.import_module(f"fedsvp_jax.{module}")
-
-
-def moved(module: str, former: str) -> Callable[[str], Any]:
-    """`__getattr__` of a module whose names are those of one around the core now.
-
-    Args:
-      module: as of `around`.
-      former: dotted name of the place where they were, which warns for one release.
-    """
-
-    def found(name: str) -> Any:
-        if name.startswith("__"):  # what the import system asks for
-            raise AttributeError(f"module {former!r} has no attribute {name!r}")
-        warnings.warn(
-            f"{former} is fedsvp_jax.{module} now", DeprecationWarning, stacklevel=2
-        )
-        return getattr(around(module), name)
-
-    return found

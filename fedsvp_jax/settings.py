@@ -14,11 +14,12 @@ those of data sets, attributes and partition in data/.
 import dataclasses
 import difflib
 import math
+import operator
 import types
 import typing
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -26,7 +27,7 @@ MAX_ATTRIBUTES = 64
 # Read only where clients estimate R: with worst_case they do not.
 NEEDS_ESTIMATION = ("contribution_release", ("raw", "laplace", "randomized_response"))
 # Linear layers on features, into which images are turned when they are loaded.
-FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear", "lite0_linear")
+FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear")
 TABLE_MODELS = ("mlp", "logistic")  # that take vectors as they are
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
@@ -35,19 +36,45 @@ _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 LEAST_CLIP = 1e-6
 
 
+_WORDS = {
+    "at_least": "at least",
+    "above": "greater than",
+    "at_most": "at most",
+    "below": "less than",
+}
+_BREAKS: dict[str, Callable[[Any, float], Any]] = {
+    "at least": operator.lt,
+    "greater than": operator.le,
+    "at most": operator.gt,
+    "less than": operator.ge,
+}
+
+
+class Limits(TypedDict, total=False):
+    """Between which ends a setting's numbers lie.
+
+    Attributes:
+      at_least, above: the lower limit, with and without the limit itself.
+      at_most, below: the upper limit, likewise.
+      infinite: whether infinity is allowed too.
+    """
+
+    at_least: float
+    above: float
+    at_most: float
+    below: float
+    infinite: bool
+
+
 def setting(
     default: Any,
     help: str,
     *,
     choices: Sequence[str] | None = None,
-    at_least: float | None = None,
-    above: float | None = None,
-    at_most: float | None = None,
-    below: float | None = None,
-    infinite: bool = False,
     traced: bool = False,
     former: Mapping[str, str] | None = None,
     needs: tuple[str, tuple[Any, ...]] | None = None,
+    **limits: Unpack[Limits],
 ) -> Any:
     """One setting of a `Settings` class.
 
@@ -56,26 +83,26 @@ def setting(
         (`config.resolve`) or where nothing is meant.
       help: what `--help` says of it.
       choices: the allowed texts.
-      at_least, above: the lower limit, with and without the limit itself.
-      at_most, below: the upper limit, likewise.
-      infinite: whether infinity is allowed too.
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
       former: names that values had until the last version, which mean those of today.
       needs: another setting and those of its values with which alone this one is read;
         no values: whenever the other is given and not 0. The command line refuses its
         flag otherwise.
+      limits: of its numbers.
+
+    Raises:
+      TypeError: another limit than those of `Limits`.
     """
+    if unknown := limits.keys() - Limits.__annotations__.keys():
+        raise TypeError(f"setting has no limit {', '.join(unknown)}")
     metadata = {
         "help": help,
         "choices": choices,
         "limits": {
-            "at least": at_least,
-            "greater than": above,
-            "at most": at_most,
-            "less than": below,
+            _WORDS[name]: limit for name, limit in limits.items() if name in _WORDS
         },
-        "infinite": infinite,
+        "infinite": limits.get("infinite", False),
         "former": former or {},
         "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
@@ -140,14 +167,6 @@ def theme(cls: type[Settings], name: str) -> type[Settings]:
     )
 
 
-_BROKEN = {
-    "at least": lambda value, limit: value < limit,
-    "greater than": lambda value, limit: value <= limit,
-    "at most": lambda value, limit: value > limit,
-    "less than": lambda value, limit: value >= limit,
-}
-
-
 _KINDS = {
     bool: (bool, "true or false"),
     int: (int, "an integer"),
@@ -192,17 +211,16 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         numbers = np.asarray(value)
     if numbers.dtype == object:
         return
-    limits: Mapping[str, float | None] = meta["limits"]
-    set_limits = {name: limit for name, limit in limits.items() if limit is not None}
+    limits: Mapping[str, float] = meta["limits"]
     largest = _LARGEST_INT if kind(field) is int else _LARGEST_FLOAT
     small = (numbers > 0) & (numbers < _LEAST_FLOAT)
     if np.any(small | (numbers > largest) & (numbers < math.inf)):
         ends = f"within the device's 32 bits, {_LEAST_FLOAT} to {largest}"
         raise SettingError(field.name, ends, value)
     limited = numbers[numbers != math.inf] if meta["infinite"] else numbers
-    if any(np.any(_BROKEN[name](limited, limit)) for name, limit in set_limits.items()):
-        allowed = " and ".join(f"{name} {limit}" for name, limit in set_limits.items())
-        if meta["infinite"] and set_limits.keys() & {"at most", "less than"}:
+    if any(np.any(_BREAKS[name](limited, limit)) for name, limit in limits.items()):
+        allowed = " and ".join(f"{name} {limit}" for name, limit in limits.items())
+        if meta["infinite"] and limits.keys() & {"at most", "less than"}:
             allowed += ", or inf"
         raise SettingError(field.name, allowed, value)
     finite = np.isfinite(numbers) | (numbers == math.inf if meta["infinite"] else False)

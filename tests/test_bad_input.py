@@ -71,7 +71,8 @@ def accepted(changes: dict[str, Any]) -> bool:
     return True
 
 
-def draw_settings(number: int) -> None:
+@pytest.mark.parametrize("number", [60, pytest.param(600, marks=pytest.mark.slow)])
+def test_drawn_settings_are_refused_in_one_line_or_would_run(number: int) -> None:
     counts = {True: 0, False: 0}
 
     @settings(
@@ -88,15 +89,6 @@ def draw_settings(number: int) -> None:
     check()
     print(f"\ndrawn settings: {counts[False]} refused, {counts[True]} would run")
     assert counts[False] > number / 4 and counts[True] > 0
-
-
-def test_drawn_settings_are_refused_in_one_line_or_would_run() -> None:
-    draw_settings(60)
-
-
-@pytest.mark.slow
-def test_many_drawn_settings_are_refused_in_one_line_or_would_run() -> None:
-    draw_settings(600)
 
 
 # Clients at the edge of what there is. Writer k is client k's data.

@@ -177,17 +177,6 @@ def test_a_command_starts_without_what_it_may_not_need() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_heavy_packages_are_imported_where_they_are_used() -> None:
-    for path in [*PACKAGE.rglob("*.py"), *(ROOT / "experiments").rglob("*.py")]:
-        for node in ast.parse(path.read_text()).body:
-            names = [alias.name for alias in getattr(node, "names", [])]
-            if isinstance(node, ast.ImportFrom):
-                names = [f"{node.module}.{name}" for name in names]
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                early = [n for n in names for h in HEAVY if f"{n}.".startswith(f"{h}.")]
-                assert not early, path
-
-
 HOSTS = re.compile(
     r"(pypi|pythonhosted|anaconda|conda-forge|npmjs|unpkg|jsdelivr|cdnjs|"
     r"huggingface|artifactory|nexus)\.(org|com|co|io|net)"

@@ -86,10 +86,6 @@ def _allowed(field: dataclasses.Field) -> str:
     meta = field.metadata
     if meta["choices"] is not None:
         return ", ".join(f"`{choice}`" for choice in meta["choices"])
-    limits = [
-        f"{name} {limit:g}"
-        for name, limit in meta["limits"].items()
-        if limit is not None
-    ]
+    limits = [f"{name} {limit:g}" for name, limit in meta["limits"].items()]
     words = [_KINDS[kind(field)], " and ".join(limits)]
     return ", ".join(filter(None, words)) + (", or inf" if meta["infinite"] else "")

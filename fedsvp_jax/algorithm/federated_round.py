@@ -23,7 +23,6 @@ from fedsvp_jax.algorithm import (
     private_query,
     round_score,
 )
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import (
     Cell,
     ClientMetrics,
@@ -35,6 +34,7 @@ from fedsvp_jax.algorithm.state import (
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.grid import average
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, MechanismState, Model, Params, Weights
 
 
@@ -130,11 +130,11 @@ def federated_round(
             anyone=anyone,
         )
 
-    if plan.client_values is not None:
+    if plan.scores.client_values is not None:
         assert data.validation is not None
         found = extras.around("estimators.client_values").client_values(
             model,
-            plan.client_values,
+            plan.scores.client_values,
             Weights(state.params, state.stats),
             uploads,
             jnp.where(valid, 1 if uniform else sizes, 0),

@@ -32,6 +32,17 @@ from fedsvp_jax.structs import (
 
 
 @dataclasses.dataclass(frozen=True)
+class ScorePlan:
+    """What the server scores after a round."""
+
+    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
+    differ_by_class: bool  # whether clients do, and not by writer
+    test_batch_size: int
+    eval_every: int
+    client_values: EstimationPlan | None = None  # of the cohort's; None: not computed
+
+
+@dataclasses.dataclass(frozen=True)
 class RoundPlan:
     """What is fixed when the round is compiled."""
 
@@ -41,19 +52,15 @@ class RoundPlan:
     cohorts: str
     num_clients: int
     estimation: EstimationPlan
-    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
-    differ_by_class: bool  # whether clients do, and not by writer
+    scores: ScorePlan
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     asked: Asked | None  # see `private_query`; None without one
     uniform_weights: bool
     server: ServerSettings
     client: ClientSettings
     client_chunk_size: int
-    test_batch_size: int
-    eval_every: int
     num_rounds: int
     known_trips: bool = False  # of loops over lanes; see `devices.target`
-    client_values: EstimationPlan | None = None  # of the cohort's; None: not computed
 
 
 @flax.struct.dataclass

@@ -16,8 +16,8 @@ from fedsvp_jax.prng import Draw, generator
 from fedsvp_jax.structs import Array, Split
 
 
-def train_counts(attribute_counts: np.ndarray, train_fraction: float) -> np.ndarray:
-    """(..., N): how many examples of each attribute are used for training.
+def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
+    """(N,): how many examples of each attribute are used for training.
 
     The counts are `train_fraction` of each attribute's examples, rounded by largest
     remainder so that they sum to round(train_fraction · total). Two exceptions may
@@ -25,35 +25,15 @@ def train_counts(attribute_counts: np.ndarray, train_fraction: float) -> np.ndar
     training and one for validation, and a single example is used for training.
 
     Args:
-      attribute_counts: (..., N) int, examples of each attribute.
+      sizes: (N,) int, examples of each attribute.
       train_fraction: in (0, 1).
     """
-    wanted = train_fraction * attribute_counts
+    wanted = train_fraction * sizes
     counts = np.floor(wanted).astype(np.int64)
-    total = np.rint(train_fraction * attribute_counts.sum(-1, keepdims=True))
-    missing = total.astype(np.int64) - counts.sum(-1, keepdims=True)
-    by_remainder = np.argsort(counts - wanted, axis=-1, kind="stable")
-    counts += np.argsort(by_remainder, axis=-1) < missing
-    at_least = np.minimum(attribute_counts, 1)
-    at_most = np.maximum(attribute_counts - 1, at_least)
-    return np.clip(counts, at_least, at_most)
-
-
-def num_train_by_position(
-    num_examples: np.ndarray | int, train_fraction: float
-) -> np.ndarray:
-    """(...): how many of so many examples are used for training by_position.
-
-    round(train_fraction · n), but at least one, and at most n - 1 where n ≥ 2.
-
-    Args:
-      num_examples: (...) int, n.
-      train_fraction: in (0, 1).
-    """
-    size = np.asarray(num_examples)
-    wanted = np.rint(train_fraction * size).astype(np.int64)
-    at_least = np.minimum(size, 1)
-    return np.clip(wanted, at_least, np.maximum(size - 1, at_least))
+    missing = int(np.rint(train_fraction * sizes.sum())) - counts.sum()
+    counts[np.argsort(counts - wanted, kind="stable")[:missing]] += 1
+    at_least = np.minimum(sizes, 1)
+    return np.clip(counts, at_least, np.maximum(sizes - 1, at_least))
 
 
 def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
@@ -73,7 +53,7 @@ def _stratified(
     """A client's shuffled positions, divided attribute by attribute."""
     held = attributes[shuffled]
     values, codes, sizes = np.unique(held, return_inverse=True, return_counts=True)
-    quota = train_counts(sizes, train_fraction)
+    quota = _train_counts(sizes, train_fraction)
     trains = np.zeros(len(shuffled), bool)
     for code in range(len(values)):
         trains[np.flatnonzero(codes == code)[: quota[code]]] = True
@@ -96,11 +76,13 @@ def divide_client(
     be divided alone. An honest-but-curious client loses its private examples first:
     what it holds is the rest.
 
-    `stratified` takes `train_counts` of each attribute for training, so a record whose
-    attribute changes can move other records to the other side and change the counts.
-    `by_position` takes the first `num_train_by_position` of a random order of the
-    positions in the list of what the client holds: the order depends on the seed, the
-    client and the list's length, the counts on the length alone.
+    `stratified` takes `train_fraction` of each attribute for training, so a record
+    whose attribute changes can move other records to the other side and change the
+    counts.
+    `by_position` takes the first round(train_fraction · n), at least one and at most
+    n - 1 where n ≥ 2, of a random order of the positions in the list of the n examples
+    that the client holds: the order depends on the seed, the client and n, the counts
+    on n alone.
 
     Args:
       client: its id.
@@ -121,30 +103,21 @@ def divide_client(
     rng = generator(seed, Draw.TRAIN_VALIDATION, client)
     shuffled = rng.permutation(positions)
     if how == "by_position":
-        kept, held_out = np.split(
-            shuffled, [int(num_train_by_position(len(shuffled), train_fraction))]
-        )
+        size = len(shuffled)
+        least = min(size, 1)
+        wanted = int(np.rint(train_fraction * size))
+        count = min(max(wanted, least), max(size - 1, least))
+        kept, held_out = shuffled[:count], shuffled[count:]
     else:
         kept, held_out = _stratified(shuffled, attributes, train_fraction)
     if not len(kept) or not len(held_out):
+        lacking = "private examples removed, " if curious else ""
         raise ValueError(
-            too_few_examples(
-                client, len(positions), curious=curious, train_fraction=train_fraction
-            )
+            f"client {client} holds {len(positions)} examples ({lacking}train_fraction "
+            f"{train_fraction}); every client needs at least one for training and one "
+            "for validation: use fewer clients or another --partition"
         )
     return kept, held_out
-
-
-def too_few_examples(
-    client: int, num_examples: int, *, curious: bool, train_fraction: float
-) -> str:
-    """The error message for a client that cannot both train and validate."""
-    lacking = "private examples removed, " if curious else ""
-    return (
-        f"client {client} holds {num_examples} examples ({lacking}train_fraction "
-        f"{train_fraction}); every client needs at least one for training and one for "
-        "validation: use fewer clients or another --partition"
-    )
 
 
 def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:

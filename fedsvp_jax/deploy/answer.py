@@ -19,7 +19,7 @@ from fedsvp_jax.deploy.privatize import (
     finish,
 )
 from fedsvp_jax.deploy.randomness import SECRET, Randomness
-from fedsvp_jax.deploy.site import Log, Site
+from fedsvp_jax.deploy.site import Site
 
 _log = logging.getLogger(__name__)
 # Of a record, what an auditor may read: not whether the update was clipped.
@@ -77,8 +77,11 @@ def begin_round(
         policy, the round, the received arrays and the log.
       OSError: the log cannot be written; no upload may leave.
     """
+    policy = site.policy
     with site.opened() as log:
-        _begin(site, log, received, round_num, like)
+        check_request(policy, log.state, received, round_num=round_num, like=like)
+        state = charge(log.state, received, policy=policy, round_num=round_num)
+        log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
 
 
 def end_round(
@@ -110,8 +113,49 @@ def end_round(
       OSError: the log cannot be written; no upload may leave.
       ValueError: `public` without a private query.
     """
+    policy = site.policy
+    if public is not None and not policy.is_query:
+        raise ValueError("public must be None: only a private query has a public part")
+    if not randomness.hides:
+        _log.warning(
+            "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
+            "removes it; every ε of this client is nominal",
+            round_num,
+        )
+    size = 0 if public is None else public.size
+    free, base = received[:size], received[size:]
+    if policy.is_query:
+        base = [np.zeros_like(leaf) for leaf in base]
     with site.opened() as log:
-        return _end(site, log, received, train, round_num, public, randomness)
+        if public is not None:
+            try:
+                after = public.train()
+                check_arrays("the public part of the upload", after, free)
+                free = after
+            except Exception:
+                _log.exception("round %d: public training failed", round_num)
+        trained = Trained(base)
+        try:
+            made = train()
+            check_arrays("the trained model", made.arrays, base, finite=False)
+            ratio = None if made.contribution is None else float(made.contribution)
+            trained = Trained(made.arrays, ratio)
+        except Exception:
+            _log.exception(
+                "round %d: the training failed, noise alone is sent", round_num
+            )
+        upload, state, record = finish(
+            base,
+            trained.arrays,
+            log.state,
+            policy=policy,
+            round_num=round_num,
+            contribution=trained.contribution,
+            randomness=randomness,
+        )
+        log.write("upload", state, {name: record[name] for name in _LOGGED})
+        _log.info("upload: %s", record)
+        return [*free, *upload], record
 
 
 def answer(
@@ -128,9 +172,16 @@ def answer(
 
     Until it ends, no other process answers for the site.
     """
-    with site.opened() as log:
-        _begin(site, log, received, round_num, like)
-        return _end(site, log, received, train, round_num, public, randomness)
+    with site.opened():
+        begin_round(site, received, round_num=round_num, like=like)
+        return end_round(
+            site,
+            received,
+            train,
+            round_num=round_num,
+            public=public,
+            randomness=randomness,
+        )
 
 
 @contextlib.contextmanager
@@ -161,80 +212,20 @@ def private_round(
       ValueError: `attribute_records`, which needs more than the update.
     """
     site.policy.check_takes_updates()
-    with site.opened() as log:
-        _begin(site, log, received, round_num, None)
+    with site.opened():
+        begin_round(site, received, round_num=round_num)
 
         def private(
             arrays: Sequence[np.ndarray], contribution: float | None = None
         ) -> Arrays:
             trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
-            done = _end(
-                site, log, received, lambda: trained, round_num, None, randomness
+            upload, _ = end_round(
+                site,
+                received,
+                lambda: trained,
+                round_num=round_num,
+                randomness=randomness,
             )
-            return done[0]
+            return upload
 
         yield private
-
-
-def _begin(
-    site: Site,
-    log: Log,
-    received: Sequence[np.ndarray],
-    round_num: int,
-    like: Sequence[np.ndarray] | None,
-) -> None:
-    policy = site.policy
-    check_request(policy, log.state, received, round_num=round_num, like=like)
-    state = charge(log.state, received, policy=policy, round_num=round_num)
-    log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
-
-
-def _end(
-    site: Site,
-    log: Log,
-    received: Sequence[np.ndarray],
-    train: Callable[[], Trained],
-    round_num: int,
-    public: Public | None,
-    randomness: Randomness,
-) -> tuple[Arrays, dict[str, Any]]:
-    policy = site.policy
-    if public is not None and not policy.is_query:
-        raise ValueError("public must be None: only a private query has a public part")
-    if not randomness.hides:
-        _log.warning(
-            "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
-            "removes it; every ε of this client is nominal",
-            round_num,
-        )
-    size = 0 if public is None else public.size
-    free, base = received[:size], received[size:]
-    if policy.is_query:
-        base = [np.zeros_like(leaf) for leaf in base]
-    if public is not None:
-        try:
-            after = public.train()
-            check_arrays("the public part of the upload", after, free)
-            free = after
-        except Exception:
-            _log.exception("round %d: public training failed", round_num)
-    trained = Trained(base)
-    try:
-        made = train()
-        check_arrays("the trained model", made.arrays, base, finite=False)
-        ratio = None if made.contribution is None else float(made.contribution)
-        trained = Trained(made.arrays, ratio)
-    except Exception:
-        _log.exception("round %d: the training failed, noise alone is sent", round_num)
-    upload, state, record = finish(
-        base,
-        trained.arrays,
-        log.state,
-        policy=policy,
-        round_num=round_num,
-        contribution=trained.contribution,
-        randomness=randomness,
-    )
-    log.write("upload", state, {name: record[name] for name in _LOGGED})
-    _log.info("upload: %s", record)
-    return [*free, *upload], record

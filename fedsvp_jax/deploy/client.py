@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import models, prng
-from fedsvp_jax.algorithm import client, private_answer, private_query
-from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm import client, private_query
 from fedsvp_jax.algorithm.state import LocalWork, ServerState
 from fedsvp_jax.algorithm.task import Task
 from fedsvp_jax.config import (
@@ -35,6 +34,7 @@ from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import here
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.prng import Address
 from fedsvp_jax.run.trained_model import TrainedModel
 from fedsvp_jax.structs import Array, MechanismState, Model, Params
 from fedsvp_jax.tree import cell_of
@@ -72,12 +72,12 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
     )
     examples = jax.tree.map(lambda leaf: leaf[rows], simulated.examples)
     attributes = np.asarray(examples.attributes)[: len(train)]
-    private = int((attributes == simulated.attributes.private).sum())
+    private = int((attributes == simulated.game.attributes.private).sum())
     return simulated._replace(
         examples=examples,
         split=jax.tree.map(lambda leaf: leaf[None, None], split),
         num_train=np.full((1, 1), len(train)),
-        min_num_private=max(private, 1),
+        game=simulated.game._replace(min_num_private=max(private, 1)),
     )
 
 
@@ -122,7 +122,7 @@ class Client:
         self.site = Site(
             state_path, self.policy, witness=witness, data=fingerprint(*records)
         )
-        self._num_private = int((attributes == data.attributes.private).sum())
+        self._num_private = int((attributes == data.game.attributes.private).sum())
         self._randomness, self._data = randomness, data
         shape = data.examples.inputs.shape[1:]
         facts = {"example_shape": shape, "num_classes": data.num_classes}
@@ -231,7 +231,7 @@ class Client:
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
         if work.private is None:
             return jax.tree.leaves(work.weights.params), ratio
-        return private_answer.gradient(task, work.private), ratio
+        return client.query_gradient(task, work.private), ratio
 
     def _public_training(self, *request: Any) -> list[Array]:
         return jax.tree.leaves(self._task(*request)[1].weights.params)

@@ -57,6 +57,7 @@ class Site:
         if isinstance(witness, str | os.PathLike):
             witness = WitnessFolder(witness)
         self.witness, self.name, self._data = witness, name or self.path.name, data
+        self._log: Log | None = None  # while it is open
         self._key = Key(self.path.with_name(self.path.name + ".key"))
         if policy is not None:
             self.policy = policy
@@ -144,10 +145,15 @@ class Site:
     def opened(self) -> Iterator["Log"]:
         """The log, to go on with; no other process may until the block ends.
 
+        A block within gets the same.
+
         Raises:
           Refused: as `entries`; or another process has opened it.
           ValueError: as `check_data`.
         """
+        if self._log is not None:
+            yield self._log
+            return
         try:
             number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         except FileNotFoundError:
@@ -166,10 +172,11 @@ class Site:
             intact = content.splitlines(keepends=True)[: len(entries)]
             if len(content) > (size := sum(map(len, intact))):
                 os.ftruncate(number, size)
-            log = Log(self, number, entries)
-            log.catch_up()
-            yield log
+            self._log = Log(self, number, entries)
+            self._log.catch_up()
+            yield self._log
         finally:
+            self._log = None
             os.close(number)
 
     def _verified(self, content: bytes) -> list[Entry]:

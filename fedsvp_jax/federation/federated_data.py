@@ -18,7 +18,6 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.promised_epsilons import client_names, promised_epsilons
-from fedsvp_jax.shapley import ShapleySettings
 from fedsvp_jax.structs import Array, Examples, Split
 
 _LOG = logging.getLogger(__name__)
@@ -46,6 +45,46 @@ class CohortReader(Protocol):
         """Their cohorts in a run: its root, num_rounds, cohorts and allowance."""
 
 
+class Game(NamedTuple):
+    """The attributes of a federation, in every cell, and who holds how much of them."""
+
+    attributes: Attributes
+    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
+    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
+    coalition_sizes: dict[int, int]  # planned bitmask -> most examples of any client
+    min_num_private: int  # of the private attribute, of the clients that hold any
+
+
+def game_of(
+    config: FederationSettings,
+    dataset: Dataset | ClientStore,
+    attributes: Attributes,
+    tested: np.ndarray | None,
+    counts: np.ndarray,
+) -> Game:
+    """Of the training examples by client and attribute, (M, N), and who tests them.
+
+    Args:
+      tested: each test example's attribute; None where it is not known.
+    """
+    targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+    masks = planned_coalitions(config.shapley, counts.shape[1])
+    rows = coalition_rows(masks, counts.shape[1])
+    held = counts[:, attributes.private]
+    return Game(
+        attributes=attributes,
+        num_tested_attributes=0 if tested is None else len(attributes.names),
+        private_classes=()
+        if targets
+        else loading.private_classes(config, dataset.num_classes),
+        coalition_sizes={
+            mask: int(counts[:, row].sum(1).max())
+            for mask, row in zip(masks, rows, strict=True)
+        },
+        min_num_private=int(held[held > 0].min(initial=held.max(initial=1))),
+    )
+
+
 class FederatedData(NamedTuple):
     """Data on the device, and who holds what in every cell.
 
@@ -56,12 +95,8 @@ class FederatedData(NamedTuple):
     examples: Examples
     test: Examples
     split: Split  # leading axis (cells,)
-    attributes: Attributes
-    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
-    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    coalition_sizes: dict[int, int]  # planned bitmask -> most examples of any client
+    game: Game
     num_train: np.ndarray  # (cells, M): training examples of each client
-    min_num_private: int  # of the private attribute, of the clients that hold any
     most_copies: tuple[int, ...]  # by cell: clients that hold one protected record
     num_classes: int
     from_records: tuple[str, ...]  # as `Dataset` has it; the attributes' categories too
@@ -169,15 +204,9 @@ def federate(
         test=preprocessing.device_examples(
             dataset.test_inputs, dataset.test_labels, tested, dataset.test_targets
         ),
-        num_tested_attributes=0 if tested is None else len(found.names),
         split=split,
-        attributes=found,
-        private_classes=()
-        if dataset.train_targets is not None
-        else loading.private_classes(first, dataset.num_classes),
-        coalition_sizes=largest_coalitions(first, counts),
+        game=game_of(first, dataset, found, tested, counts),
         num_train=np.asarray(split.num_train),
-        min_num_private=least_held(counts[:, found.private]),
         most_copies=tuple(copies[config.seed] for config in configs),
         from_records=_from_records(first, dataset),
         num_classes=dataset.num_classes,
@@ -218,21 +247,3 @@ def _protected(config: NoiseSettings, found: Attributes) -> np.ndarray:
     if config.clip.asks:
         return found.ids == found.private
     return np.ones(len(found.ids), bool)
-
-
-def least_held(counts: np.ndarray) -> int:
-    """The least count above 0; 1 where all are 0."""
-    return int(counts[counts > 0].min(initial=counts.max(initial=1)))
-
-
-def largest_coalitions(config: ShapleySettings, counts: np.ndarray) -> dict[int, int]:
-    """Bitmask -> most examples that a client holds of it; counts (M, N).
-
-    Of the coalitions that every client trains.
-    """
-    masks = planned_coalitions(config.shapley, counts.shape[1])
-    rows = coalition_rows(masks, counts.shape[1])
-    return {
-        mask: int(counts[:, row].sum(1).max())
-        for mask, row in zip(masks, rows, strict=True)
-    }

@@ -22,7 +22,7 @@ from fedsvp_jax.algorithm.local_training import (
 )
 from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
-from fedsvp_jax.algorithm.state import Cell, RoundPlan
+from fedsvp_jax.algorithm.state import Cell, RoundPlan, ScorePlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import (
     AccountedSettings,
@@ -91,7 +91,7 @@ def batch_size(config: RoundSettings, data: FederatedData) -> int:
 def least_examples(config: NoiseSettings, data: FederatedData) -> float:
     """m of the sensitivity's bound: as `MechanismConfig.min_num_examples` says."""
     if config.clip.asks:
-        return float(data.min_num_private)
+        return float(data.game.min_num_private)
     return float(data.min_num_examples)
 
 
@@ -229,7 +229,7 @@ def asked_of(
     """
     if not told.clip.asks:
         return None
-    if told.private_margin > 0 and not data.private_classes:
+    if told.private_margin > 0 and not data.game.private_classes:
         raise ValueError(
             "private_margin must be 0 where the private attribute is no class, got "
             f"{told.private_margin:g}"
@@ -247,7 +247,7 @@ def asked_of(
     shapes = jax.eval_shape(model.init, jax.random.key(0), example)[0]
     if told.private_layers == "last":
         return tuple(is_last)
-    if not data.private_classes:
+    if not data.game.private_classes:
         raise ValueError(
             "private_layers must be all or last where the private attribute is no "
             "class, got classes"
@@ -258,7 +258,7 @@ def asked_of(
             "private_layers must be all or last for a model whose last layer does not "
             "keep a class's weights in a row, got classes"
         )
-    return tuple(data.private_classes if last else False for last in is_last)
+    return tuple(data.game.private_classes if last else False for last in is_last)
 
 
 def make_plan(
@@ -300,9 +300,9 @@ def make_plan(
         num_clients=config.num_clients,
         estimation=EstimationPlan(
             num_attributes=config.num_attributes,
-            private_attribute=data.attributes.private,
+            private_attribute=data.game.attributes.private,
             groups=coalition_groups(
-                data.coalition_sizes,
+                data.game.coalition_sizes,
                 config.batch_size,
                 epochs=config.local_epochs if stacked else None,
             ),
@@ -314,26 +314,35 @@ def make_plan(
             together=together.coalitions,
             known_trips=stacked,
         ),
-        num_tested_attributes=data.num_tested_attributes,
-        private_classes=data.private_classes,
-        differ_by_class=data.test.targets is None and config.partition != "by_writer",
+        scores=_score_plan(config, data, together),
+        private_classes=data.game.private_classes,
         asked=asked,
         uniform_weights=config.weighting == "uniform",
         server=part(ServerSettings, config),
         client=part(ClientSettings, config),
         client_chunk_size=together.clients,
-        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
-        eval_every=config.eval_every,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
-        client_values=None
-        if config.client_values == "none"
-        else extras.around("estimators.client_values").plan_of(
+    )
+
+
+def _score_plan(
+    config: PlanSettings, data: FederatedData, together: Sides
+) -> ScorePlan:
+    values = None
+    if config.client_values != "none":
+        values = extras.around("estimators.client_values").plan_of(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),
             together=together.clients,
-        ),
+        )
+    return ScorePlan(
+        num_tested_attributes=data.game.num_tested_attributes,
+        differ_by_class=data.test.targets is None and config.partition != "by_writer",
+        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
+        eval_every=config.eval_every,
+        client_values=values,
     )
 
 

@@ -4,10 +4,12 @@ from fedsvp_jax.engine.trainer import shared_programs
 from fedsvp_jax.run import sweep
 from fedsvp_jax.run.early_stopping import STOP
 from fedsvp_jax.run.one_run import train
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.trained_model import TrainedModel, load_model
 
 __all__ = [
     "STOP",
+    "Options",
     "TrainedModel",
     "load_model",
     "shared_programs",

@@ -63,7 +63,7 @@ class _Shown(dict[str, Any]):
             raise KeyError(name)
         raise KeyError(
             f"{name} is made of private data that no noise hides; "
-            f"run.train(reveal=[{name!r}]) shows it, and every claim is nominal then"
+            f"run.Options(reveal=[{name!r}]) shows it, and every claim is nominal then"
         )
 
 

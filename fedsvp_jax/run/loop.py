@@ -1,7 +1,6 @@
 """The host's loop: advance, record, write, save; go on from where a run was."""
 
 import contextlib
-import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -14,50 +13,11 @@ from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.early_stopping import Hook
 from fedsvp_jax.run.files import WriteError
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import StopRequests
 
 _log = logging.getLogger(__name__)
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How a run is saved and shown; none of it decides a number.
-
-    Attributes:
-      checkpoint_every: rounds between checkpoints.
-      on_divergence: "stop" at NaN or infinity, or "continue".
-      progress: draw a progress bar when standard error is a terminal.
-      on_round: told of every round of a single run; may end it.
-      reveal: fields of `early_stopping.UNRELEASED` that `on_round` is given too.
-      planned: T of the run before it was continued to more rounds; None where it was
-        not.
-      keep_best: also save the state of the best round so far of a single run.
-    """
-
-    checkpoint_every: int = 10
-    on_divergence: str = "stop"
-    progress: bool = False
-    on_round: Hook | None = None
-    reveal: tuple[str, ...] = ()
-    planned: int | None = None
-    keep_best: bool = False
-
-    @property
-    def nominal(self) -> str:
-        """Why every claim of the run is nominal; empty where none is for it."""
-        if self.reveal:
-            return (
-                f"nominal: on_round, which may end the run, was given "
-                f"{', '.join(self.reveal)}, which no noise hides"
-            )
-        if self.planned is not None:
-            return (
-                "nominal: the number of rounds follows the data, since the run was "
-                f"planned for {self.planned} and continued after a look"
-            )
-        return ""
 
 
 class BeforeRound(Protocol):

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,10 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run import records
-from fedsvp_jax.run.early_stopping import Hook, check_reveal
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.loop import Options
+from fedsvp_jax.run.options import USUAL, Options, takes_options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, probabilities
@@ -33,6 +31,7 @@ from fedsvp_jax.structs import Model
 from fedsvp_jax.tree import cell_of
 
 
+@takes_options
 def train(
     config: ExperimentConfig,
     output_dir: str | os.PathLike[str],
@@ -41,14 +40,7 @@ def train(
     model: Model | None = None,
     loss: ExampleLoss | None = None,
     placement: Placement | None = None,
-    resume: bool = False,
-    checkpoint_every: int = 10,
-    on_divergence: str = "stop",
-    progress: bool = False,
-    loggers: Sequence[str] = (),
-    on_round: Hook | None = None,
-    reveal: Sequence[str] = (),
-    keep_best: bool = False,
+    options: Options = USUAL,
 ) -> dict[str, Any]:
     """Runs one resolved config and writes its folder.
 
@@ -58,26 +50,13 @@ def train(
 
     Args:
       config: resolved settings (`config.resolve`).
-      output_dir: new or empty, or with `resume` the folder of the same run.
+      output_dir: new or empty, or with `options.resume` the folder of the same run.
       dataset: loaded by name when None.
       model: built by name when None.
       loss: `(output, target) -> ()` of one example: what training lowers and metrics
         report; cross-entropy with the labels when None (`losses`).
       placement: where and in which portions the work runs.
-      resume: go on from the newest intact checkpoint; without any, start. `num_rounds`
-        may then be larger than before where nothing else follows it.
-      checkpoint_every: rounds between checkpoints.
-      on_divergence: "stop" at NaN or infinity, or "continue".
-      progress: draw a progress bar when standard error is a terminal.
-      loggers: names of `report.loggers.LOGGERS`; each writes to output_dir/NAME.
-      on_round: called after every round as `on_round(number, row)` with what was
-        released of the row of metrics.jsonl, and with the model that the next round
-        starts from, `row["params"]` and `row["stats"]`; `run.STOP` as its answer ends
-        the run, which is claimed at its planned length. Rounds then run in calls of
-        one.
-      reveal: fields of the row that no noise hides and `on_round` is given too
-        (`early_stopping.UNRELEASED`). Every claim of the run is nominal then.
-      keep_best: also keep the model of the best round, for `load_model(best=True)`.
+      options: how it is kept and watched.
 
     Returns:
       The content of summary.json.
@@ -88,21 +67,20 @@ def train(
       FloatingPointError: the run diverged; what it wrote so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
-    check_reveal(reveal)
     data = dataset or loading.load_data(config)
     folder = RunFolder(output_dir)
-    logs = logs_of(folder.path, loggers)
+    logs = logs_of(folder.path, options.loggers)
     program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data, loss, model) | environment()
-    if reveal:
-        settings["reveal"] = sorted(reveal)
+    if options.reveal:
+        settings["reveal"] = sorted(options.reveal)
     layout = dataclasses.asdict(trainer.placement)
-    processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
+    processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     planned = folder.start(
         settings,
-        resume=resume,
+        resume=options.resume,
         longer=lambda before: check_more_rounds(config, program.mechanism, before),
     )
     if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
@@ -114,18 +92,11 @@ def train(
             folder,
             logs,
             Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
-            Options(
-                checkpoint_every,
-                on_divergence,
-                progress,
-                on_round,
-                tuple(reveal),
-                planned,
-                keep_best,
-            ),
+            options,
+            planned,
         )
         (summary,) = session.run(stop)
-        attributes = program.data.attributes
+        attributes = program.data.game.attributes
         summary = {
             "mechanism": config.mechanism,
             "rounds": session.done,

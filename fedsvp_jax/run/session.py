@@ -23,7 +23,7 @@ from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.early_stopping import STOP, BestRound, shown
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.loop import Options
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.planned_rounds import planned_account
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
@@ -97,7 +97,9 @@ class Session:
       folder: started; everything is written there.
       logs: of other tools.
       files: where in the folder the rows go.
-      options: how it is saved and shown.
+      options: how it is kept and watched.
+      planned: T of the run before it was continued to more rounds; None where it was
+        not.
 
     Attributes:
       done: rounds done so far.
@@ -115,6 +117,7 @@ class Session:
         logs: Logs,
         files: Files,
         options: Options,
+        planned: int | None = None,
     ) -> None:
         self._trainer, self._program = trainer, trainer.program
         self._folder, self._logs, self._files = folder, logs, files
@@ -123,7 +126,8 @@ class Session:
         self.before_round: Any = None
         if filtered:
             self.before_round = extras.around("influence.hook").FilterHook(trainer)
-        self.accounts = [one.said(options.nominal) for one in self._program.accounts]
+        nominal = _nominal(options.reveal, planned)
+        self.accounts = [one.said(nominal) for one in self._program.accounts]
         self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
         self.state, self.done = loop.restore(trainer, self.accounts, self._checkpointer)
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
@@ -281,6 +285,21 @@ class Session:
             }
             for cell, account in enumerate(accounts)
         ]
+
+
+def _nominal(reveal: Sequence[str], planned: int | None) -> str:
+    """Why every claim of the run is nominal; empty where none is for it."""
+    if reveal:
+        return (
+            f"nominal: on_round, which may end the run, was given {', '.join(reveal)}, "
+            "which no noise hides"
+        )
+    if planned is not None:
+        return (
+            "nominal: the number of rounds follows the data, since the run was planned "
+            f"for {planned} and continued after a look"
+        )
+    return ""
 
 
 def _shown_score(latest: list[dict[str, Any]]) -> dict[str, str]:

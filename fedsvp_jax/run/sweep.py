@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.loop import Options
+from fedsvp_jax.run.options import USUAL, Options, takes_options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.structs import Examples, Model
@@ -161,6 +160,7 @@ def _test_rows(test: Examples) -> dict[str, Any]:
     }
 
 
+@takes_options
 def sweep(
     base: ExperimentConfig,
     plan: SweepPlan,
@@ -170,31 +170,23 @@ def sweep(
     model: Model | None = None,
     loss: ExampleLoss | None = None,
     placement: Placement | None = None,
-    resume: bool = False,
-    checkpoint_every: int = 10,
-    on_divergence: str = "stop",
-    progress: bool = False,
-    loggers: Sequence[str] = (),
+    options: Options = USUAL,
 ) -> list[dict[str, Any]]:
     """Runs every cell of the plan, or of its part, and writes the sweep's folder.
 
     Files: config.json, results.jsonl (one line per cell and round), cells.json
-    (one summary per cell), timing.jsonl, checkpoints/MECHANISM/. With `resume` the same
-    call continues a sweep that was stopped or killed.
+    (one summary per cell), timing.jsonl, checkpoints/MECHANISM/. With `options.resume`
+    the same call continues a sweep that was stopped or killed.
 
     Args:
       base: the resolved settings that all cells share.
       plan: what varies.
-      output_dir: new, or with `resume` the folder of the same sweep.
+      output_dir: new, or with `options.resume` the folder of the same sweep.
       dataset: as in `run.train`.
       model: likewise.
       loss: likewise.
       placement: likewise; `cell_chunk_size` cells of a mechanism run side by side.
-      resume: likewise.
-      checkpoint_every: likewise.
-      on_divergence: likewise.
-      progress: likewise.
-      loggers: likewise, one folder per cell in the logger's folder.
+      options: likewise.
 
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
@@ -211,6 +203,7 @@ def sweep(
             "patience must not be set in a sweep, whose cells run side by side, got "
             f"{base.patience}"
         )
+    options.check_for_sweep()
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
     programs = plan.programs(base)
@@ -223,12 +216,12 @@ def sweep(
     # What cannot run is refused before anything is kept.
     chosen = max(trainer(mechanism).cell_chunk for mechanism in programs)
     folder = RunFolder(output_dir)
-    logs = logs_of(folder.path, loggers)
+    logs = logs_of(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     layout = dataclasses.asdict(placement)
-    processes.agree(settings | layout | {"checkpoint_every": checkpoint_every})
-    folder.start(settings, resume=resume)
+    processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
+    folder.start(settings, resume=options.resume)
     summaries: list[dict[str, Any]] = []
     with folder, StopRequests() as stop:
         for mechanism, configs in programs.items():
@@ -246,7 +239,7 @@ def sweep(
                     group={"mechanism": mechanism},
                     runs=[_run_name(name) for name in names],
                 ),
-                Options(checkpoint_every, on_divergence, progress),
+                options,
             )
             summaries += [
                 summary

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,6 @@ _SETTINGS = (
     "num_classes",
     "example_shape",
     "has_targets",
-    "lite0_weights",
     "versions",
 )
 _BATCH = 500  # examples in one call of the model
@@ -154,11 +154,10 @@ class TrainedModel:
         if name == "paper_cnn" and inputs.shape[1:] == (28, 28, 1):
             return preprocessing.enlarged_to_rgb32(inputs)
         if name in FEATURE_MODELS and inputs.ndim == 4:
-            computed = extras.around("pretrained.features").computed
-            found: np.ndarray = computed(
-                name, inputs, weights=self.settings["lite0_weights"]
+            computed: np.ndarray = extras.around("pretrained.features").computed(
+                name, inputs
             )
-            return found
+            return computed
         return inputs
 
 
@@ -204,18 +203,27 @@ def load_model(
             f"{place} has no checkpoint yet; go on with the same command and --resume"
         )
     content, rounds = found
-    saved = serialization.msgpack_restore(content)["server"]
+    weights = _weights(
+        model, settings, serialization.msgpack_restore(content)["server"]
+    )
+    return TrainedModel(
+        *weights, rounds, settings, _schema_of(place), _claims_of(place)
+    )
+
+
+def _weights(
+    model: Model | None, settings: Mapping[str, Any], saved: Mapping[str, Any]
+) -> tuple[Model, Params, Params]:
+    """The model, by the settings' name where none is given, and its saved numbers."""
     model = model or models.make_model(
         settings["model"], num_classes=settings["num_classes"]
     )
     example = jax.ShapeDtypeStruct((1, *settings["example_shape"]), np.float32)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), example)
-    params, stats = (
-        _like(shape, saved[name])
-        for shape, name in zip(shapes, ("params", "stats"), strict=True)
-    )
-    return TrainedModel(
-        model, params, stats, rounds, settings, _schema_of(place), _claims_of(place)
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
+    return (
+        model,
+        _like(params, saved.get("params", {})),
+        _like(stats, saved.get("stats", {})),
     )
 
 
@@ -246,7 +254,8 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
         num_classes, shape = settings["num_classes"], [*settings["example_shape"]]
         if not all(type(n) is int and 0 < n < 2**31 for n in (num_classes, *shape)):
             raise ValueError("classes and shapes are counts")
-        name, text = str(settings["model"]), told["schema"]
+        text = told["schema"]
+        settings["model"] = str(settings["model"])
         claims = tuple(told["claims"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
@@ -254,17 +263,11 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
             "writes one"
         ) from error
     schema = None if text is None else _schemas().from_toml(str(text), str(path))
-    model = model or models.make_model(name, num_classes=num_classes)
-    example = jax.ShapeDtypeStruct((1, *shape), np.float32)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), example)
     saved = traverse_util.unflatten_dict(
         {name: leaf[None] for name, leaf in leaves.items()}, sep="/"
     )
-    params, stats = (
-        _like(one, saved.get(part, {}))
-        for one, part in zip(shapes, ("params", "stats"), strict=True)
-    )
-    return TrainedModel(model, params, stats, rounds, settings, schema, claims)
+    weights = _weights(model, settings, saved)
+    return TrainedModel(*weights, rounds, settings, schema, claims)
 
 
 def _outputs(

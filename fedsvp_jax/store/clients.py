@@ -54,9 +54,6 @@ class StoredClients:
     seed: int
     split: str
 
-    def _curious(self, client: int) -> bool:
-        return client >= len(self.chosen) - self.num_hbc
-
     def client(self, client: int) -> HeldExamples:
         """Reads one client's examples from the store.
 
@@ -91,7 +88,7 @@ class StoredClients:
             client,
             attributes,
             private_attribute=self.private_attribute,
-            curious=self._curious(client),
+            curious=client >= len(self.chosen) - self.num_hbc,
             train_fraction=self.train_fraction,
             seed=self.seed,
             how=self.split,
@@ -100,42 +97,13 @@ class StoredClients:
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """`(train, validation)`: numbers of examples per client and attribute, (M, N).
 
-        With the stratified split a client's counts decide; by_position every client is
-        divided, since the counts depend on the positions.
-
         Raises:
           ValueError: a client has no training or no validation examples.
         """
-        if self.split == "by_position":
-            return self._counts_by_position()
-        counts = np.zeros((len(self.chosen), self.num_attributes), np.int64)
-        for client in range(len(self.chosen)):
-            counts[client] = self._counted(self._attributes(client))
-        counts[len(counts) - self.num_hbc :, self.private_attribute] = 0
-        train = train_validation.train_counts(counts, self.train_fraction)
-        validation = counts - train
-        lacking = np.flatnonzero((train.sum(1) == 0) | (validation.sum(1) == 0))
-        if len(lacking):
-            client = int(lacking[0])
-            raise ValueError(
-                train_validation.too_few_examples(
-                    client,
-                    int(counts[client].sum()),
-                    curious=self._curious(client),
-                    train_fraction=self.train_fraction,
-                )
-            )
-        return train, validation
-
-    def _counts_by_position(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same, from the positions of every client's examples."""
         counts = np.zeros((2, len(self.chosen), self.num_attributes), np.int64)
         for client in range(len(self.chosen)):
             attributes = self._attributes(client)
             for side, positions in enumerate(self._divided(client, attributes)):
-                counts[side, client] = self._counted(attributes[positions])
+                held = np.bincount(attributes[positions], minlength=self.num_attributes)
+                counts[side, client] = held
         return counts[0], counts[1]
-
-    def _counted(self, attributes: np.ndarray) -> np.ndarray:
-        """(N,): how many examples have each attribute."""
-        return np.bincount(attributes, minlength=self.num_attributes)

@@ -12,8 +12,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import (
     FederatedData,
-    largest_coalitions,
-    least_held,
+    game_of,
     num_curious,
 )
 from fedsvp_jax.federation.promised_epsilons import promised_epsilons
@@ -111,13 +110,9 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
         test=preprocessing.device_examples(
             store.test_inputs, store.test_labels, tested
         ),
-        num_tested_attributes=0 if tested is None else len(found.names),
         split=jax.tree.map(lambda leaf: leaf[None], empty.split),
-        attributes=found,
-        private_classes=loading.private_classes(config, store.num_classes),
-        coalition_sizes=largest_coalitions(config, train),
+        game=game_of(config, store, found, tested, train),
         num_train=num_train[None],
-        min_num_private=least_held(train[:, found.private]),
         most_copies=(store.most_copies,),
         from_records=store.from_records,
         num_classes=store.num_classes,

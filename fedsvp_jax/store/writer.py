@@ -11,6 +11,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.run.files import sync
 from fedsvp_jax.store.folder import (
     ARRAYS,
@@ -77,7 +78,7 @@ def write_store(folder: Path, stream: StoreSource) -> ClientStore:
 
 def _write(folder: Path, stream: StoreSource) -> None:
     test = ClientExamples("the test set", stream.test_inputs, stream.test_labels)
-    _check(test, test, stream.num_classes)
+    test = _checked(test, test, stream.num_classes)
     names: list[Any] = []
     digests: list[bytes] = []
     places: list[tuple[int, int]] = []
@@ -86,10 +87,10 @@ def _write(folder: Path, stream: StoreSource) -> None:
         _growing(folder / "inputs.npy", test.inputs) as inputs,
         _growing(folder / "labels.npy", test.labels) as labels,
     ):
-        for client in stream.clients:
-            if not len(client.labels):
+        for given in stream.clients:
+            if not len(given.labels):
                 continue
-            _check(client, test, stream.num_classes)
+            client = _checked(given, test, stream.num_classes)
             for file, array in ((inputs, client.inputs), (labels, client.labels)):
                 file.write(np.ascontiguousarray(array).data)
             digests.append(digest_of(client.inputs, client.labels))
@@ -124,34 +125,14 @@ def _write(folder: Path, stream: StoreSource) -> None:
     (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")
 
 
-def _check(client: ClientExamples, test: ClientExamples, num_classes: int) -> None:
-    inputs, labels = client.inputs, client.labels
-    if inputs.dtype not in (np.uint8, np.float32) or inputs.ndim < 2:
-        raise ValueError(
-            f"client {client.name}: inputs must be uint8 or float32 with an axis of "
-            f"examples, got {inputs.dtype} of the shape {inputs.shape}"
-        )
-    if (inputs.dtype, inputs.shape[1:]) != (test.inputs.dtype, test.inputs.shape[1:]):
-        raise ValueError(
-            f"client {client.name}: examples are {inputs.dtype} of the shape "
-            f"{inputs.shape[1:]}, the test set's {test.inputs.dtype} of "
-            f"{test.inputs.shape[1:]}; they must agree"
-        )
-    if labels.dtype != np.int32 or labels.shape != inputs.shape[:1] or not len(labels):
-        raise ValueError(
-            f"client {client.name}: labels must be int32, one for each of "
-            f"{len(inputs)} examples, got {labels.dtype} of the shape {labels.shape}"
-        )
-    if labels.min() < 0 or labels.max() >= num_classes:
-        raise ValueError(
-            f"client {client.name}: labels must be in [0, {num_classes}), got "
-            f"{labels.min()} to {labels.max()}"
-        )
-    if inputs.dtype == np.float32 and not np.isfinite(inputs).all():
-        raise ValueError(
-            f"client {client.name}: inputs hold NaN or infinity; every feature must "
-            "be finite"
-        )
+def _checked(
+    client: ClientExamples, test: ClientExamples, num_classes: int
+) -> ClientExamples:
+    """The examples as a `Dataset` takes them; raises its ValueError."""
+    like = test.inputs[:1], test.labels[:1]
+    name = f"store, client {client.name}"
+    found = Dataset(name, client.inputs, client.labels, *like, num_classes)
+    return client._replace(inputs=found.train_inputs, labels=found.train_labels)
 
 
 @contextlib.contextmanager

@@ -43,11 +43,6 @@ def test_three_groups_of_ten_classes_start_at_the_private_one() -> None:
     assert found.names == ("classes 5,6,7,8", "classes 0,1,9", "classes 2,3,4")
 
 
-def test_one_class_an_attribute_is_allowed() -> None:
-    found = attributes.class_private(np.arange(4), 2, num_classes=4, num_attributes=4)
-    assert found.names == ("class 2", "class 3", "class 0", "class 1")
-
-
 @pytest.mark.parametrize(
     ("private", "count", "message"),
     [
@@ -62,13 +57,6 @@ def test_impossible_class_attributes_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         attributes.class_private(LABELS, private, num_classes=10, num_attributes=count)
-
-
-def test_a_column_gives_its_codes_and_names() -> None:
-    column = Column(np.array([1, 0, 1], np.int32), ("Female", "Male"))
-    found = attributes.from_column(column, "Male")
-    assert (found.names, found.private) == (("Female", "Male"), 1)
-    np.testing.assert_array_equal(found.ids, [1, 0, 1])
 
 
 @pytest.mark.parametrize(
@@ -91,15 +79,6 @@ def test_writer_groups_hold_whole_writers_evenly() -> None:
     assert sorted(sizes.tolist()) == [2, 2, 3]
     assert found.private == 0
     assert found.names == ("writer group 0", "writer group 1", "writer group 2")
-
-
-def test_writer_groups_follow_the_seed() -> None:
-    writers = np.arange(30, dtype=np.int32)
-    first, again, other = (
-        attributes.from_writer_groups(writers, 2, seed=seed).ids for seed in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(first, again)
-    assert (first != other).any()
 
 
 def test_impossible_writer_groups_are_refused() -> None:

@@ -32,15 +32,10 @@ def test_every_client_holds_valid_indices_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DISJOINT)
-def test_no_example_has_two_owners(name: str) -> None:
+def test_every_example_has_one_owner(name: str) -> None:
     joined = np.concatenate(PARTITIONS[name](20, 0))
     assert len(joined) == len(np.unique(joined))
-
-
-@pytest.mark.parametrize("name", ["iid", "shards", "dirichlet"])
-def test_every_example_has_an_owner(name: str) -> None:
-    joined = np.concatenate(PARTITIONS[name](20, 0))
-    np.testing.assert_array_equal(np.sort(joined), np.arange(len(LABELS)))
+    assert name == "by_writer" or len(joined) == len(LABELS)
 
 
 @pytest.mark.parametrize("name", list(PARTITIONS))
@@ -78,11 +73,6 @@ def test_paper_draws_do_not_depend_on_the_number_of_clients() -> None:
     few, many = (partition.paper(LABELS, n, seed=2) for n in (3, 9))
     for a, b in zip(few, many[:3], strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_paper_share_gives_at_least_one_example_a_class() -> None:
-    (indices,) = partition.paper(LABELS, 1, share=0.001, seed=0)
-    np.testing.assert_array_equal(np.bincount(LABELS[indices]), [1] * 10)
 
 
 def test_shards_hold_few_classes() -> None:

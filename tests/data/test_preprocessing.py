@@ -26,18 +26,6 @@ def test_normalize_has_the_same_bits_inside_and_outside_jit() -> None:
     )
 
 
-def test_features_pass_as_they_are() -> None:
-    features = jnp.array([[-3.0, 7.5]], jnp.float32)
-    np.testing.assert_array_equal(preprocessing.normalize(features), features)
-
-
-def test_normalize_runs_under_vmap() -> None:
-    pixels = jnp.asarray(tiny_files.images(3, 4, 1))
-    np.testing.assert_array_equal(
-        jax.vmap(preprocessing.normalize)(pixels), preprocessing.normalize(pixels)
-    )
-
-
 def test_rgb32_centres_and_repeats_the_channel() -> None:
     pixels = np.zeros((3, 28, 28, 1), np.uint8)
     pixels[:, 1:-1, 1:-1] = tiny_files.images(3, 26, 1)
@@ -60,34 +48,11 @@ def test_rgb32_continues_the_background(background: int) -> None:
     assert (frame == background).all()
 
 
-def test_rgb32_leaves_colour_images_alone() -> None:
-    pixels = tiny_files.images(3, 32, 3)
-    dataset = preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
-    np.testing.assert_array_equal(dataset.train_inputs, pixels)
-
-
 @pytest.mark.parametrize("shape", [(3, 40, 28, 1), (3, 28, 28, 2), (3, 784)])
 def test_rgb32_refuses_other_shapes(shape: tuple[int, ...]) -> None:
     pixels = np.zeros(shape, np.uint8)
     with pytest.raises(ValueError, match="to_rgb32 expects uint8 images"):
         preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
-
-
-def test_device_examples_keep_bytes_as_bytes() -> None:
-    dataset = make()
-    examples = preprocessing.device_examples(
-        dataset.train_inputs, dataset.train_labels, np.array([1, 0, 1], np.int32)
-    )
-    assert examples.inputs.dtype == jnp.uint8
-    assert examples.labels.dtype == examples.attributes.dtype == jnp.int32
-    np.testing.assert_array_equal(examples.inputs, dataset.train_inputs)
-    np.testing.assert_array_equal(examples.attributes, [1, 0, 1])
-
-
-def test_a_test_set_needs_no_attributes() -> None:
-    dataset = make()
-    examples = preprocessing.device_examples(dataset.test_inputs, dataset.test_labels)
-    np.testing.assert_array_equal(examples.attributes, [0, 0])
 
 
 def test_device_examples_must_be_equally_long() -> None:

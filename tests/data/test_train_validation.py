@@ -98,9 +98,10 @@ def test_every_attribute_held_twice_is_in_both_parts(
         assert len(parts[0]) == target
 
 
-def test_honest_but_curious_clients_hold_no_private_data() -> None:
+@pytest.mark.parametrize("how", ["stratified", "by_position"])
+def test_honest_but_curious_clients_hold_no_private_data(how: str) -> None:
     parts = partition.paper(LABELS, 20, share=0.2, seed=0)
-    split = split_of(parts, num_hbc=4)
+    split = split_of(parts, num_hbc=4, how=how)
     curious = partition.hbc_clients(20, 4)
     np.testing.assert_array_equal(curious, [16, 17, 18, 19])
     for client, sides in enumerate(held(split)):
@@ -108,21 +109,6 @@ def test_honest_but_curious_clients_hold_no_private_data() -> None:
         private = (ATTRIBUTES.ids[both] == ATTRIBUTES.private).sum()
         assert private == (0 if client in curious else 20)
         assert len(both) == (180 if client in curious else 200)
-
-
-def test_honest_clients_do_not_notice_the_curious_ones() -> None:
-    parts = PARTITIONS["iid"](10, 0)
-    alone, watched = split_of(parts), split_of(parts, num_hbc=3)
-    for (a, _), (b, _) in zip(held(alone)[:7], held(watched)[:7], strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_split_follows_its_seed() -> None:
-    parts = PARTITIONS["iid"](10, 0)
-    first, again, other = (split_of(parts, seed=seed) for seed in (5, 5, 6))
-    np.testing.assert_array_equal(first.train, again.train)
-    np.testing.assert_array_equal(first.validation, again.validation)
-    assert (first.train != other.train).any()
 
 
 def neighbouring_splits(how: str, count: int) -> Iterator[tuple[Split, Split, int]]:
@@ -161,7 +147,7 @@ def sides(split: Split) -> np.ndarray:
 
 @pytest.mark.hole
 def test_g6_by_position_a_record_s_attribute_moves_no_other_record() -> None:
-    for before, after, _ in neighbouring_splits("by_position", 1000):
+    for before, after, _ in neighbouring_splits("by_position", 300):
         chex.assert_trees_all_equal(before, after)
 
 
@@ -199,47 +185,6 @@ def test_by_position_the_counts_depend_on_the_length_alone(
         assert len(train) == expected
         both = np.concatenate([train, validation])
         np.testing.assert_array_equal(np.sort(both), np.arange(size))
-
-
-def test_by_position_curious_clients_hold_no_private_data_either() -> None:
-    split = split_of(PARTITIONS["iid"](10, 0), num_hbc=3, how="by_position")
-    for sides in held(split)[7:]:
-        assert (ATTRIBUTES.ids[np.concatenate(sides)] != ATTRIBUTES.private).all()
-
-
-def test_by_position_clients_and_seeds_have_orders_of_their_own() -> None:
-    orders = {
-        tuple(
-            train_validation.divide_client(
-                client,
-                np.zeros(30, np.int32),
-                private_attribute=0,
-                curious=False,
-                train_fraction=0.8,
-                seed=seed,
-                how="by_position",
-            )[0]
-        )
-        for client in range(3)
-        for seed in range(3)
-    }
-    assert len(orders) == 9
-
-
-def test_training_examples_are_not_in_attribute_order() -> None:
-    split = split_of(partition.paper(LABELS, 1, share=1.0, seed=0))
-    ids = ATTRIBUTES.ids[held(split)[0][0]]
-    assert (np.diff(ids) != 0).sum() > 50
-
-
-def test_rows_are_int32_padded_with_zero() -> None:
-    split = split_of(PARTITIONS["dirichlet"](10, 0))
-    counts = np.asarray(split.num_train)
-    assert split.train.dtype == split.num_train.dtype == np.int32
-    assert split.train.shape == (10, counts.max())
-    padding = np.arange(counts.max()) >= counts[:, None]
-    assert (np.asarray(split.train)[padding] == 0).all()
-    assert padding.any()
 
 
 def test_a_client_left_without_data_is_named() -> None:

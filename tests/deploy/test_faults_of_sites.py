@@ -118,6 +118,15 @@ def without_a_time(place: Place) -> None:
     (place.folder / "log").write_bytes(b"".join([*lines, _canonical(told), b"\n"]))
 
 
+def written(content: bytes) -> Callable[[Place], Any]:
+    return lambda place: (place.folder / "log").write_bytes(content)
+
+
+def of_a_former_format(place: Place) -> None:
+    whole = (place.folder / "log").read_bytes()
+    (place.folder / "log").write_bytes(whole.replace(b'"format":4', b'"format":3'))
+
+
 FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
     "deleted log": (lambda p: (p.folder / "log").unlink(), "missing, and it had 5"),
     "deleted key": (lambda p: (p.folder / "log.key").unlink(), "key .* is missing"),
@@ -141,6 +150,9 @@ FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
     ),
     "entry without a time": (without_a_time, "entry 5 of log is damaged"),
     "another site's log": (signed_anew, "is another site's: not of this key"),
+    "empty log": (written(b""), "holds no entry"),
+    "brackets in brackets": (written(b"[" * 10**5 + b"\n"), "entry 1 .* is damaged"),
+    "former format": (of_a_former_format, "is of format 3, this version reads 4"),
     "changed witness": (
         lambda p: (p.folder / "elsewhere" / "log.seen.json").write_text(
             (p.before / "elsewhere" / "log.seen.json")
@@ -165,6 +177,11 @@ def test_a_log_that_is_not_the_newest_whole_one_answers_nothing(
     with pytest.raises((FileExistsError, Refused)):
         place.site.begin(30)
     came_back(name, str(caught.value))
+
+
+def test_a_site_without_a_log_answers_nothing(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(Refused, match="no log log: it is begun once"):
+        sent(Site(tmp_path / "log", policy(**UPDATE_CLIP)), 1)
 
 
 REQUESTS: dict[str, tuple[int, Any, str]] = {
@@ -300,8 +317,10 @@ def test_a_full_disk_sends_nothing_and_forgets_nothing(place: Place) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
     try:
-        with pytest.raises(OSError, match=r"cannot be written .* nothing is uploaded"):
+        words = r"cannot be written .* nothing is uploaded"
+        with pytest.raises(OSError, match=words) as caught:
             sent(place.site, 3)
+        assert "--resume" not in str(caught.value)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (place.folder / "log").read_bytes() == before

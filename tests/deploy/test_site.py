@@ -23,9 +23,7 @@ from fedsvp_jax.deploy import (
     answer,
     begin_round,
     end_round,
-    new_state,
 )
-from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.deploy.site import _check_settings
 
 
@@ -45,68 +43,7 @@ def upload(
     return answer(file, received, train, round_num=round_num, like=received)[0]
 
 
-def test_what_was_spent_survives_a_restart(tmp_path: pathlib.Path) -> None:
-    made = policy(**UPDATE_CLIP)
-    upload(begun(tmp_path / "state.json"), 1)
-    upload(Site(tmp_path / "state.json", made), 2)
-    state = Site(tmp_path / "state.json", made).read()
-    assert (state.last_round, int(state.sums["uploads"][0])) == (2, 2)
-    with pytest.raises(Refused, match="round 2 is over"):
-        upload(Site(tmp_path / "state.json", made), 2)
-
-
-def test_a_refused_request_leaves_the_file_as_it_was(tmp_path: pathlib.Path) -> None:
-    file, received = begun(tmp_path / "state.json"), model()
-    upload(file, 1)
-    before = file.path.read_bytes()
-    for arrays in (received[:1], [leaf * float("nan") for leaf in received]):
-        with pytest.raises(Refused):
-            answer(
-                file,
-                arrays,
-                lambda: pytest.fail("it was trained for nothing"),
-                round_num=2,
-                like=received,
-            )
-    assert file.path.read_bytes() == before
-
-
-def test_nothing_leaves_when_the_state_cannot_be_written(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = begun(tmp_path / "state.json")
-    upload(file, 1)
-    before = file.path.read_bytes()
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match=r"No space left.*nothing is uploaded") as caught:
-        upload(file, 2)
-    assert "--resume" not in str(caught.value)
-    assert file.path.read_bytes() == before
-
-
-def test_a_model_of_other_shapes_than_in_the_first_round_is_refused(
-    tmp_path: pathlib.Path,
-) -> None:
-    """An adapter does not know the model, so the state file remembers its shapes."""
-    file, received = begun(tmp_path / "state.json"), model()
-    upload(file, 1)
-    before = file.path.read_bytes()
-    for arrays in (
-        received[:1],
-        [received[0].T, received[1]],
-        [*received, received[0]],
-    ):
-        with pytest.raises(Refused, match=r"of the received model|received model must"):
-            begin_round(file, arrays, round_num=2)
-    assert file.path.read_bytes() == before
-    upload(file, 2)
-
-
-@pytest.mark.parametrize("number", [1e9, 10**9, 30.5, 20_001])
+@pytest.mark.parametrize("number", [-1, 0, 19, 30.5, 20_001, 10**9, 1e9])
 def test_a_number_of_examples_that_would_take_the_noise_away_is_refused(
     number: float, tmp_path: pathlib.Path
 ) -> None:
@@ -135,44 +72,6 @@ def test_seeded_noise_is_never_without_a_word(
     assert "HIDES NOTHING" not in caplog.text
     spent = file.read().account(file.policy).row(last=False)
     assert set(spent["status"].values()) == {"nominal"}
-
-
-def test_a_damaged_file_is_refused_and_not_begun_anew(tmp_path: pathlib.Path) -> None:
-    file = begun(tmp_path / "state.json")
-    upload(file, 1)
-    whole = file.path.read_bytes()
-    for damaged, words in (
-        (b"", "holds no entry"),
-        (whole[: len(whole) // 2], "is older than its witness has seen"),
-        (b"[" * 100_000 + b"\n", "entry 1 of state.json is damaged"),
-        (whole.replace(b'"format"', b'"former"'), "is damaged"),
-        (whole.replace(b'"format":4', b'"format":3'), "is of format 3"),
-        (whole.replace(b'"last_round":1', b'"last_round":0'), "entry 2 .* was changed"),
-    ):
-        file.path.write_bytes(damaged)
-        with pytest.raises(Refused, match=words):
-            upload(file, 2)
-        assert file.path.read_bytes() == damaged
-
-
-def test_other_settings_than_those_promised_are_refused(tmp_path: pathlib.Path) -> None:
-    upload(begun(tmp_path / "state.json"), 1)
-    other = policy(**UPDATE_CLIP | {"epsilon": 3.0})
-    with pytest.raises(Refused, match=r"epsilon is 3\.0 and was 2\.0"):
-        upload(Site(tmp_path / "state.json", other), 2)
-
-
-def test_a_state_read_back_is_the_one_that_was_written(tmp_path: pathlib.Path) -> None:
-    file = begun(tmp_path / "state.json")
-    state = new_state(file.policy, 30)
-    state = charge(state, model(), policy=file.policy, round_num=1)
-    with file.opened() as log:
-        log.write("charge", state, {})
-    read = file.read()
-    assert read.account(file.policy).to_json() == state.account(file.policy).to_json()
-    assert dataclasses.replace(read, sums={}, before={}) == dataclasses.replace(
-        state, sums={}, before={}
-    )
 
 
 def test_the_noise_is_solved_for_once_in_a_sites_life(
@@ -305,32 +204,6 @@ def test_an_upload_that_was_not_begun_or_is_made_already_is_refused(
     with pytest.raises(ValueError, match="only a private query has a public part"):
         nothing = Public(1, lambda: received[:1])
         end_round(file, received, raising, round_num=3, public=nothing)
-
-
-@pytest.mark.hole
-def test_a_state_that_is_missing_is_not_begun_anew(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "state.json"
-    none = Site(path, policy(**UPDATE_CLIP))
-    with pytest.raises(Refused, match=r"no log state\.json"):
-        upload(none, 1)
-    file = begun(path)
-    upload(file, 1)
-    whole = path.read_bytes()
-    for lost, words in (
-        (path, "is missing, and it had 3 entries"),
-        (tmp_path / "state.json.key", "the key state.json.key is missing"),
-        (tmp_path / "witness" / "state.json.seen.json", "witness does not know the"),
-    ):
-        content = lost.read_bytes()
-        lost.unlink()
-        with pytest.raises(Refused, match=words):
-            upload(file, 2)
-        with pytest.raises(FileExistsError, match="would forget what was spent"):
-            file.begin(30)
-        assert not lost.exists()
-        lost.write_bytes(content)
-    assert path.read_bytes() == whole
-    upload(file, 2)
 
 
 def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:

@@ -57,9 +57,9 @@ def mapped(
     return jax.device_get(jax.jit(run)(index, jnp.int32(num_used)))
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 3, 4])
+@pytest.mark.parametrize("num_devices", [1, 2, 3])
 @pytest.mark.parametrize("chunk_size", [1, 2, 5])
-@pytest.mark.parametrize("num_lanes", [1, 5, 7])
+@pytest.mark.parametrize("num_lanes", [1, 7])
 def test_results_come_back_in_lane_order_on_any_devices_and_chunks(
     num_lanes: int, chunk_size: int, num_devices: int
 ) -> None:
@@ -76,7 +76,7 @@ def test_results_come_back_in_lane_order_on_any_devices_and_chunks(
 
 @pytest.mark.parametrize("num_devices", [1, 3])
 @pytest.mark.parametrize("chunk_size", [1, 2])
-@pytest.mark.parametrize("num_used", [0, 1, 4, 7])
+@pytest.mark.parametrize("num_used", [0, 1, 4])
 def test_chunks_beyond_the_wanted_lanes_do_not_run_and_unwanted_lanes_add_nothing(
     num_used: int, chunk_size: int, num_devices: int
 ) -> None:

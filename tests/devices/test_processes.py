@@ -4,7 +4,6 @@ tests/experiments/test_several_processes.py starts several.
 """
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
@@ -12,11 +11,6 @@ from jax.sharding import NamedSharding, PartitionSpec
 from fedsvp_jax import cluster
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
-
-
-def test_one_process_starts_no_service() -> None:
-    assert not processes.started() and not processes.several()
-    assert processes.is_first()
 
 
 def test_what_one_process_tells_itself_comes_back_as_it_is() -> None:
@@ -65,7 +59,3 @@ def test_only_a_failed_collective_of_several_is_explained_by_another_process() -
         assert explained is not None and "another process stopped" in explained
         assert "--resume" in explained
         assert cluster.explain(ValueError("epsilon must be > 0")) is None
-
-
-def test_an_integer_stays_an_integer_on_the_way_to_the_host() -> None:
-    assert processes.to_host({"n": jnp.int32(4)})["n"].dtype == np.int32

@@ -49,17 +49,17 @@ ACCELERATORS = (("cuda", None), ("tpu", None), ("cpu", 2))
 
 
 @pytest.mark.parametrize(
-    ("estimator", "targets"),
+    ("model", "estimator", "targets"),
     [
-        ("exact", ACCELERATORS[:1]),
+        ("mlp", "exact", ACCELERATORS[:1]),
         *(
-            pytest.param(name, ACCELERATORS, marks=pytest.mark.slow)
+            pytest.param("small_cnn", name, ACCELERATORS, marks=pytest.mark.slow)
             for name in ("exact", "additive", "gp")
         ),
     ],
 )
 def test_the_round_of_every_target_is_that_of_a_cpu(
-    estimator: str, targets: tuple[tuple[str, int | None], ...]
+    model: str, estimator: str, targets: tuple[tuple[str, int | None], ...]
 ) -> None:
     """Plain kernels, stacked coalitions of unequal size, every lane in one axis.
 
@@ -67,7 +67,7 @@ def test_the_round_of_every_target_is_that_of_a_cpu(
     that changes no coalition: its value is 0 to the bit.
     """
     config = small(
-        model="small_cnn",
+        model=model,
         num_attributes=3,
         shapley=estimator,
         shapley_trainings=2,

@@ -4,7 +4,6 @@ import dataclasses
 import pathlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_runs import digits, small
@@ -51,16 +50,6 @@ def test_seeds_are_mapped_and_scanned() -> None:
         strict=True,
     ):
         np.testing.assert_allclose(mapped, one, rtol=1e-4, atol=1e-5)
-
-
-def test_the_state_may_be_changed_between_rounds() -> None:
-    config = small(mechanism="none", num_rounds=ROUNDS)
-    state, step = fedsvp_jax.make_round(config, digits())
-    zero = jax.tree.map(jnp.zeros_like, state.server.params)
-    server = dataclasses.replace(state.server, params=zero)
-    _, metrics = step(dataclasses.replace(state, server=server))
-    _, kept = step(state)
-    assert float(metrics.test_loss) != float(kept.test_loss)
 
 
 def test_seeds_of_an_equal_plan_are_compiled_once(tmp_path: pathlib.Path) -> None:

@@ -54,7 +54,7 @@ REFUSED = {
     f"{ATTACK}audit": {
         "--attack=guess": "--attack=guess",
         "--mechanism=nbafl": "mechanism must be left out",
-        "--clip_weights": "clip_weights must be left out",
+        "--downlink_noise": "downlink_noise must be left out",
         "--audit_mechanisms=none": "audit_mechanisms must add noise",
         "--audit_mechanisms=nbalf": "did you mean nbafl",
         "--audit_examples=3": "audit_examples must be at least batch_size = 10",

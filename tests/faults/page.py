@@ -120,7 +120,7 @@ FAULTS = {
     "damaged": Fault(
         "files that Hypothesis damages, of which a reader may take 30 seconds, 20 "
         "times the file and 1 GiB: read, or refused in a sentence",
-        "tests/data/test_fuzz.py",
+        "tests/datasets/test_fuzz.py",
         "damage",
         _fuzzed,
     ),
@@ -128,7 +128,7 @@ FAULTS = {
         "one value of a JSON file replaced by another type, a number that is none or "
         "too large, or nothing, also in a log that its site signs anew: read, or "
         "refused in a sentence",
-        "tests/data/test_odd_values.py",
+        "tests/datasets/test_odd_values.py",
         "odd",
         _all,
     ),

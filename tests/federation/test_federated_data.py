@@ -64,13 +64,6 @@ def test_every_partition_gives_every_client_examples_by_seed(
         assert sum(map(len, first)) == len(set().union(*first))
 
 
-def test_cells_of_one_seed_share_a_split_and_other_seeds_have_others() -> None:
-    configs = [small(seed=0), small(seed=0, epsilon=0.3), small(seed=1)]
-    split = federated_data.federate(configs, digits()).split
-    np.testing.assert_array_equal(split.train[0], split.train[1])
-    assert not np.array_equal(split.train[0], split.train[2])
-
-
 def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
     configs = [small(seed=seed, epsilon=0.1 + seed) for seed in (0, 0, 1)]
     configs = [dataclasses.replace(c, allow_large_epsilon=True) for c in configs]
@@ -100,8 +93,8 @@ def test_the_smallest_client_bounds_the_noise() -> None:
 
 def test_one_attribute_is_everything_and_nobody_is_curious() -> None:
     made = federated_data.federate([small(num_attributes=1)], digits())
-    assert made.attributes.names == ("everything",)
-    assert made.coalition_sizes == {1: int(np.max(made.split.num_train))}
+    assert made.game.attributes.names == ("everything",)
+    assert made.game.coalition_sizes == {1: int(np.max(made.split.num_train))}
 
 
 def test_a_column_and_writer_groups_are_attributes_too() -> None:
@@ -113,20 +106,6 @@ def test_a_column_and_writer_groups_are_attributes_too() -> None:
     assert found.private == 0 and set(found.ids.tolist()) == {0, 1, 2}
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"private_attribute": 2}, "private_attribute must be in"),
-        ({"num_attributes": 3}, "num_attributes must be 2, the categories"),
-    ],
-    ids=str,
-)
-def test_a_column_has_its_own_categories(changes: dict[str, Any], message: str) -> None:
-    settings = {"attributes": "column:hand", "private_attribute": 0} | changes
-    with pytest.raises(ValueError, match=message):
-        loading.example_attributes(small(**settings), with_people())
-
-
 def test_a_model_of_images_refuses_features(tmp_path: Any) -> None:
     path = tmp_path / "features.npz"
     inputs = np.zeros((8, 3), np.float32)
@@ -135,13 +114,6 @@ def test_a_model_of_images_refuses_features(tmp_path: Any) -> None:
     config = ExperimentConfig(dataset="npz", data_dir=str(path), model="small_cnn")
     with pytest.raises(ValueError, match="small_cnn needs images"):
         loading.load_dataset(resolve(config))
-
-
-def test_config_json_records_settings_and_the_datas_fingerprint() -> None:
-    settings = plan.recorded_settings(small(), digits())
-    assert settings["data_fingerprint"] == digits().fingerprint
-    assert settings["num_train_examples"] == len(digits().train_labels)
-    assert settings["epsilon"] == 0.5
 
 
 def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:

@@ -116,7 +116,8 @@ def lowered(name: str) -> str:
 
 
 def _train(folder: pathlib.Path, config: ExperimentConfig, **more: Any) -> None:
-    run.train(config, folder, dataset=digits(), checkpoint_every=2, **more)
+    options = run.Options(checkpoint_every=2, **more)
+    run.train(config, folder, dataset=digits(), options=options)
 
 
 def _settings(**changes: Any) -> Callable[[pathlib.Path], None]:

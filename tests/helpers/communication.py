@@ -59,8 +59,12 @@ def gathered(trainer: Trainer) -> Gathered:
         + sum(leaf.dtype.itemsize for leaf in jax.tree.leaves(state.mechanism.clients))
     )
     rows = rows_of(plan.cohort_size, plan.client_chunk_size, num_devices)
-    batches = -(-trainer.program.data.test.labels.shape[0] // plan.test_batch_size)
-    groups = trainer.program.data.num_classes * max(plan.num_tested_attributes, 1)
+    batches = -(
+        -trainer.program.data.test.labels.shape[0] // plan.scores.test_batch_size
+    )
+    groups = trainer.program.data.num_classes * max(
+        plan.scores.num_tested_attributes, 1
+    )
     per_batch = 4 * (groups + 1)  # right by group; the loss
     return Gathered(
         rows * model, rows * record, rows_of(batches, 1, num_devices) * per_batch

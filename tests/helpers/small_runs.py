@@ -127,9 +127,10 @@ def run_small(
     **named: Any,
 ) -> dict[str, Any]:
     """`run.train` on digits, or on `dataset`, with a checkpoint every second round."""
+    data = named.pop("dataset", None) or digits()
     placement = Placement(num_devices=num_devices, rounds_per_call=rounds_per_call)
-    usual = {"dataset": digits(), "placement": placement, "checkpoint_every": 2}
-    return run.train(config, folder, **usual | named)
+    options = run.Options(**{"checkpoint_every": 2} | named)
+    return run.train(config, folder, dataset=data, placement=placement, options=options)
 
 
 def read_rows(path: pathlib.Path) -> list[dict[str, Any]]:

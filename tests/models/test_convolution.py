@@ -50,45 +50,34 @@ def _convolutions(draw):
     )
 
 
-def check_convolution(case, seed):
-    """Patches equal XLA's convolution, forward and in both gradients."""
-    shape, (height, width, features), strides, padding = case
-    x = normal(seed, *shape)
-    kernel = normal(seed + 1, height, width, shape[-1], features)
+@pytest.mark.parametrize("number", [8, pytest.param(60, marks=pytest.mark.slow)])
+def test_patches_equal_lax_convolution_forward_and_in_both_gradients(number):
+    @settings(max_examples=number, deadline=None, derandomize=True)
+    @given(case=_convolutions(), seed=st.integers(0, 2**16))
+    def check(case, seed):
+        shape, (height, width, features), strides, padding = case
+        x = normal(seed, *shape)
+        kernel = normal(seed + 1, height, width, shape[-1], features)
 
-    @functools.partial(quick_jit, static_argnums=0)
-    def value_and_gradients(convolution, x, kernel):
-        y, pull = jax.vjp(convolution, x, kernel)
-        cotangent = jnp.cos(jnp.arange(y.size, dtype=jnp.float32)).reshape(y.shape)
-        return y, *pull(cotangent)
+        @functools.partial(quick_jit, static_argnums=0)
+        def value_and_gradients(convolution, x, kernel):
+            y, pull = jax.vjp(convolution, x, kernel)
+            cotangent = jnp.cos(jnp.arange(y.size, dtype=jnp.float32)).reshape(y.shape)
+            return y, *pull(cotangent)
 
-    ours = value_and_gradients(
-        lambda x, k: conv2d(x, k, strides=strides, padding=padding, kernels="cpu"),
-        x,
-        kernel,
-    )
-    theirs = value_and_gradients(
-        lambda x, k: _reference(x, k, strides, padding), x, kernel
-    )
-    for a, b in zip(ours, theirs, strict=True):
-        assert a.shape == b.shape
-        assert_close(a, b, scale=20.0)
+        ours = value_and_gradients(
+            lambda x, k: conv2d(x, k, strides=strides, padding=padding, kernels="cpu"),
+            x,
+            kernel,
+        )
+        theirs = value_and_gradients(
+            lambda x, k: _reference(x, k, strides, padding), x, kernel
+        )
+        for a, b in zip(ours, theirs, strict=True):
+            assert a.shape == b.shape
+            assert_close(a, b, scale=20.0)
 
-
-CASES = given(case=_convolutions(), seed=st.integers(0, 2**16))
-
-
-@settings(max_examples=8, deadline=None, derandomize=True)
-@CASES
-def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case, seed):
-    check_convolution(case, seed)
-
-
-@pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@CASES
-def test_patches_equal_lax_convolution_on_many_drawn_shapes(case, seed):
-    check_convolution(case, seed)
+    check()
 
 
 @pytest.mark.parametrize(

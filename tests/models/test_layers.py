@@ -1,12 +1,20 @@
-"""The dense layer, and the convolution, ReLU and pooling that are made as one."""
+"""Layers against Flax's and XLA's own: dense, convolution with pool, GroupNorm."""
 
+import functools
+
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from layer_checks import assert_close, normal, window_pool
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layer_checks import assert_close, normal, quick_jit, window_pool
 
 from fedsvp_jax.models import layers
 from fedsvp_jax.models.kernels import conv2d
+from fedsvp_jax.models.normalization import GroupNorm
+from fedsvp_jax.models.pooling import max_pool_2x2
 
 
 def test_conv_relu_pool_equals_pooling_after_bias_and_relu_to_the_bit():
@@ -26,3 +34,62 @@ def test_conv_relu_pool_equals_pooling_after_bias_and_relu_to_the_bit():
     )
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         assert_close(a, b, scale=10.0)
+
+
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(
+    height=st.integers(2, 9),
+    width=st.integers(2, 9),
+    levels=st.integers(1, 4),
+    seed=st.integers(0, 2**16),
+)
+def test_pool_and_its_gradient_equal_reduce_window_ties_included(
+    height, width, levels, seed
+):
+    key = jax.random.key(seed)
+    x = jax.random.randint(key, (2, height, width, 3), 0, levels).astype(jnp.float32)
+
+    @functools.partial(quick_jit, static_argnums=0)
+    def value_and_gradient(pool, x):
+        y, pull = jax.vjp(pool, x)
+        return y, pull(jnp.arange(y.size, dtype=jnp.float32).reshape(y.shape))[0]
+
+    for ours, theirs in zip(
+        value_and_gradient(max_pool_2x2, x),
+        value_and_gradient(window_pool, x),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_group_norm_equals_flax_forward_and_in_every_gradient():
+    x = 2.0 * normal(0, 3, 4, 5, 64) + 1.0
+    variables = {"params": {"scale": 1.0 + normal(1, 64) / 4, "bias": normal(2, 64)}}
+    results = []
+    for layer in (GroupNorm(), nn.GroupNorm(num_groups=32, epsilon=1e-5)):
+
+        def loss(variables, x, layer=layer):
+            y = layer.apply(variables, x)
+            return jnp.sum(jnp.sin(y)), y
+
+        step = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))
+        (_, y), gradients = step(variables, x)
+        results.append(jax.tree.leaves((y, gradients)))
+    for ours, theirs in zip(*results, strict=True):
+        assert_close(ours, theirs, scale=5.0)
+
+
+def test_group_norm_of_bfloat16_takes_its_statistics_in_float32():
+    """The variance is 1 beside a mean square of 401; in bfloat16 it would be lost."""
+    x = (normal(0, 3, 8, 8, 64) + 20.0).astype(jnp.bfloat16)
+    layer = GroupNorm()
+    variables = layer.init(jax.random.key(0), x)
+    y = layer.apply(variables, x)
+    assert y.dtype == jnp.bfloat16
+    exact = layer.apply(variables, x.astype(jnp.float32))
+    assert_close(y.astype(jnp.float32), exact, scale=1e4)
+
+
+def test_group_norm_names_a_channel_count_that_does_not_divide():
+    with pytest.raises(ValueError, match="multiple of 32 groups, got 48"):
+        GroupNorm().init(jax.random.key(0), normal(0, 1, 2, 2, 48))

@@ -1,5 +1,6 @@
 """The parts of the mutation run: modules, and the tests that must notice a mistake."""
 
+import re
 from typing import NamedTuple
 
 
@@ -17,138 +18,67 @@ class Part(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
-REFUSALS = "tests/test_refusals.py"
+def _paths(text: str) -> list[str]:
+    """`a/{b,c} d` -> `a/b.py`, `a/c.py`, `d.py`; a folder's name ends in /."""
+    found = []
+    for word in text.split():
+        start, names, end = re.match(r"([^{]*)\{?([^}]*)\}?(.*)", word).groups()  # type: ignore[union-attr]
+        for name in names.split(","):
+            path = f"{start}{name}{end}"
+            found.append(path.removesuffix("/") if path[-1] == "/" else f"{path}.py")
+    return found
 
 
-def _of(room: str, *names: str, left_out: tuple[str, ...] = ()) -> Part:
+def _part(modules: str, tests: str, left_out: str = "") -> Part:
     return Part(
-        tuple(f"{room}/{name}.py" for name in names),
-        (*(f"tests/{room}/test_{name}.py" for name in names), REFUSALS),
-        left_out,
+        tuple(_paths(modules)),
+        tuple(f"tests/{path}" for path in _paths(tests)),
+        tuple(left_out.split()),
     )
 
 
+def _room(room: str, names: str, left_out: str = "") -> Part:
+    """Modules of one room, with the tests that are named like them, and refusals."""
+    tests = f"{room}/test_{{{names}}} test_refusals"
+    return _part(f"{room}/{{{names}}}", tests, left_out)
+
+
 PARTS = {
-    "accounting": Part(
-        tuple(
-            f"accounting/{name}.py"
-            for name in (
-                "recorded",
-                "claims",
-                "composition",
-                "copies",
-                "promise",
-                "views",
-            )
-        ),
-        ("tests/accounting", "tests/federation/test_client_promises.py"),
-        left_out=("pld", "g1_a_cap", "drawn_settings", "two_other"),
+    "accounting": _part(
+        "accounting/{recorded,claims,composition,copies,promise,views}",
+        "accounting/ federation/test_client_promises",
+        "pld drawn_settings two_other",
     ),
-    "noise": _of("mechanisms", "calibration", "noise", "played", "release"),
-    "mechanisms": _of("mechanisms", "shapley_guided"),
-    "baselines": _of(
+    "noise": _room("mechanisms", "calibration,noise,played,release"),
+    "mechanisms": _room("mechanisms", "shapley_guided"),
+    "baselines": _room(
         "baselines",
-        *("correlated_noise", "dp_fedavg", "nbafl", "reestimation", "schedules"),
-        left_out=("median_norm",),
+        "correlated_noise,dp_fedavg,nbafl,reestimation,schedules",
     ),
-    "shapley": Part(
-        (
-            "shapley.py",
-            "paired.py",
-            "algorithm/coalitions.py",
-            "algorithm/estimators.py",
-            "algorithm/privacy_estimation.py",
-        ),
-        (
-            "tests/test_shapley.py",
-            "tests/test_paired.py",
-            "tests/algorithm/test_estimators.py",
-            "tests/algorithm/test_privacy_estimation.py",
-        ),
-        left_out=("sampled_values_converge", "unanimity"),
+    "shapley": _part(
+        "shapley paired algorithm/{coalitions,estimators,privacy_estimation}",
+        "test_{shapley,paired} algorithm/test_{estimators,privacy_estimation}",
+        "sampled_values_converge unanimity",
     ),
-    "query": Part(
-        (
-            "mechanisms/sensitivity.py",
-            "mechanisms/private_query.py",
-            "mechanisms/shared_noise.py",
-            "algorithm/private_query.py",
-            "algorithm/round_score.py",
-        ),
-        (
-            "tests/mechanisms/test_sensitivity.py",
-            "tests/mechanisms/test_private_query.py",
-            "tests/mechanisms/test_shared_noise.py",
-            "tests/algorithm/test_attribute_records.py",
-            "tests/algorithm/test_private_query.py",
-            "tests/algorithm/test_round_score.py",
-            "tests/test_float32.py",
-            REFUSALS,
-        ),
-        left_out=(
-            "neighbour",
-            "mean_gradient_at",
-            "without_private_records",
-            "built_by_name",
-            "logits_are_moved",
-            "before_private_from",
-        ),
+    "query": _part(
+        "mechanisms/{sensitivity,shared_noise} algorithm/{private_query,round_score}",
+        "mechanisms/test_{sensitivity,shared_noise} "
+        "algorithm/test_{attribute_records,private_query,evaluation} "
+        "test_{float32,refusals}",
+        "without_private_records built_by_name logits_are_moved",
     ),
-    "round": Part(
-        tuple(
-            f"algorithm/{name}.py"
-            for name in (
-                "aggregation",
-                "client",
-                "cohort",
-                "federated_round",
-                "local_training",
-            )
-        ),
-        tuple(
-            f"tests/algorithm/test_{name}.py"
-            for name in (
-                "aggregation",
-                "client",
-                "cohort",
-                "local_training",
-                "round_by_hand",
-                "streams",
-            )
-        ),
-        left_out=("equally_likely", "shrinks", "uncorrelated"),
+    "round": _part(
+        "algorithm/{aggregation,client,cohort,federated_round,local_training}",
+        "algorithm/test_{cohort,local_training,round_by_hand,streams}",
+        "equally_likely shrinks uncorrelated",
     ),
-    "deploy": Part(
-        tuple(
-            f"deploy/{name}.py"
-            for name in (
-                "answer",
-                "chain",
-                "noise",
-                "policy",
-                "privatize",
-                "site",
-                "state",
-                "witness",
-            )
-        ),
-        tuple(
-            f"tests/deploy/test_{name}.py"
-            for name in ("faults_of_sites", "noise", "privatize", "site")
-        ),
+    "deploy": _part(
+        "deploy/{answer,chain,noise,policy,privatize,site,state,witness}",
+        "deploy/test_{faults_of_sites,noise,privatize,site}",
     ),
-    "votes": Part(
-        ("influence/lazy.py", "influence/privacy.py"),
-        tuple(f"tests/influence/test_{name}.py" for name in ("lazy", "privacy")),
-    ),
-    "registry": Part(
-        tuple(
-            f"mechanisms/{name}.py" for name in ("base", "config", "fixed", "registry")
-        ),
-        (
-            *(f"tests/mechanisms/test_{name}.py" for name in ("base", "config")),
-            "tests/mechanisms/test_discrete_noise.py",
-            *("tests/mechanisms/test_registry.py", REFUSALS),
-        ),
+    "votes": _part("influence/{lazy,privacy}", "influence/test_{lazy,privacy}"),
+    "registry": _part(
+        "mechanisms/{base,config,fixed,registry}",
+        "mechanisms/test_{contract,discrete_noise,registry} test_refusals",
     ),
 }

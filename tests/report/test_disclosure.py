@@ -30,7 +30,8 @@ def test_n13_every_file_of_a_run_and_of_a_sweep_is_in_the_list(
     """report.html, logs and config.json, which has the seed, were left out."""
     pytest.importorskip("plotly", reason="pages need the extra [report]")
     config = small(num_rounds=1)
-    run.train(config, tmp_path / "run", loggers=("csv",), keep_best=True)
+    options = run.Options(loggers=("csv",), keep_best=True)
+    run.train(config, tmp_path / "run", options=options)
     report.write_run_report(tmp_path / "run")
     run.sweep.sweep(config, SweepPlan(("fedsva",), (0.5,), (0,)), tmp_path / "sweep")
     report.write_sweep_report(tmp_path / "sweep")

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from small_folders import change
+from small_runs import digits, small
 
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.report import epsilon_page, read, write_sweep_report
+from fedsvp_jax.report import epsilon_page, read, tables, write_sweep_report
+from fedsvp_jax.run import sweep
 
 pytest.importorskip("plotly", reason="report.html needs the extra [report]")
 
@@ -46,14 +48,6 @@ def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
     assert told["risk"] == risk["server"]
 
 
-def test_the_page_fetches_nothing_and_draws_without_a_library(sweep_dir: Path) -> None:
-    content = epsilon_page.document(read.read_sweep(sweep_dir))
-    page, _ = epsilon_page.write_epsilon_page(sweep_dir, content)
-    text = page.read_text()
-    assert "http" not in text.replace('http-equiv="Content-Security-Policy"', "")
-    assert page.stat().st_size < 200_000 and "Plotly.newPlot" in text
-
-
 def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
     files = read.read_sweep(sweep_dir)
     rows = [row for row in files.results if row["mechanism"] == "none"]
@@ -86,3 +80,29 @@ def test_an_older_folder_has_a_page_by_epsilon_and_delta_alone(sweep_dir: Path) 
     content = epsilon_page.document(read.read_sweep(sweep_dir))
     assert content["guessing"] is None and len(content["points"]) == 4
     assert epsilon_page.write_epsilon_page(sweep_dir, content)
+
+
+def test_the_page_of_clients_with_an_epsilon_of_their_own_says_both_ends(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own.json").write_text('{"0": 1.0, "1": 2.0}')
+    base = small(
+        mechanism="nbafl",
+        sensitivity="update_clip",
+        calibration="analytic",
+        delta=1e-6,
+        num_hbc_clients=0,
+        num_rounds=1,
+        client_epsilons=str(tmp_path / "own.json"),
+    )
+    plan = sweep.SweepPlan(("none", "nbafl"), (), (0,), total_epsilons=(8.0,))
+    sweep.sweep(base, plan, tmp_path / "sweep", dataset=digits())
+    write_sweep_report(tmp_path / "sweep")
+    told = json.loads((tmp_path / "sweep" / "epsilon.json").read_text())
+    (point,) = told["points"]
+    assert (point["epsilon_by_client"], point["epsilon"]) == ([1.0, 8.0], 8.0)
+    text = (tmp_path / "sweep" / "epsilon.html").read_text()
+    assert "1 to 8 by client" in text
+    assert "for the client promised ε = 1 (0)" in text
+    tables.write_tables(tmp_path / "sweep")
+    assert "does not name" in (tmp_path / "sweep" / "table.md").read_text()

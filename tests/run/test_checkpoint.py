@@ -63,20 +63,6 @@ def files(folder: pathlib.Path) -> dict[str, bytes]:
     }
 
 
-def test_the_two_newest_are_kept_and_the_newest_is_restored(
-    folder: pathlib.Path,
-) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == ["6", "9"]
-    assert_restored(restore(folder), 9)
-
-
-def test_without_a_checkpoint_there_is_nothing_to_restore(
-    tmp_path: pathlib.Path,
-) -> None:
-    assert restore(tmp_path / "checkpoints") is None
-    assert not (tmp_path / "checkpoints").exists()
-
-
 def flip(path: pathlib.Path, position: int, bit: int) -> None:
     content = bytearray(path.read_bytes())
     content[position] ^= 1 << bit

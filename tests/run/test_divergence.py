@@ -19,6 +19,7 @@ from fedsvp_jax import run
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+GOES_ON = run.Options(on_divergence="continue")
 DIVERGES = {"mechanism": "none", "learning_rate": 1e30, "num_rounds": 4}
 
 pytestmark = [
@@ -88,7 +89,7 @@ def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload
     mechanism: str, tmp_path: pathlib.Path
 ) -> None:
     config = small(mechanism=mechanism, learning_rate=1e30, num_rounds=3)
-    summary = run.train(config, tmp_path, dataset=digits(), on_divergence="continue")
+    summary = run.train(config, tmp_path, dataset=digits(), options=GOES_ON)
     # The clip that reestimation's claim rests on sends what overflows to 0.
     assert summary["diverged_in_round"] == (None if mechanism == "reestimation" else 1)
     for name in ("metrics.jsonl", "clients.jsonl"):
@@ -111,8 +112,7 @@ def test_a_sweep_with_a_diverged_cell_ends_or_goes_on(tmp_path: pathlib.Path) ->
         plan,
         tmp_path,
         dataset=digits(),
-        resume=True,
-        on_divergence="continue",
+        options=run.Options(resume=True, on_divergence="continue"),
     )
     assert [cell["diverged_in_round"] for cell in cells] == [1, 1]
     seen = [(row["seed"], row["round"]) for row in rows(tmp_path, "results.jsonl")]

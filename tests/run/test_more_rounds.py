@@ -21,12 +21,8 @@ from small_runs import (
 )
 
 from fedsvp_jax import run
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import build
 from fedsvp_jax.federation.run_digest import check_more_rounds
-from fedsvp_jax.report import write_run_report
-from fedsvp_jax.report.read import read_run
-from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.run.early_stopping import UNRELEASED, BestRound
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.sweep import SweepPlan, sweep
@@ -211,7 +207,7 @@ def test_a_run_that_numbers_without_noise_may_end_claims_nothing_proved(
 
     def hook(number: int, row: Any) -> None:
         seen.append(row["update_l2"])
-        with pytest.raises(KeyError, match=r"run.train\(reveal="):
+        with pytest.raises(KeyError, match=r"run.Options\(reveal="):
             row["num_clipped_updates"]
 
     settings = PROVED | {"total_epsilon": total}
@@ -296,26 +292,11 @@ def test_the_best_round_is_told_by_validation_where_rows_tell_it() -> None:
     assert not best.waited(None) and best.waited(0) and not best.waited(1)
 
 
-def test_validation_examples_end_a_run_and_choose_its_best_round(
-    tmp_path: pathlib.Path,
-) -> None:
-    told = {"settings": {"patience": 1, "validation_examples": 100}}
-    summary = train(tmp_path, 5, **told)
-    found = {row["round"]: row for row in rows(tmp_path)}
-    assert summary["stopped_by"] == "patience" and len(found) < 5
-    assert summary["best_by"] == "validation_accuracy"
-    best = found[summary["best_round"]]
-    assert summary["best_accuracy"] == best["test_accuracy"]
-    assert 0 < best["validation_loss"] != best["test_loss"]
-    assert found[1]["validation_accuracy"] is None  # tested every second round
-    text = write_run_report(tmp_path).read_text()
-    picked = f"in round {best['round']}, picked on the validation set"
-    assert f"best test accuracy ({picked})" in text
-    curves = [plot for plot in run_plots(read_run(tmp_path)) if plot.id == "accuracy"]
-    assert [curve.name for curve in curves[0].series][1:] == ["on the validation set"]
-
-
-def test_a_sweep_has_no_patience(tmp_path: pathlib.Path) -> None:
-    base: ExperimentConfig = small(patience=2)
+def test_a_sweep_has_no_patience_and_no_hook(tmp_path: pathlib.Path) -> None:
+    plan = SweepPlan(("none",), (0.5,), (0,))
     with pytest.raises(ValueError, match="patience must not be set in a sweep"):
-        sweep(base, SweepPlan(("none",), (0.5,), (0,)), tmp_path, dataset=digits())
+        sweep(small(patience=2), plan, tmp_path, dataset=digits())
+    with pytest.raises(ValueError, match="keep_best must be left out of a sweep"):
+        sweep(small(), plan, tmp_path, options=run.Options(keep_best=True))
+    with pytest.raises(TypeError, match=r"options=run.Options\(resume=…\)"):
+        run.train(small(), tmp_path, resume=True)  # type: ignore[call-arg]

@@ -30,7 +30,13 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "adult",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("femnist", "cifar10")),
+    ],
+)
 def test_a_round_of_fedsva_runs_on_the_real_files(
     name: str, tmp_path: pathlib.Path
 ) -> None:

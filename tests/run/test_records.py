@@ -76,15 +76,6 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert [client["weight"] for client in clients] == [0.75, 0.25]
 
 
-def test_a_mechanism_without_estimation_has_no_contribution_to_report() -> None:
-    row = records.round_row(metrics(estimated=False), round_num=1)
-    assert row["contribution_ratio_mean"] is None
-    (first, _) = records.client_rows(
-        Book(7).account, metrics(estimated=False), round_num=1
-    )
-    assert "shapley_values" not in first and "contribution_ratio" not in first
-
-
 def test_the_account_gets_what_was_applied_to_those_who_took_part() -> None:
     account = records.record_round(Book(7).account, metrics())
     np.testing.assert_array_equal(account.uploads, [0, 0, 0, 0, 1, 0, 1])
@@ -108,27 +99,6 @@ def test_n22_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None
     assert told != [0.5, 0.25]  # as the mechanism says of a whole cohort
 
 
-def test_noise_in_the_local_steps_hides_nobody_in_the_average() -> None:
-    in_steps = metrics()
-    in_steps.clients.noise.noise_std[:] = 0
-    server, *others = records.record_round(Book(7).account, in_steps).precision
-    for other in others:
-        np.testing.assert_array_equal(other, server)
-
-
-def test_a_diverged_upload_is_named_and_an_empty_place_is_none() -> None:
-    records.check_finite(metrics(), round_num=2, mechanism="nbafl")
-    with pytest.raises(FloatingPointError, match=r"nbafl diverged.* client 6 in"):
-        records.check_finite(
-            metrics(finite=[True, True, False]), round_num=2, mechanism="nbafl"
-        )
-
-
-def test_what_was_not_measured_is_none() -> None:
-    assert records.number(np.float32("nan")) is None
-    assert records.number(np.float32(0.5)) == 0.5
-
-
 def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
     def row(accuracy: float | None) -> dict[str, float | None]:
         half = None if accuracy is None else accuracy / 2
@@ -145,17 +115,6 @@ def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
     assert (found["best_round"], found["best_by"]) == (1, "test_accuracy")
     unseen = records.score_summary([{"round": 1} | row(None)])
     assert set(unseen.values()) == {None}
-
-
-def test_validation_picks_the_round_whose_test_accuracy_is_told() -> None:
-    told = [(0.9, 0.1), (None, None), (0.4, 0.8), (0.5, 0.8)]
-    rows = [
-        {"round": t, "test_accuracy": test, "validation_accuracy": validation}
-        for t, (test, validation) in enumerate(told, start=1)
-    ]
-    found = records.score_summary(rows)
-    assert found["best_accuracy"] == 0.4 and found["best_round"] == 3
-    assert found["best_by"] == "validation_accuracy"
 
 
 def test_a_row_tells_validation_scores_only_where_there_are_some() -> None:

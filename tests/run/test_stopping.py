@@ -19,6 +19,7 @@ from small_runs import (
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import Stopped, StopRequests, stop_at_once
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
@@ -40,7 +41,7 @@ def run_sweep(folder: pathlib.Path, *, resume: bool = False) -> list[dict[str, A
         folder,
         dataset=digits(),
         placement=Placement(),
-        resume=resume,
+        options=Options(resume=resume),
     )
 
 
@@ -92,6 +93,13 @@ def test_a_signal_in_the_last_call_lets_the_run_end(tmp_path: pathlib.Path) -> N
         assert train(tmp_path / "run")["rounds"] == 6
 
 
+@pytest.fixture(scope="module")
+def whole_sweep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("whole") / "sweep"
+    run_sweep(folder)
+    return contents(folder, SWEEP)
+
+
 @pytest.mark.parametrize(
     ("call", "where"),
     [
@@ -100,7 +108,7 @@ def test_a_signal_in_the_last_call_lets_the_run_end(tmp_path: pathlib.Path) -> N
     ],
 )
 def test_a_signal_ends_a_sweep_within_a_mechanism_or_before_the_next(
-    call: int, where: str, tmp_path: pathlib.Path
+    call: int, where: str, whole_sweep: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         signal_in_call(patch, signal.SIGTERM, call)
@@ -108,12 +116,12 @@ def test_a_signal_ends_a_sweep_within_a_mechanism_or_before_the_next(
             run_sweep(tmp_path / "sweep")
     assert f"stopped by SIGTERM {where};" in str(raised.value)
     run_sweep(tmp_path / "sweep", resume=True)
-    run_sweep(tmp_path / "whole")
-    assert contents(tmp_path / "sweep", SWEEP) == contents(tmp_path / "whole", SWEEP)
+    assert contents(tmp_path / "sweep", SWEEP) == whole_sweep
 
 
 SECOND_SIGNAL = """
 import hashlib, os, signal, sys, threading, time
+from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import StopRequests
 
 def send():

@@ -20,7 +20,7 @@ from small_runs import (
 
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.report import read, tables
+from fedsvp_jax.report import tables
 from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.sweep import SweepPlan, cell_name, sweep
 
@@ -41,9 +41,7 @@ def run_sweep(
         folder,
         dataset=digits(),
         placement=Placement(rounds_per_call=1),
-        resume=resume,
-        checkpoint_every=1,
-        loggers=loggers,
+        options=run.Options(resume=resume, checkpoint_every=1, loggers=loggers),
     )
 
 
@@ -148,28 +146,13 @@ def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
 def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> None:
     stds = (0.01, 0.1)
     plan = SweepPlan(("gaussian",), EPSILONS, seeds=(2,), noise_stds=stds)
-    folder = tmp_path / "sweep"
-    with pytest.MonkeyPatch.context() as patch:
-        stop_at(patch, 2, "gaussian")
-        with pytest.raises(Stopped):
-            sweep(small(**ROUNDS), plan, folder, dataset=digits(), checkpoint_every=1)
-    cells = sweep(small(**ROUNDS), plan, folder, dataset=digits(), resume=True)
-    rows = results(folder)
+    sweep(small(**ROUNDS), plan, tmp_path / "sweep", dataset=digits())
+    rows = results(tmp_path / "sweep")
     assert [(row["round"], row["noise_std"]) for row in rows] == [
         (t, std) for t in (1, 2, 3) for std in stds
     ]
     assert [row["noise_std_mean"] for row in rows] == pytest.approx(stds * 3)
-    alone = run.train(
-        small(mechanism="gaussian", noise_std=0.1, seed=2, **ROUNDS),
-        tmp_path / "run",
-        dataset=digits(),
-    )
-    assert cells[1]["params_sha256"] == alone["params_sha256"]
-    table = tables.summarize(rows)
-    assert [(row.noise_std, row.epsilon) for row in table] == [
-        (std, None) for std in stds
-    ]
-    shown = [row["mechanism"] for row in tables.shown_cells(table)]
+    shown = [row["mechanism"] for row in tables.shown_cells(tables.summarize(rows))]
     assert "Gaussian, std = 0.01" in shown
 
 
@@ -211,19 +194,3 @@ def test_total_epsilons_are_solved_and_fedavg_is_their_reference() -> None:
     assert "total_epsilon" not in cell_name(free[0])
     with pytest.raises(ValueError, match="needs total_epsilons"):
         SweepPlan(("nbafl",), (0.1,), (0,)).programs(solved[0])
-
-
-def test_solved_cells_spend_their_epsilon(tmp_path: pathlib.Path) -> None:
-    plan = SweepPlan(("nbafl",), (), seeds=(0,), total_epsilons=(1.0, 8.0))
-    base = small(
-        mechanism="nbafl", calibration="analytic", sensitivity="update_clip", delta=1e-5
-    )
-    cells = sweep(base, plan, tmp_path / "sweep", dataset=digits())
-    for cell, total in zip(cells, (1.0, 8.0), strict=True):
-        assert (
-            cell["epsilon_spent"]["rdp"] <= total < 1.2 * cell["epsilon_spent"]["rdp"]
-        )
-        assert cell["uploads_left"] is not None and cell["risk"]["server"]["mu"] > 0
-    rows = tables.summarize(read.read_sweep(tmp_path / "sweep").results)
-    shown = tables.shown_cells(rows)
-    assert [row["ε of the run"] for row in shown] == ["1", "8"]

@@ -37,9 +37,9 @@ def test_a_store_gives_every_client_what_memory_gives(
     chex.assert_trees_all_equal(streamed.test, whole.test)
     chex.assert_trees_all_equal(streamed.validation, whole.validation)
     assert (whole.validation is not None) == ("validation_examples" in changes)
-    assert streamed.coalition_sizes == whole.coalition_sizes
+    assert streamed.game.coalition_sizes == whole.game.coalition_sizes
     assert streamed.min_num_examples == whole.min_num_examples
-    assert streamed.attributes.names == whole.attributes.names
+    assert streamed.game.attributes.names == whole.game.attributes.names
     assert streamed.reader is not None
     longest = (whole.split.train.shape[-1], whole.split.validation.shape[-1])
     cohorts = streamed.reader
@@ -52,7 +52,7 @@ def test_a_store_gives_every_client_what_memory_gives(
         assert held.num_train == num_train
         np.testing.assert_array_equal(held.inputs, dataset.train_inputs[rows])
         np.testing.assert_array_equal(held.labels, dataset.train_labels[rows])
-        np.testing.assert_array_equal(held.attributes, whole.attributes.ids[rows])
+        np.testing.assert_array_equal(held.attributes, whole.game.attributes.ids[rows])
 
 
 def test_a_client_left_without_data_is_refused_in_the_same_words(

@@ -173,9 +173,3 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     assert draft.guessed(texts) == ("dead", "ward")
     with pytest.raises(ValueError, match="column more is not in the schema"):
         from_table(texts | {"more": texts["id"]}, schema=again)
-
-
-def test_the_former_place_gives_from_table_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match=r"is fedsvp_jax\.tables\.table now"):
-        from fedsvp_jax.data.formats.table import from_table as former
-    assert former is from_table

@@ -114,7 +114,7 @@ def test_coalitions_of_a_work_cost_no_more_than_the_bound(
 ) -> None:
     trainer = measure.make_trainer(workload)
     steps = arithmetic.coalition_steps(trainer)
-    sizes = trainer.program.data.coalition_sizes
+    sizes = trainer.program.data.game.coalition_sizes
     assert all(
         count == workload.task.epochs * max(1, sizes[mask] // batch)
         for mask, (batch, count) in steps.items()

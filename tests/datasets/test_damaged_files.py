@@ -109,12 +109,6 @@ def test_idx_files_of_other_values_are_refused(
     assert message in refused_with(name, tmp_path, lambda _: content)
 
 
-def test_idx_path_of_another_file_is_refused(tmp_path: Path) -> None:
-    folder = tiny_files.write_mnist(tmp_path)
-    path = folder / "train-labels-idx1-ubyte.gz"
-    refused("mnist", path, needle=path)
-
-
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_cifar_label_out_of_range_is_refused(name: str, tmp_path: Path) -> None:
     place = 0 if name == "cifar10" else 1
@@ -167,12 +161,6 @@ def test_impossible_leaf_values_are_refused(
     assert message in refused_with("femnist", tmp_path, changed)
 
 
-def test_leaf_without_test_files_is_refused(tmp_path: Path) -> None:
-    data_dir = tiny_files.write_femnist(tmp_path)
-    (tmp_path / "femnist/test/all_data_0.json").unlink()
-    refused("femnist", data_dir, needle=tmp_path / "femnist/test")
-
-
 class Bomb:
     """Unpickling it would fail the test."""
 
@@ -215,16 +203,6 @@ def test_npz_read_by_row_names_the_row_of_the_file(tmp_path: Path) -> None:
     source = npz.open_npz(path, tmp_path / "scratch", TableSettings())
     with pytest.raises(ValueError, match="first at row 4, column 2"):
         source.rows(np.array([1, 4]))
-
-
-def test_npz_labels_may_be_whole_numbers_in_floats(tmp_path: Path) -> None:
-    path = tmp_path / "data.npz"
-    arrays = tiny_files.npz_arrays()
-    labels = {name: arrays[name].astype(np.float64) for name in ("y_train", "y_test")}
-    np.savez(path, **(arrays | labels))
-    loaded = sources.load("npz", path)
-    assert loaded.train_labels.dtype == np.int32
-    np.testing.assert_array_equal(loaded.train_labels, arrays["y_train"])
 
 
 def test_npz_without_an_array_names_it(tmp_path: Path) -> None:

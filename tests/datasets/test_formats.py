@@ -1,6 +1,5 @@
 """Tiny files of every format come back as they were written."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +8,8 @@ import tiny_files
 
 from fedsvp_jax.data import sources
 from fedsvp_jax.datasets import adult
+
+pytestmark = pytest.mark.across("every format of data")
 
 
 @pytest.mark.parametrize("name", list(tiny_files.WRITERS))
@@ -89,23 +90,6 @@ def test_other_idx_sets_are_read_by_the_training_images_path(
     assert dataset.num_classes == 6  # the labels are 0..5
 
 
-def test_idx_by_path_without_a_prefix_finds_t10k(tmp_path: Path) -> None:
-    tiny_files.write_idx(tmp_path, "train", "t10k")
-    by_path = sources.load("mnist", tmp_path / "train-images-idx3-ubyte")
-    np.testing.assert_array_equal(
-        by_path.test_inputs, sources.load("mnist", tmp_path).test_inputs
-    )
-
-
-def test_a_plain_idx_file_wins_over_a_packed_one(tmp_path: Path) -> None:
-    folder = tiny_files.write_idx(tmp_path, "train", "t10k")
-    other = tiny_files.idx_bytes(np.full(6, 9, np.uint8))
-    (folder / "train-labels-idx1-ubyte.gz").write_bytes(gzip.compress(other))
-    np.testing.assert_array_equal(
-        sources.load("mnist", folder).train_labels, np.arange(6)
-    )
-
-
 def test_femnist_joins_its_files_and_numbers_writers_by_name(tmp_path: Path) -> None:
     dataset = sources.load("femnist", tiny_files.write_femnist(tmp_path))
     np.testing.assert_array_equal(dataset.train_labels, [0, 61, 5, 1, 2, 3])
@@ -113,13 +97,6 @@ def test_femnist_joins_its_files_and_numbers_writers_by_name(tmp_path: Path) -> 
     np.testing.assert_array_equal(dataset.train_writers, [1, 1, 0, 2, 2, 2])
     np.testing.assert_array_equal(dataset.test_labels, [4, 6])
     assert dataset.num_classes == 62
-
-
-def test_femnist_pixels_are_the_bytes_they_were_rounded_from(tmp_path: Path) -> None:
-    dataset = sources.load("femnist", tiny_files.write_femnist(tmp_path))
-    np.testing.assert_array_equal(
-        dataset.train_inputs[:2], tiny_files.images(2, 28, 1, seed=0)
-    )
 
 
 def test_npz_codes_writers_and_columns_by_sorted_value(tmp_path: Path) -> None:
@@ -131,18 +108,6 @@ def test_npz_codes_writers_and_columns_by_sorted_value(tmp_path: Path) -> None:
     np.testing.assert_array_equal(dataset.train_writers, [0, 1, 0, 2, 1])
     assert dataset.columns["hand"].categories == ("left", "right")
     np.testing.assert_array_equal(dataset.columns["hand"].codes, [0, 1, 0, 0, 1])
-
-
-def test_npz_floats_become_float32_features(tmp_path: Path) -> None:
-    path = tmp_path / "features.npz"
-    rows = np.linspace(-1, 1, 12).reshape(4, 3)
-    labels = np.array([0, 1, 1, 0])
-    np.savez(path, x_train=rows, y_train=labels, x_test=rows[:2], y_test=labels[:2])
-    dataset = sources.load("npz", path)
-    assert dataset.train_inputs.dtype == np.float32
-    np.testing.assert_array_equal(dataset.train_inputs, rows.astype(np.float32))
-    assert dataset.train_writers is None
-    assert not dataset.columns
 
 
 def test_adult_numbers_are_scaled_by_public_constants(tmp_path: Path) -> None:
@@ -162,14 +127,6 @@ def test_adult_values_beyond_the_bounds_are_clamped(tmp_path: Path) -> None:
     first = sources.load("adult", tmp_path).train_inputs[0]
     assert first[0] == pytest.approx((17 - 40) / 15)
     assert first[3] == pytest.approx(np.log(100_000) / 3)
-
-
-def test_adult_amounts_of_money_are_scaled_on_a_log_scale(tmp_path: Path) -> None:
-    rows = tiny_files.adult_rows()
-    rows[0][tiny_files.ADULT_HEADER.index("capital-gain")] = "99"
-    tiny_files.write_csv(tmp_path / "adult.csv", rows, tiny_files.ADULT_HEADER)
-    gain = sources.load("adult", tmp_path).train_inputs[0, 3]
-    assert gain == pytest.approx(np.log(100) / 3)
 
 
 @pytest.mark.hole
@@ -238,16 +195,6 @@ def test_digits_have_a_fixed_stratified_split() -> None:
         assert counts.min() > 0.09 * len(part)
     fingerprint = "e5dcf6c95573"
     assert dataset.fingerprint.startswith(fingerprint)
-
-
-def test_digits_bytes_give_the_sixteenths_back() -> None:
-    from sklearn.datasets import load_digits
-
-    dataset = sources.load("digits")
-    stored = np.concatenate([dataset.train_inputs, dataset.test_inputs])
-    counts = np.bincount(np.round(stored.ravel() / 255 * 16).astype(int))
-    expected = np.bincount(load_digits().data.ravel().astype(int))
-    np.testing.assert_array_equal(counts, expected)
 
 
 def test_a_stray_label_of_an_npz_is_no_ten_thousand_classes(tmp_path: Path) -> None:

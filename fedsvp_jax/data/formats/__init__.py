@@ -1,1 +1,0 @@
-"""The former place of `fedsvp_jax.tables`, until the next release."""

@@ -1,0 +1,77 @@
+"""How a run is kept and watched; none of it decides a number."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+from fedsvp_jax.run.early_stopping import Hook, check_reveal
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a run or a sweep is kept and watched.
+
+    Attributes:
+      resume: go on from the newest intact checkpoint; without any, start. `num_rounds`
+        of a single run may then be larger than before where nothing else follows it.
+      checkpoint_every: rounds between checkpoints.
+      on_divergence: "stop" at NaN or infinity, or "continue".
+      progress: draw a progress bar when standard error is a terminal.
+      loggers: names of `report.loggers.LOGGERS`; each writes to output_dir/NAME, of a
+        sweep one folder per cell there.
+      on_round: of a single run. Called after every round as `on_round(number, row)`
+        with what was released of the row of metrics.jsonl, and with the model that the
+        next round starts from, `row["params"]` and `row["stats"]`; `run.STOP` as its
+        answer ends the run, which is claimed at its planned length. Rounds then run in
+        calls of one.
+      reveal: fields of the row that no noise hides and `on_round` is given too
+        (`early_stopping.UNRELEASED`). Every claim of the run is nominal then.
+      keep_best: of a single run: also keep the model of the best round, for
+        `load_model(best=True)`.
+
+    Raises:
+      ValueError: `reveal` names another field.
+    """
+
+    resume: bool = False
+    checkpoint_every: int = 10
+    on_divergence: str = "stop"
+    progress: bool = False
+    loggers: Sequence[str] = ()
+    on_round: Hook | None = None
+    reveal: Sequence[str] = ()
+    keep_best: bool = False
+
+    def __post_init__(self) -> None:
+        check_reveal(self.reveal)
+
+    def check_for_sweep(self) -> None:
+        """Raises ValueError: what a single run alone has is asked of a sweep."""
+        for name in ("on_round", "reveal", "keep_best"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"{name} must be left out of a sweep, whose cells run side by side"
+                )
+
+
+USUAL = Options()
+
+
+def takes_options(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, which says where keywords are that it had before `Options`."""
+    fields = {field.name for field in dataclasses.fields(Options)}
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        if former := sorted(fields & named.keys()):
+            raise TypeError(
+                f"{', '.join(former)} of {function.__name__} stands in its options: "
+                f"{function.__name__}(…, options=run.Options({former[0]}=…))"
+            )
+        return function(*args, **named)
+
+    return call
