@@ -142,7 +142,7 @@ mutants: setup $(MUTMUT_STAMP)
 
 # The site, to runs/site: a broken link fails. Nothing is fetched.
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict \
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict \
 		--site-dir $(abspath $(RUNS))/site
 
 # The notebook's outputs anew.

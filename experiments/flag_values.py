@@ -67,8 +67,8 @@ def refuse_flags(values: flags.FlagValues, names: Iterable[str], reason: str) ->
             raise ValueError(f"{name} must be left out: {reason}")
 
 
-def named_folders(items: list[str], flag: str = "keep") -> dict[str, pathlib.Path]:
-    """The folders of a flag --keep=NAME=FOLDER,NAME=FOLDER, by name.
+def named_folders(items: list[str], flag: str) -> dict[str, pathlib.Path]:
+    """The folders of a flag --FLAG=NAME=FOLDER,NAME=FOLDER, by name.
 
     Raises:
       ValueError: an item is not NAME=FOLDER.

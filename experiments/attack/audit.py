@@ -77,7 +77,7 @@ from fedsvp_jax.federation import plan
 from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values
-from . import audit_play, audit_results, audit_verdicts
+from . import audit_play, audit_results
 from .audit_cases import DEPLOYED, FILTER, Case, cases_of
 from .resumable import finished_or_made
 
@@ -187,7 +187,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         played = finished_or_made(folder, case.name, partial(play, case))
         for rows, more in zip(by_seed, played, strict=True):
             rows += more
-    by_seed = [audit_verdicts.with_verdicts(rows) for rows in by_seed]
+    by_seed = [audit_results.with_verdicts(rows) for rows in by_seed]
     results: dict[str, Any] = {
         "attack": values.attack,
         "trials": values.audit_trials,

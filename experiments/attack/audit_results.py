@@ -1,4 +1,4 @@
-"""How the results of the audit are shown: tables and a picture."""
+"""The verdicts of an audit, and how its results are shown: a table and a picture."""
 
 import math
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import figures, style
+from fedsvp_jax.student import holm
 
 from .. import printed
 from .audit_claims import ACCOUNTINGS
@@ -17,6 +18,23 @@ _LOOKS = {
 }
 
 Row = dict[str, Any]
+
+
+def with_verdicts(rows: Sequence[Row]) -> list[Row]:
+    """The rows of one seed with the claims that Holm's test rejects, and a verdict.
+
+    The family is every claim of every row: with a probability of 95 % no true claim is
+    among the rejected.
+    """
+    rejected = iter(holm([p for row in rows for p in row["p_values"].values()]))
+    judged = []
+    for row in rows:
+        beaten = [name for name in row["p_values"] if next(rejected)]
+        refuted = "VIOLATED" if row["claimed"] else "no claim"
+        judged.append(
+            row | {"beaten": beaten, "status": refuted if beaten else "holds"}
+        )
+    return judged
 
 
 def verdicts(rows: Sequence[Row]) -> str:

@@ -78,7 +78,7 @@ ELSEWHERE = {
         "::test_the_example_on_ray_writes_the_sweep_of_one_process"
     ),
     "python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER": (
-        "experiments/test_routes.py"
+        "experiments/test_presets.py"
         "::test_the_preset_is_a_proved_promise_and_what_is_typed_wins"
     ),
     **{  # a hospital's file, which no page can bring

@@ -33,19 +33,6 @@ def test_the_holdings_are_the_splits_examples() -> None:
     assert held.by_attribute[-1, 0] == 0  # honest-but-curious
 
 
-def test_what_is_planned_says_whether_it_is_proved() -> None:
-    planned = planned_row(program(mechanism="nbafl", epsilon=0.25).accounts[0], 4)
-    spent = planned["epsilon_spent"]
-    assert spent["basic"] == pytest.approx(1.0)
-    assert spent["pld"] < spent["rdp"]
-    assert planned["status"] == dict.fromkeys(("basic", "rdp", "pld"), "nominal")
-    sound = program(
-        mechanism="nbafl", sensitivity="update_clip", calibration="analytic"
-    )
-    assert planned_row(sound.accounts[0], 1)["status"] == dict.fromkeys(spent, "proved")
-    assert planned_row(program(mechanism="none").accounts[0], 1)["status"] is None
-
-
 def test_more_uploads_are_never_planned_to_spend_less() -> None:
     """Two of the costliest were said to cost more than one in each of five rounds."""
     changes = {"mechanism": "time_varying", "decay": 0.5, "num_rounds": 5}

@@ -1,11 +1,17 @@
 """Presets: every one is accepted as typed, and a small one tells what it shrank."""
 
+import dataclasses
 import re
 
 import pytest
-from commands import Ended, command
+from absl import flags
+from commands import Ended
+from commands import command as run_command
 
-from experiments import presets
+from experiments import command, presets
+from experiments.routes import proved_settings
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.federation import plan
 from fedsvp_jax.optimizers import METHODS
 
 NAMES = presets.preset_names()
@@ -21,7 +27,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     """Every preset as a command line whose last flag alone is refused."""
     folder = tmp_path_factory.mktemp("refused")
     return {
-        name: command(
+        name: run_command(
             "experiments.sweep",
             f"--flagfile=experiments/presets/{name}.flags",
             "--data_dir=/nowhere",
@@ -67,7 +73,7 @@ def test_a_smaller_preset_differs_only_in_what_its_head_says(name: str) -> None:
     "name", [n for n in NAMES if n.startswith("fed") and n not in SMALLER]
 )
 def test_the_full_size_is_the_published_set_up(name: str) -> None:
-    flags = presets.read_preset(name).flags
+    named = presets.read_preset(name).flags
     published = {
         "num_clients": "100",
         "num_hbc_clients": "10",
@@ -79,10 +85,10 @@ def test_the_full_size_is_the_published_set_up(name: str) -> None:
         "l2_norm_clip": "20",
         "delta": "0.02",
     }
-    assert published.items() <= flags.items()
+    assert published.items() <= named.items()
     if name.startswith("fedsva_table1_cifar10"):
-        assert (flags["model"], flags["dataset"]) == ("resnet18", "cifar10")
-        assert flags["epsilons"] == "0.2,0.3,0.4,0.5" and flags["seeds"] == "0:5"
+        assert (named["model"], named["dataset"]) == ("resnet18", "cifar10")
+        assert named["epsilons"] == "0.2,0.3,0.4,0.5" and named["seeds"] == "0:5"
 
 
 def test_an_unknown_preset_and_a_line_that_is_no_flag_are_refused(
@@ -105,7 +111,34 @@ def test_the_noise_of_medium_runs_is_that_of_the_papers_clients(
     name: str, examples: int, papers: int
 ) -> None:
     """`examples` are a client's; C is the published one."""
-    flags = presets.read_preset(name).flags
-    assert flags["l2_norm_clip"] == "20"
-    scale = float(flags["noise_examples_scale"])
+    named = presets.read_preset(name).flags
+    assert named["l2_norm_clip"] == "20"
+    scale = float(named["noise_examples_scale"])
     assert scale * examples == pytest.approx(papers, rel=1e-3)
+
+
+@pytest.mark.parametrize("dataset", ["mnist", "femnist"])
+def test_the_preset_is_a_proved_promise_and_what_is_typed_wins(dataset: str) -> None:
+    values = flags.FlagValues()
+    for field in dataclasses.fields(ExperimentConfig):
+        flags.DEFINE_string(field.name, None, "", flag_values=values)
+    values(["train", f"--dataset={dataset}", "--num_rounds=3"])
+    route = proved_settings(dataset)
+    command.default_settings(values, route)
+    found = {name: values[name].value for name in route}
+    assert found == route | {"num_rounds": "3"}
+    given = ExperimentConfig(**route, total_epsilon=2.0, data_dir="data")
+    assert plan.told_and_made(resolve(given))[1].claim.proved
+
+
+@pytest.mark.parametrize("unknown", ["digits", "adult", "cifar10"])
+def test_other_data_sets_have_no_route(unknown: str) -> None:
+    with pytest.raises(ValueError, match=f"got {unknown}"):
+        proved_settings(unknown)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("dataset", ["mnist", "femnist"])
+def test_n6_the_preset_deals_each_record_once(dataset: str) -> None:
+    settings = proved_settings(dataset)
+    assert settings["partition"] == "iid" and "class_share" not in settings

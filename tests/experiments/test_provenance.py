@@ -6,7 +6,7 @@ import pathlib
 import pytest
 from commands import ROOT
 
-from experiments import provenance
+from experiments import kept_rows, provenance
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 
@@ -66,3 +66,16 @@ def test_an_incomplete_stamp_is_refused(change, words: str) -> None:
     stamp = copy.deepcopy(stamp)
     change(stamp)
     assert words in (provenance.fault({"provenance": stamp}) or "")
+
+
+def test_a_line_that_a_kill_left_unfinished_is_no_row_and_is_written_over(
+    tmp_path: pathlib.Path,
+) -> None:
+    file = tmp_path / "results" / "rows.jsonl"
+    assert kept_rows.read(file) == []
+    kept_rows.add(file, {"seed": 0})
+    with file.open("a") as torn:
+        torn.write('{"seed": 1, "accu')
+    assert kept_rows.read(file) == [{"seed": 0}]
+    kept_rows.add(file, {"seed": 1})
+    assert kept_rows.read(file) == [{"seed": 0}, {"seed": 1}]

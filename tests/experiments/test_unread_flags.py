@@ -1,15 +1,12 @@
 """A flag that no chosen mechanism reads is refused, and what is shown is left out."""
 
-import dataclasses
 import pathlib
 
 import pytest
 from commands import command
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.report import provenance
-from fedsvp_jax.settings import missing_need
 
 TRAIN = ("experiments.train", "--model=mlp", "--num_rounds=1")
 SWEEP = ("experiments.sweep", "--model=mlp", "--num_rounds=1", "--seeds=0")
@@ -27,18 +24,6 @@ def test_a_sweep_takes_a_flag_that_one_mechanism_reads(
 ) -> None:
     ended = command(*SWEEP, *read, "--num_devices=99", f"--output_dir={tmp_path}/run")
     assert "num_devices" in ended.stderr
-
-
-def test_a_class_share_and_a_large_epsilon_need_the_setting_that_reads_them() -> None:
-    fields = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
-    for name, other, read in (
-        ("class_share", "partition", {"paper": True, "iid": False}),
-        ("allow_large_epsilon", "calibration", {"classical": True, "analytic": False}),
-        ("corrupted_points", "corrupted_share", {0.1: True, 0.0: False}),
-    ):
-        for value, is_read in read.items():
-            missing = missing_need(fields[name], {other: value})
-            assert (missing is None) == is_read
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from experiments.attack import (
     membership_results,
     reconstruction_results,
 )
-from fedsvp_jax.report import figures
 
 KEPT = pathlib.Path(__file__).parents[2] / "docs/results/attacks"
 
@@ -73,28 +72,3 @@ def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> 
         assert cells
         for cell in cells:
             assert " at δ = " in cell and cell.endswith((" (nominal)", " (proved)"))
-
-
-@pytest.mark.hole
-def test_g18_the_curves_of_membership_tell_delta_and_status(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shown: list[str] = []
-
-    class Axes:
-        xaxis = yaxis = None
-
-        def plot(self, *_: Any, label: str, **__: Any) -> None:
-            shown.append(label)
-
-        def __getattr__(self, name: str) -> Any:
-            return lambda *_, **__: None
-
-    monkeypatch.setattr(figures, "log_axis", lambda *_: None)
-    monkeypatch.setattr(
-        figures, "panels", lambda _, draws: [draw(Axes()) for draw in draws]
-    )
-    membership_results.draw(pathlib.Path("roc.svg"), kept("membership")["rows"])
-    assert "NbAFL, ε = 0.1 at δ = 1e-05 (nominal)" in shown
-    for label in shown:
-        assert "ε" not in label or label.endswith(" (nominal)")

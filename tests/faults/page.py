@@ -54,9 +54,7 @@ def _fuzzed(rows: list[Row]) -> str:
 
 
 def _tried(rows: list[Row]) -> str:
-    return (
-        f"{len(rows)} kinds, {_all(rows)}: [what came back](results/testing.md#sites)"
-    )
+    return f"{len(rows)} kinds, {_all(rows)}: [what came back](#sites)"
 
 
 def _by_engine(rows: list[Row]) -> str:

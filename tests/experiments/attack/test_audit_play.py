@@ -4,7 +4,7 @@ import jax
 import pytest
 
 from experiments.attack import audit as audit_command
-from experiments.attack import audit_cases, audit_play, audit_verdicts
+from experiments.attack import audit_cases, audit_play, audit_results
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
 
@@ -46,15 +46,15 @@ def row(*p_values: float, claimed: bool = True) -> audit_play.Row:
 
 def test_a_verdict_counts_all_claims_of_all_rows():
     # Six claims: the smallest p-value must be at most .05/6 = .0083.
-    alone = audit_verdicts.with_verdicts([row(0.009, 1, 1), row(1, 1, 1)])
+    alone = audit_results.with_verdicts([row(0.009, 1, 1), row(1, 1, 1)])
     assert [one["status"] for one in alone] == ["holds", "holds"]
-    both = audit_verdicts.with_verdicts([row(0.008, 0.009, 1), row(1, 1, 0.04)])
+    both = audit_results.with_verdicts([row(0.008, 0.009, 1), row(1, 1, 0.04)])
     assert both[0]["beaten"] == ["basic", "rdp"] and both[0]["status"] == "VIOLATED"
     assert both[1]["beaten"] == [] and both[1]["status"] == "holds"
 
 
 def test_worlds_that_nothing_is_claimed_for_are_not_violated():
-    (judged,) = audit_verdicts.with_verdicts([row(0, 0, 0, claimed=False)])
+    (judged,) = audit_results.with_verdicts([row(0, 0, 0, claimed=False)])
     assert judged["status"] == "no claim"
 
 
@@ -103,7 +103,7 @@ def test_the_filter_is_audited_near_its_claim_and_not_above(name: str):
     told = setting("none", 1000, num_rounds=2)
     case = prepared(told, audit_cases.FILTER, name)
     rows = audit_play.rows_of(told, *case, seed=1)
-    for one in audit_verdicts.with_verdicts(rows):
+    for one in audit_results.with_verdicts(rows):
         claim = one["claims"]["pld"]
         assert 0.5 * claim < max(one["audited"].values()) < claim
         assert one["proved"] and one["status"] == "holds"
