@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedsvp_jax import student
 from fedsvp_jax.structs import Array
@@ -37,7 +36,7 @@ class Correction(NamedTuple):
     """What pairs say about the values of a game whose U(all) and U(none) are 0."""
 
     values: Array  # (N,) float32; they sum to 0
-    standard_error: Array  # () float32, of each value; nan without a pair
+    standard_errors: Array  # (N,) float32; nan without a pair
 
 
 def _weights(num_held: Array, num_attributes: int) -> Array:
@@ -101,11 +100,12 @@ def correction(
 ) -> Correction:
     """Unbiased values of a game with U(all) = U(none) = 0 from what the pairs differ.
 
-    The standard error takes the mean square of the differences for that of all pairs:
+    With x_a = Z [U(T) - U(T')] s_a/|s| of each pair, whose mean is the estimate, the
+    standard error is that of a mean,
 
-        SE^2 = Z^2/(n P) (sum of differences^2 + resolution^2)/P
+        SE_a^2 = [sum over pairs of (x_a - mean x_a)^2 + Z^2 resolution^2/n]/(P (P - 1))
 
-    so it is the same for all held attributes.
+    of one pair the square itself, for which x_a is taken to have mean 0.
 
     Args:
       pairs: P pairs of `draw_pairs`.
@@ -117,7 +117,7 @@ def correction(
     num_pairs = differences.shape[0]
     number = jnp.sum(held.astype(jnp.float32))
     if num_pairs == 0:
-        unknown = jnp.float32(jnp.nan)
+        unknown = jnp.full(held.shape, jnp.nan, jnp.float32)
         return Correction(jnp.zeros(held.shape, jnp.float32), unknown)
     total = jnp.sum(_weights(number, held.shape[0]))
     size = jnp.sum(pairs.coalitions.astype(jnp.float32), axis=1)
@@ -126,26 +126,23 @@ def correction(
     signs = jnp.where(pairs.coalitions, inside[:, None], 0)
     signs = signs - jnp.where(pairs.complements, outside[:, None], 0)
     scaled = total * differences / jnp.sqrt(inside + outside)
-    squares = jnp.sum(differences**2) + resolution**2
-    error = total * jnp.sqrt(squares / jnp.maximum(number, 1)) / num_pairs
-    return Correction(jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs, error)
+    values = jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs
+    mean = values if num_pairs > 1 else jnp.zeros_like(values)
+    squares = jnp.sum(jnp.square(scaled[:, None] * signs - mean[None]), axis=0)
+    squares = squares + jnp.square(total * resolution) / jnp.maximum(number, 1)
+    errors = jnp.sqrt(squares / (num_pairs * max(num_pairs - 1, 1)))
+    return Correction(values, jnp.where(held, errors, 0))
 
 
-def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
-    """Half the width of the 95 % interval: Student's t with 1 + (P - 1)(n - 1) degrees.
+def margin(standard_errors: Array, num_pairs: int) -> Array:
+    """Half the width of the 95 % interval: Student's t with P - 1 degrees of freedom.
 
-    One difference alone knows as much of its own size, one degree of freedom. Every
-    further pair divides its difference among n held attributes, which is n - 1
-    contrasts, and the standard error takes the mean of all their squares.
+    One pair has one degree, since it has no mean to take off.
 
     Args:
-      standard_error: of any shape.
+      standard_errors: of any shape.
       num_pairs: P; without pairs there is no interval, and the margin is nan.
-      held: (N,) bool, the attributes that play.
     """
     if num_pairs == 0:
-        return jnp.full_like(standard_error, jnp.nan)
-    contrasts = np.maximum(np.arange(held.shape[0] + 1) - 1, 1)
-    quantiles = student.quantile(1 + (num_pairs - 1) * contrasts)
-    number = jnp.sum(held.astype(jnp.int32))
-    return standard_error * jnp.asarray(quantiles, jnp.float32)[number]
+        return jnp.full_like(standard_errors, jnp.nan)
+    return standard_errors * float(student.quantile(max(num_pairs - 1, 1)))

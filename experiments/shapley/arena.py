@@ -85,6 +85,26 @@ def ours(
     return estimators.corrected(game, near, key, number // 2)
 
 
+class Entry(NamedTuple):
+    """What a game is played by."""
+
+    worth: np.ndarray  # (2^N,) by bitmask
+    blend: np.ndarray  # (2^N,), exact for none, one and all
+    counts: Any  # (N,) examples by player
+    resolution: float  # the least step of a utility
+
+
+def entry(row: dict[str, Any], utility: str) -> Entry:
+    """A recorded game with one of its utilities."""
+    worth = np.asarray(row["worth"][utility])
+    blend = np.asarray(row["blend"][utility])
+    number = row["players"]
+    for mask in (0, 2**number - 1, *(1 << a for a in range(number))):
+        blend[mask] = worth[mask]  # known exactly, but for rounding
+    resolution = 1 / row["validation"] if utility == "accuracy" else 0.0
+    return Entry(worth, blend, row["counts"], resolution)
+
+
 def entrants(number: int) -> dict[str, tuple[int, Callable[..., Any] | None]]:
     """Name -> coalitions trained beside the local model, and a rival's function.
 
@@ -109,12 +129,8 @@ def play(
     row: dict[str, Any], utility: str, *, rivals: bool = True
 ) -> dict[str, Result]:
     """Every entrant on one recorded game."""
-    worth = np.asarray(row["worth"][utility])
-    blend = np.asarray(row["blend"][utility])
+    worth, blend, counts, resolution = entry(row, utility)
     number = row["players"]
-    for mask in (0, 2**number - 1, *(1 << a for a in range(number))):
-        blend[mask] = worth[mask]  # known exactly, but for rounding
-    resolution = 1 / row["validation"] if utility == "accuracy" else 0.0
     known = Known(worth, shapley.weights(number))
     truth = worth @ known.shapley
     found = {}
@@ -140,7 +156,7 @@ def play(
                     times * number // 2 * 2 if kind == "additive" else times * number,
                     jnp.asarray(worth, jnp.float32),
                     jnp.asarray(blend, jnp.float32),
-                    jnp.asarray(row["counts"], jnp.int32),
+                    jnp.asarray(counts, jnp.int32),
                     resolution,
                     jax.random.key(seed),
                 )

@@ -4,12 +4,11 @@ python -m experiments.shapley.docs_page
 """
 
 import pathlib
-from typing import Any
 
 from fedsvp_jax.report.text_table import markdown
 
 from .. import docs_blocks, kept_rows
-from . import contributors, tables
+from . import contributors, intervals, tables
 
 _RULE, _KERNEL = "ShaplEIG's rule (our code)", "KernelSHAP, paired (shapiq)"
 _LEVERAGE, _TREES = "LeverageSHAP (shapiq)", "regression MSR, trees (shapiq)"
@@ -28,20 +27,7 @@ PAIRS = [
     ("gp:3N", "ProxySPEX (shapiq), 4N"),
 ]
 
-UNANIMITY = pathlib.Path("results/shapley/unanimity.jsonl")  # in docs
 ARENA = ("arena", "arena_ridge")  # recorded games, and games of sixteen attributes
-
-
-def unanimity(row: dict[str, Any]) -> str:
-    """A sentence on shapiq's sums of unanimity games, whose values a formula gives."""
-    held = ", ".join(f"`{name}` {share:.1%}" for name, share in row["within"].items())
-    return (
-        f"On {row['draws']} draws of shapiq's SOUM, sums of {row['terms']} unanimity "
-        f"games of {row['players']} players, our exact values differ from shapiq's by "
-        f"at most {row['differences']['float64']:.0e}, as runs compute them in float32 "
-        f"by {row['differences']['float32']:.0e} of the largest utility (20 draws). "
-        f"Values within 95 % intervals: {held}."
-    )
 
 
 def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
@@ -49,12 +35,14 @@ def rewrite(docs_dir: pathlib.Path) -> pathlib.Path:
     files = (docs_dir / "results" / "shapley" / f"{name}.jsonl" for name in ARENA)
     rows = [row for file in files for row in kept_rows.read(file)]
     played = tables.held_out([one for row in rows for one in row["played"]])
+    held = kept_rows.read(docs_dir / intervals.FILE)[-1]
     return docs_blocks.rewrite(
         docs_dir / "shapley.md",
         {
             "compared": lambda: markdown(tables.compared(played, PAIRS)),
             "arena": lambda: markdown(tables.summary(played)),
-            "unanimity": lambda: unanimity(kept_rows.read(docs_dir / UNANIMITY)[-1]),
+            "unanimity": lambda: intervals.sentence(held),
+            "intervals": lambda: markdown(intervals.table(held)),
             **contributors.blocks(docs_dir),
         },
     )

@@ -64,7 +64,6 @@ def summary(played: Sequence[Played]) -> list[dict[str, str]]:
                 ]
                 if not rows:
                     continue
-                held = [one["covered"] for one in rows if one["covered"] is not None]
                 lines.append(
                     {
                         "utility": utility,
@@ -75,9 +74,6 @@ def summary(played: Sequence[Played]) -> list[dict[str, str]]:
                         "error of ψ": f"{_error(rows):.4f}",
                         "of R": f"{_mean(rows, 'ratio_error'):.3f}",
                         "τ": f"{_mean(rows, 'tau'):.2f}",
-                        "interval holds": (
-                            f"{statistics.fmean(held):.3f}" if held else "–"
-                        ),
                     }
                 )
     return lines

@@ -327,12 +327,12 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
     )
     # Of two attributes all coalitions are known.
     unknown = jnp.sum(held.astype(jnp.int32)) > 2
-    error = jnp.where(unknown, found.standard_error, 0)
+    error = jnp.where(unknown, found.standard_errors, 0)
     errors = jnp.where(held, jnp.hypot(error, surrogate.standard_errors), 0)
     return Values(
         values=jnp.where(held, surrogate.values + found.values, 0),
         standard_errors=errors,
-        margins=paired.margin(errors, num_pairs, held),
+        margins=paired.margin(errors, num_pairs),
     )
 
 

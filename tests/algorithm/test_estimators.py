@@ -184,12 +184,10 @@ def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
     np.testing.assert_allclose(
         found.values, np.where(held, first + expected.values, 0), atol=1e-5
     )
-    error = float(expected.standard_error) if held.sum() > 2 else 0.0
-    assert (error > 0) == (held.sum() > 2)
-    np.testing.assert_allclose(
-        found.standard_errors, np.where(held, error, 0), rtol=1e-4, atol=1e-7
-    )
-    margins = paired.margin(found.standard_errors, num_pairs, jnp.asarray(held))
+    errors = np.where(held.sum() > 2, expected.standard_errors, 0)
+    assert np.all((errors > 0) == (held & (held.sum() > 2)))
+    np.testing.assert_allclose(found.standard_errors, errors, rtol=1e-4, atol=1e-7)
+    margins = paired.margin(found.standard_errors, num_pairs)
     np.testing.assert_allclose(found.margins, margins, rtol=1e-5)
     np.testing.assert_allclose(found.values.sum(), true[-1] + 0.5, atol=1e-5)
 
@@ -220,6 +218,6 @@ def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
     np.testing.assert_allclose(errors, drawn.standard_errors, rtol=1e-4)
     assert np.all(np.asarray(errors) > 0)
     np.testing.assert_allclose(
-        found.standard_errors, np.hypot(errors, correction.standard_error), rtol=1e-4
+        found.standard_errors, np.hypot(errors, correction.standard_errors), rtol=1e-4
     )
     np.testing.assert_allclose(found.values, values + correction.values, atol=1e-5)

@@ -4,13 +4,14 @@ import sys
 import types
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import ROOT
 from small_runs import digits
 
 from experiments import kept_rows
-from experiments.shapley import arena, docs_page, games, ridge, rivals, tables
+from experiments.shapley import arena, games, intervals, ridge, rivals, tables
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm.coalitions import coalition_rows
 
@@ -104,9 +105,21 @@ def test_a_table_compares_errors_on_the_same_games() -> None:
     assert cell.startswith("0.45") and cell.endswith("wins")
 
 
-def test_the_kept_games_that_shapiq_ships_have_our_exact_values() -> None:
-    (row,) = kept_rows.read(ROOT / "docs" / docs_page.UNANIMITY)
+def test_our_values_of_the_games_that_shapiq_ships_are_the_formulas() -> None:
+    for seed in range(3):
+        game = intervals.drawn(6, 20, seed)
+        mine = shapley.exact_shapley(jnp.asarray(game.worth, jnp.float32))
+        np.testing.assert_allclose(mine, game.values, atol=1e-6)
+        known = [0, 63, *(1 << a for a in range(6))]
+        near = intervals.near(game.worth)
+        np.testing.assert_allclose(near[known], game.worth[known], atol=1e-12)
+    (row,) = kept_rows.read(ROOT / "docs" / intervals.FILE)
     assert max(row["differences"].values()) < 1e-6
+
+
+def test_intervals_of_the_draws_hold_as_often_as_they_say_on_shapiqs_games() -> None:
+    held = intervals.within(intervals.sums(300))
+    assert 0.93 <= held["additive:2N"] <= 0.97 and 0.93 <= held["additive:4N"] <= 0.97
 
 
 def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
