@@ -35,7 +35,6 @@ FLAT = {
 # `build`, which they share, are calls of a user.
 WHOLE = {
     "config.py resolve",
-    "deploy/client.py __init__",
     "deploy/policy.py make_policy",
     "engine/own_loop.py make_round",
     "federation/program.py build",
