@@ -38,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-lab test-all durations test-quick test-lane test-slow \
 	test-references test-deploy test-browser mutants docs tutorial lint format bench \
-	accelerators reproduce-small audit fuzz clean
+	accelerators audit fuzz clean
 
 setup: $(STAMP)
 
@@ -171,9 +171,6 @@ accelerators: setup $(ACCELERATORS_STAMP)
 
 bench: setup
 	$(BIN)/python -m experiments.benchmark
-
-reproduce-small: setup
-	$(BIN)/python -m experiments.reproduce --size=small --output_dir=$(RUNS)/reproduce
 
 # Of every pin: has it a hash, is it a wheel, is a weakness of it known? And an SBOM of
 # each file of pins (CycloneDX) in runs/sbom. What needs the network says so without it.

@@ -8,13 +8,10 @@ what the program wrote
 """
 
 import re
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from fedsvp_jax.report import read
-from fedsvp_jax.report.text_table import MISSING
 
 from . import command
 
@@ -57,34 +54,5 @@ def rewrite(page: Path, blocks: Mapping[str, Callable[[], str]]) -> Path:
 
 
 def run(write: Callable[[Path], Path], manual: str | None) -> None:
-    """The command that writes a page; `experiments.pages` writes every one."""
+    """The command that writes a page."""
     command.run(lambda _: command.print_files([write(DOCS)]), manual)
-
-
-def mean_and_range(shares: Sequence[float]) -> str:
-    """`92.5 (90.0 to 95.0)`: shares in percent; one alone is `92.5`."""
-    numbers = [100 * share for share in shares]
-    ends = f" ({min(numbers):.1f} to {max(numbers):.1f})" if len(numbers) > 1 else ""
-    return f"{statistics.mean(numbers):.1f}{ends}"
-
-
-def made_from(file: Path, table: Callable[[Any], str]) -> Callable[[], str]:
-    """The function that writes a block from the content of one file.
-
-    Args:
-      file: a .json file (its value is the content), a .jsonl file (its rows are), or
-        another (its text is). Where it does not exist the block says so.
-      table: content -> text.
-    """
-
-    def write() -> str:
-        if not file.exists():
-            return MISSING
-        text = file.read_text()
-        if file.suffix == ".json":
-            return table(read.from_json(text))
-        if file.suffix == ".jsonl":
-            return table([read.from_json(line) for line in text.splitlines()])
-        return table(text)
-
-    return write

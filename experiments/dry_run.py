@@ -135,7 +135,7 @@ def _noise(program: Program, held: Holdings | None) -> str:
         (promised, *play)
         for promised, one in noises.items()
         for play in extreme_uploads(
-            one, config.num_clients, config.num_rounds, num_examples=examples
+            one, config.num_rounds, num_examples=examples
         ).items()
     ]:
         in_steps = float(info.step_noise_std) > 0

@@ -17,7 +17,7 @@ def overview() -> str:
     """One screen: a line for each subcommand."""
     width = 2 + max(map(len, subcommands.MODULES))
     lines = {name: subcommands.purpose(name) for name in subcommands.MODULES}
-    lines["presets"] = "Lists the presets of train and reproduce, with one line each."
+    lines["presets"] = "Lists the presets of train and sweep, with one line each."
     lines["completion"] = "Tab completion: source <(fedsvp completion bash)."
     listed = [f"  {name:<{width}}{line}" for name, line in lines.items()]
     return "\n".join(
@@ -35,17 +35,15 @@ def overview() -> str:
 
 
 def preset_list() -> str:
-    """A line for each preset: of train, then of the published tables and figures."""
-    tables = {
-        name: presets.read_preset(name).title for name in presets.preset_names("full")
-    }
+    """A line for each preset: of train, then those of sweep."""
+    tables = {name: presets.read_preset(name).title for name in presets.preset_names()}
     width = 2 + max(map(len, [*tables, *presets.OF_TRAIN]))
     return "\n".join(
         [
             "fedsvp train --preset=NAME:",
             *(f"  {name:<{width}}{line}" for name, line in presets.OF_TRAIN.items()),
             "",
-            "fedsvp reproduce --size=full --only=NAME, or --only=NAME_small:",
+            f"fedsvp sweep --flagfile={presets.FOLDER}/NAME.flags:",
             *(f"  {name:<{width}}{title}" for name, title in tables.items()),
         ]
     )

@@ -1,6 +1,6 @@
 """Presets: flag files for experiments.sweep, one per published table or figure.
 
-The presets of experiments.train are those of `OF_TRAIN`.
+Those of experiments.train are `OF_TRAIN` (and `routes`).
 
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
@@ -13,9 +13,6 @@ import re
 from typing import NamedTuple
 
 FOLDER = pathlib.Path(__file__).with_name("presets")
-SMALL = "_small"
-MEDIUM = "_medium"
-SIZES = ("small", "medium", "full")
 # What `experiments.train --preset=NAME` sets, in one line.
 OF_TRAIN = {
     "proved": "the route that leaves a good model under a proved "
@@ -29,7 +26,6 @@ OF_TRAIN = {
     "docs/optimizers.md; choose the noise by --mechanism).",
 }
 _FLAG = re.compile(r"--(\w+)=(.*)")
-_SHRUNK = re.compile(r"  (\w+): (.+) -> (.+)")
 
 
 class Preset(NamedTuple):
@@ -37,23 +33,7 @@ class Preset(NamedTuple):
 
     name: str
     title: str  # the paper and its table or figure
-    head: list[str]  # the other comment lines, without the #
     flags: dict[str, str]
-
-    @property
-    def shrunk(self) -> dict[str, tuple[str, str]]:
-        """The flags that were shrunk: flag -> (full value, small value)."""
-        matches = (_SHRUNK.fullmatch(line) for line in self.head)
-        return {match[1]: (match[2], match[3]) for match in matches if match}
-
-    @property
-    def notes(self) -> list[str]:
-        """The comment lines that are not about single flags."""
-        return [
-            line
-            for line in self.head
-            if not _SHRUNK.fullmatch(line) and not line.startswith("Against ")
-        ]
 
 
 def read_preset(name: str) -> Preset:
@@ -67,27 +47,17 @@ def read_preset(name: str) -> Preset:
         raise ValueError(
             f"preset must be one of {', '.join(preset_names())}, got {name!r}"
         )
-    head, flags = [], {}
-    for line in path.read_text().splitlines():
-        if line.startswith("#"):
-            head.append(line.removeprefix("#").removeprefix(" "))
-        elif match := _FLAG.fullmatch(line):
+    lines, flags = path.read_text().splitlines(), {}
+    for line in lines:
+        if match := _FLAG.fullmatch(line):
             flags[match[1]] = match[2]
-        else:
+        elif not line.startswith("#"):
             raise ValueError(
                 f"{path} holds the line {line!r}, which is neither a flag nor a comment"
             )
-    return Preset(name, head[0], head[1:], flags)
+    return Preset(name, lines[0].removeprefix("# "), flags)
 
 
-def preset_names(size: str | None = None) -> list[str]:
-    """The names of all presets, or of those of one size (of SIZES)."""
-    names = sorted(path.stem for path in FOLDER.glob("*.flags"))
-    if size is None:
-        return names
-    if size == "medium":
-        return [name for name in names if name.endswith(MEDIUM)]
-    small = [name for name in names if name.endswith(SMALL)]
-    if size == "small":
-        return small
-    return [name for name in names if not name.endswith((SMALL, MEDIUM, "demo"))]
+def preset_names() -> list[str]:
+    """The names of all presets."""
+    return sorted(path.stem for path in FOLDER.glob("*.flags"))

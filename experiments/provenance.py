@@ -14,12 +14,6 @@
 A row has them under "provenance". Rows that were made before commits were kept are
 counted in docs/results/before_commits.json: nobody knows their commits, and none is
 invented.
-
-  python -m experiments.provenance docs/results/data_value/mnist_0.jsonl \\
-      experiments/data_value experiments/decisive
-
-prints for each commit of the rows when it was made, when its first row was done, and
-which files of the given folders differ from those of the first row's commit.
 """
 
 import collections
@@ -33,7 +27,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
@@ -42,7 +36,6 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.run import environment
 
-from . import command as command_line
 from . import kept_rows
 
 BEFORE = "before_commits.json"  # in docs/results
@@ -93,16 +86,6 @@ def stamp_of_run(config: ExperimentConfig) -> dict[str, Any]:
     return stamp(_read(config.dataset, config.data_dir, columns), config.seed)
 
 
-def data_facts(data: Dataset) -> dict[str, Any]:
-    """Name, counts and hash of a data set."""
-    return {
-        "name": data.name,
-        "train": len(data.train_labels),
-        "test": len(data.test_labels),
-        "sha256": data.fingerprint,
-    }
-
-
 def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
     """What goes under "provenance" in a row that is done now.
 
@@ -118,7 +101,14 @@ def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
         "device": f"{now['device_kind']} ({platform.machine()})",
         "versions": now["versions"],
         "xla_flags": now["xla_flags"],
-        "data": None if data is None else data_facts(data),
+        "data": None
+        if data is None
+        else {
+            "name": data.name,
+            "train": len(data.train_labels),
+            "test": len(data.test_labels),
+            "sha256": data.fingerprint,
+        },
         "seed": seed,
     }
 
@@ -164,52 +154,3 @@ def kept(results: pathlib.Path) -> Iterator[tuple[pathlib.Path, Any]]:
             yield from ((file, row) for row in kept_rows.read(file))
         elif file.name != BEFORE:
             yield file, json.loads(file.read_text())
-
-
-def registration(rows: list[dict[str, Any]], folders: Sequence[str]) -> str:
-    """Per commit: its date, its rows and their first date, files unlike the first."""
-    by_commit: dict[str, list[str]] = {}
-    for row in rows:
-        stamp = row["provenance"]
-        by_commit.setdefault(stamp["commit"], []).append(stamp["date"])
-    lines = []
-    for commit, dates in by_commit.items():
-        made = _git("log", "-1", "--format=%cI", commit)
-        first = next(iter(by_commit))
-        changed = _git("diff", "--name-only", first, commit, "--", *folders)
-        lines.append(
-            f"commit {commit} of {made}: {len(dates)} rows, the first of {min(dates)}; "
-            f"not as in the first: {', '.join((changed or '').splitlines()) or 'none'}"
-        )
-    return "\n".join(lines)
-
-
-def data_table(rows: list[dict[str, Any]]) -> str:
-    """One line per data set of the rows: name, counts, hash."""
-    from fedsvp_jax.report.text_table import markdown
-
-    facts = {
-        row["provenance"]["data"]["sha256"]: row["provenance"]["data"] for row in rows
-    }
-    return markdown(
-        [
-            {
-                "data set": one["name"],
-                "training examples": f"{one['train']:,}",
-                "test examples": f"{one['test']:,}",
-                "SHA-256 of its content": f"`{one['sha256']}`",
-            }
-            for one in facts.values()
-        ]
-    )
-
-
-def main(arguments: list[str]) -> None:
-    """Prints `registration` of a file of rows."""
-    if len(arguments) < 2:
-        raise ValueError("give a file of rows, then folders of code to compare")
-    print(registration(kept_rows.read(pathlib.Path(arguments[1])), arguments[2:]))
-
-
-if __name__ == "__main__":
-    command_line.run(main, __doc__, takes_arguments=True)

@@ -21,10 +21,8 @@ MODULES = (
     "ledger",
     "attack",
     "demo",
-    "influence",
     "shapley",
     "build_store",
-    "reproduce",
     "benchmark",
 )
 # Where the package is installed, the experiments lie inside it.

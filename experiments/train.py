@@ -41,8 +41,7 @@ from absl import flags
 from fedsvp_jax.devices import processes
 from fedsvp_jax.optimizers import METHODS
 
-from . import command, goal, messages, presets, running, unread_flags
-from .utility import routes
+from . import command, goal, messages, presets, routes, running, unread_flags
 
 command.define_settings()
 command.define_output()

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.accounting.claims import adversary, meaning, upload_status
-from fedsvp_jax.accounting.events import STATS_LEAVE
+from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.report import labels, spent
 
@@ -47,13 +47,9 @@ def shown(row: Mapping[str, Any]) -> str:
     """`0.1 at δ = 1e-05 (nominal; against: …)`; a dash where nothing is claimed.
 
     Args:
-      row: with what `kept` gives; in rows of before it, `central` tells a claim about
-        the cohort's average, which is none about the upload.
+      row: with what `kept` gives.
     """
     if row["status"] is None:
         return labels.significant(None)
     epsilon, delta = (labels.significant(row[name], 3) for name in ("epsilon", "delta"))
-    average = " of the average" if row.get("central") else ""
-    return spent.marked(
-        f"{epsilon} at δ = {delta}{average}", meaning(row, row["status"])
-    )
+    return spent.marked(f"{epsilon} at δ = {delta}", meaning(row, row["status"]))

@@ -30,11 +30,6 @@ class Clip(NamedTuple):
     granted: bool = False
     either_relation: bool = False
 
-    @property
-    def leaves_update(self) -> bool:
-        """Whether a mechanism that clips the update itself may be told this one."""
-        return self.granted or (self.in_ball and not self.of_weights)
-
 
 CLIPS = {
     clip.name: clip

@@ -67,8 +67,7 @@ class TrainingSettings(Settings):
         "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. logistic is one "
         "linear layer on a table's features. scatter_linear is a "
         "linear layer on scattering coefficients normalised within the image, "
-        "scatter_channels_linear by channel, lite0_linear one on features of "
-        "EfficientNet-Lite0 (ImageNet); both are computed once.",
+        "scatter_channels_linear by channel; they are computed once.",
         choices=(
             "mlp",
             "logistic",

@@ -25,7 +25,7 @@ from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.sources import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.filter_settings import CorruptionSettings, FilterSettings
-from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
+from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 from fedsvp_jax.settings import FEATURE_MODELS, Settings, unknown
 
 

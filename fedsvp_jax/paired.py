@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax import student
 from fedsvp_jax.structs import Array
@@ -100,12 +101,18 @@ def correction(
 ) -> Correction:
     """Unbiased values of a game with U(all) = U(none) = 0 from what the pairs differ.
 
-    With x_a = Z [U(T) - U(T')] s_a/|s| of each pair, whose mean is the estimate, the
-    standard error is that of a mean,
+    With x_a = Z [U(T) - U(T')] s_a/|s| of each pair, whose mean is the estimate: where
+    pairs are windows, which hold every attribute equally often, a value's standard
+    error is that of the mean of its own terms,
 
         SE_a^2 = [sum over pairs of (x_a - mean x_a)^2 + Z^2 resolution^2/n]/(P (P - 1))
 
-    of one pair the square itself, for which x_a is taken to have mean 0.
+    (of one pair the square itself, for which x_a is taken to have mean 0). Where every
+    pair has an order of its own, some attributes meet none of the large differences.
+    There it takes the mean square of the differences for that of all pairs, the same
+    for all held attributes:
+
+        SE^2 = Z^2/(n P) (sum of differences^2 + resolution^2)/P
 
     Args:
       pairs: P pairs of `draw_pairs`.
@@ -128,21 +135,34 @@ def correction(
     scaled = total * differences / jnp.sqrt(inside + outside)
     values = jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs
     mean = values if num_pairs > 1 else jnp.zeros_like(values)
-    squares = jnp.sum(jnp.square(scaled[:, None] * signs - mean[None]), axis=0)
-    squares = squares + jnp.square(total * resolution) / jnp.maximum(number, 1)
-    errors = jnp.sqrt(squares / (num_pairs * max(num_pairs - 1, 1)))
+    own = jnp.sum(jnp.square(scaled[:, None] * signs - mean[None]), axis=0)
+    number = jnp.maximum(number, 1)
+    step = jnp.square(total * resolution) / number
+    own = (own + step) / (num_pairs * max(num_pairs - 1, 1))
+    shared = (
+        jnp.square(total) * jnp.sum(differences**2) / number + step
+    ) / num_pairs**2
+    errors = jnp.sqrt(jnp.where(number <= ORDERED, own, shared))
     return Correction(values, jnp.where(held, errors, 0))
 
 
-def margin(standard_errors: Array, num_pairs: int) -> Array:
-    """Half the width of the 95 % interval: Student's t with P - 1 degrees of freedom.
+def margin(standard_errors: Array, num_pairs: int, held: Array) -> Array:
+    """Half the width of the 95 % interval, by Student's t.
 
-    One pair has one degree, since it has no mean to take off.
+    A value's own standard error has P - 1 degrees of freedom (with one pair one, since
+    no mean is taken off). The one that all share has 1 + (P - 1)(n - 1): one difference
+    alone knows as much of its own size, and every further pair divides its difference
+    among n attributes, which is n - 1 contrasts.
 
     Args:
-      standard_errors: of any shape.
+      standard_errors: of `correction`, of any shape.
       num_pairs: P; without pairs there is no interval, and the margin is nan.
+      held: (N,) bool, the attributes that play.
     """
     if num_pairs == 0:
         return jnp.full_like(standard_errors, jnp.nan)
-    return standard_errors * float(student.quantile(max(num_pairs - 1, 1)))
+    number = np.arange(held.shape[0] + 1)
+    contrasts = (num_pairs - 1) * np.maximum(number - 1, 1)
+    degrees = np.where(number <= ORDERED, max(num_pairs - 1, 1), 1 + contrasts)
+    quantiles = jnp.asarray(student.quantile(degrees), jnp.float32)
+    return standard_errors * quantiles[jnp.sum(held.astype(jnp.int32))]

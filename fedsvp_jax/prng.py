@@ -13,6 +13,7 @@ m(σ) = w + σn, 2·m(.05) − m(.1) is w. Initial weights, who holds what, coho
 order of training are the same for all runs of one seed, which comparisons want.
 """
 
+import dataclasses
 import enum
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -101,6 +102,27 @@ def stream_key(key: AnyKey, stream: Stream, client_id: Array | int = 0) -> Array
     if isinstance(key, Keys):
         key = key.own if stream in HIDING else key.shared
     return jax.random.fold_in(jax.random.fold_in(key, int(stream)), client_id)
+
+
+@dataclasses.dataclass(frozen=True)
+class Address:
+    """Where in a run something is computed: every purpose of a client has its key.
+
+    Attributes:
+      key: the round's.
+      client: () int32, the client's id.
+      round_num: () int32, from 0.
+      lane_axes: names of the enclosing vmap axes.
+    """
+
+    key: AnyKey
+    client: Array | int
+    round_num: Array | int = 0
+    lane_axes: tuple[str, ...] = ()
+
+    def stream(self, purpose: Stream) -> Array:
+        """The client's key for a purpose, in this round."""
+        return stream_key(self.key, purpose, self.client)
 
 
 def _threefry2x32(key: Array, low: Array) -> tuple[Array, Array]:

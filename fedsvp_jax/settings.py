@@ -27,7 +27,7 @@ MAX_ATTRIBUTES = 64
 # Read only where clients estimate R: with worst_case they do not.
 NEEDS_ESTIMATION = ("contribution_release", ("raw", "laplace", "randomized_response"))
 # Linear layers on features, into which images are turned when they are loaded.
-FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear", "lite0_linear")
+FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear")
 TABLE_MODELS = ("mlp", "logistic")  # that take vectors as they are
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers

@@ -1,5 +1,6 @@
-"""Student's t: the 95 % interval of the mean of a few values."""
+"""Student's t: the 95 % interval of a mean, and tests of many hypotheses at once."""
 
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,3 +35,45 @@ def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """The ends of the interval of the mean of two or more values."""
     mean, half = np.mean(values), half_width(np.std(values, ddof=1), len(values))
     return float(mean - half), float(mean + half)
+
+
+def paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
+    """Two-sided p of the differences by seed; None below two or without a spread.
+
+        t = mean(g) / (std(g)/sqrt(S)),  g_s = one_s - other_s,  S - 1 degrees
+
+    Args:
+      one, other: a number per seed.
+    """
+    gaps = [one[seed] - other[seed] for seed in one if seed in other]
+    if len(gaps) < 2 or statistics.stdev(gaps) == 0:
+        return None
+    error = statistics.stdev(gaps) / len(gaps) ** 0.5
+    return p_value(statistics.fmean(gaps) / error, len(gaps) - 1)
+
+
+def holm_adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+    """p-values adjusted for all of them, so that a level is the family's.
+
+    The k-th smallest of m becomes max_{j ≤ k} (m − j + 1) p_(j), at most 1. Nothing is
+    assumed about their dependence; None stays None and is not counted.
+
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+    """
+    known = sorted((p, n) for n, p in enumerate(p_values) if p is not None)
+    found, largest = list(p_values), 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = max(largest, min(1.0, p * (len(known) - rank)))
+        found[place] = largest
+    return found
+
+
+def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
+    """Which hypotheses are rejected; a true one is among them with chance ≤ level.
+
+    Raises:
+      ValueError: a p-value is out of [0, 1], or NaN.
+    """
+    if wrong := [p for p in p_values if not 0 <= p <= 1]:
+        raise ValueError(f"p-values must be between 0 and 1, got {wrong[0]}")
+    return [p is not None and p <= level for p in holm_adjusted(p_values)]

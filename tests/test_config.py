@@ -29,7 +29,7 @@ def test_every_setting_explains_itself_and_its_default_is_allowed() -> None:
 def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     config = resolve(ExperimentConfig(dataset=name))
     gaps = {n for n in FIELDS if getattr(config, n) is None}
-    optional = {"data_dir", "features_dir", "lite0_weights"}
+    optional = {"data_dir", "features_dir"}
     optional |= {"label_column", "client_column", "drop_columns", "schema", "classes"}
     optional |= {"private_category", "patience", "influence_projection"}
     optional |= {

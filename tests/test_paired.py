@@ -83,7 +83,7 @@ def test_the_mean_over_2000_seeds_is_the_exact_value_within_its_error(
     spread = np.maximum(values.std(axis=0), 1e-6) / math.sqrt(2000)
     assert np.all(np.abs(values.mean(axis=0) - exact) < 4 * spread)
     np.testing.assert_array_equal(values[:, ~held], 0)
-    covered = np.abs(values - exact) <= paired.margin(errors, num_pairs)
+    covered = np.abs(values - exact) <= paired.margin(errors, num_pairs, held)
     assert covered[:, held].mean() >= 0.93
     # The error is not only wide enough: it is the estimate's own.
     within = np.sqrt(((values - exact)[:, held] ** 2).mean())
@@ -125,7 +125,7 @@ def test_unanimity_games_of_64_attributes_have_their_closed_form() -> None:
     assert np.all(np.abs(values.mean(axis=0) - exact) < 4.5 * spread)
     for num_pairs in (16, 3):
         values, errors = estimates(utility, held, num_pairs, seeds=400)
-        margins = paired.margin(errors, num_pairs)
+        margins = paired.margin(errors, num_pairs, held)
         assert (np.abs(values - exact) <= margins).mean() >= 0.93
 
 
@@ -161,15 +161,22 @@ def test_without_pairs_there_is_no_error_and_no_interval() -> None:
     found = correction(pairs, jnp.ones(4, bool), jnp.zeros(0))
     np.testing.assert_array_equal(found.values, 0)
     assert np.all(np.isnan(found.standard_errors))
-    assert np.isnan(paired.margin(jnp.float32(0.1), 0))
+    assert np.isnan(paired.margin(jnp.float32(0.1), 0, jnp.ones(4, bool)))
 
 
 @pytest.mark.parametrize(
-    ("pairs", "quantile"), [(1, 12.706), (2, 12.706), (4, 3.182), (11, 2.228)]
+    ("pairs", "num_held", "quantile"),
+    [
+        *((1, 5, 12.706), (2, 3, 12.706), (4, 10, 3.182), (11, 2, 2.228)),
+        *((1, 11, 12.706), (2, 12, 2.179), (3, 31, 2.0)),
+    ],
 )
-def test_the_margin_is_students_t_of_the_pairs(pairs: int, quantile: float) -> None:
-    """The 97.5 % quantiles of t with 1, 1, 3 and 10 degrees, from a table."""
-    assert paired.margin(1.0, pairs) == pytest.approx(quantile, abs=1e-3)
+def test_the_margin_is_students_t(pairs: int, num_held: int, quantile: float) -> None:
+    """97.5 % quantiles of t, from a table: P - 1 degrees up to ten attributes, and
+    beyond them one and a contrast for every further pair: 1, 12 and 61."""
+    held = jnp.arange(33) < num_held
+    found = paired.margin(1.0, pairs, held)
+    assert float(found) == pytest.approx(quantile, abs=1e-3)
 
 
 def test_the_resolution_keeps_equal_utilities_from_passing_as_proof() -> None:
@@ -179,4 +186,12 @@ def test_the_resolution_keeps_equal_utilities_from_passing_as_proof() -> None:
     larger = sum(math.sqrt(1 / t + 1 / (5 - t)) for t in (3, 4))
     np.testing.assert_allclose(
         found.standard_errors, larger * 0.1 / math.sqrt(5 * 3 * 2), rtol=1e-5
+    )
+    many = jnp.ones(11, bool)
+    found = correction(
+        draw_pairs(jax.random.key(0), many, 3), many, jnp.zeros(3), resolution=0.1
+    )
+    larger = sum(math.sqrt(1 / t + 1 / (11 - t)) for t in range(6, 11))
+    np.testing.assert_allclose(
+        found.standard_errors, larger * 0.1 / math.sqrt(11) / 3, rtol=1e-5
     )

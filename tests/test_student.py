@@ -20,3 +20,28 @@ def test_the_interval_lies_about_the_mean() -> None:
     """Values 1, 2, 3: mean 2, std 1."""
     half = 4.3026527 / math.sqrt(3)
     assert student.interval([1.0, 2.0, 3.0]) == pytest.approx((2 - half, 2 + half))
+
+
+@pytest.mark.parametrize(
+    ("p_values", "rejected"),
+    [
+        ([], []),
+        ([0.05], [True]),
+        ([0.01, 0.04, 0.03, 0.005], [True, False, False, True]),
+        # .03 > .05/2 stops it, although .04 ≤ .05/1.
+        ([0.04, 0.03], [False, False]),
+        ([0.025, 0.05], [True, True]),
+        ([0.02, 0.02, 0.02], [False, False, False]),
+    ],
+)
+def test_holm_rejects_the_smallest_until_one_is_too_large(
+    p_values: list[float], rejected: list[bool]
+) -> None:
+    assert student.holm(p_values, 0.05) == rejected
+
+
+def test_adjusted_p_values_are_holms_and_no_number_is_no_probability() -> None:
+    assert student.holm_adjusted([0.04, None, 0.01, 0.03]) == [0.06, None, 0.03, 0.06]
+    for wrong in (1.5, float("nan")):
+        with pytest.raises(ValueError, match="p-values must be between 0 and 1, got"):
+            student.holm([0.1, wrong])

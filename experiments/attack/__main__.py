@@ -2,8 +2,8 @@
 
 The manual of each attack below says what its adversary sees.
 
-  python -m experiments.attack --attack=noise_scale --dataset=digits \\
-      --output_dir=runs/attack
+  python -m experiments.attack --attack=membership --dataset=digits \\
+      --output_dir=runs/membership
 """
 
 import json
@@ -16,27 +16,21 @@ from fedsvp_jax.run.files import write_json
 from .. import command, provenance
 from . import (
     audit,
-    canaries,
     gradient_inversion,
     membership,
-    noise_scale,
-    planted_bugs,
     reconstruction,
 )
 
 ATTACKS = {
-    "noise_scale": noise_scale,
     "acgan": reconstruction,
     "gradient_inversion": gradient_inversion,
     "audit": audit,
-    "planted_bugs": planted_bugs,
-    "canaries": canaries,
     "membership": membership,
 }
 
 command.define_settings()
 command.define_output()
-flags.DEFINE_enum("attack", "noise_scale", list(ATTACKS), "The attack to run.")
+flags.DEFINE_enum("attack", "audit", list(ATTACKS), "The attack to run.")
 for attack in ATTACKS.values():
     attack.define_flags()
 

@@ -153,7 +153,7 @@ def refuse_unread(values: flags.FlagValues) -> None:
     )
     flag_values.refuse_flags(
         values,
-        ("clip_weights", "downlink_noise"),
+        ("downlink_noise",),
         "the audit plays every mechanism without it",
     )
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import figures, style
-from fedsvp_jax.report.text_table import markdown
 
 from .. import printed
 from .audit_claims import ACCOUNTINGS
@@ -80,29 +79,6 @@ def _line(row: Row) -> dict[str, str]:
 def terminal_table(rows: Sequence[Row]) -> str:
     """Claims and audited bounds after one upload and after all, for a terminal."""
     return printed.table([*map(_line, rows)])
-
-
-def page(results: dict[str, Any]) -> str:
-    """Claims and audited bounds after a case's last upload, for docs/attacks.md."""
-    all_rows = results["rows"]
-    last_rows = {
-        (row["mechanism"], row["sensitivity"], row["worlds"]): row for row in all_rows
-    }
-    lines = [_line(row) for row in last_rows.values()]
-    for line in lines:
-        for name in ("mechanism", "sensitivity"):
-            line[name] = f"`{line[name]}`"
-        if line["verdict"] == "VIOLATED":
-            line["verdict"] = "**VIOLATED**"
-    return (
-        f"From {results['trials']} games in each world.\n\n"
-        f"{markdown(lines)}\n"
-        f"All {len(all_rows)} rows, after one upload and after the last: "
-        f"{verdicts(all_rows)}. {over_seeds(results)}"
-    )
-
-
-FIGURE = "audit", "audit"  # kept results, and the picture's name
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:

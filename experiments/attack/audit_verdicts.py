@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.attacks.multiple_tests import holm
+from fedsvp_jax.student import holm
 
 Row = dict[str, Any]
 

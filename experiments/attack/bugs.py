@@ -1,4 +1,4 @@
-"""The bugs that `planted_bugs` plants: each replaces one function of the package."""
+"""Bugs that an audit must flag: each replaces one function of the package."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,12 +9,7 @@ import numpy as np
 
 from fedsvp_jax import mechanisms, prng
 from fedsvp_jax.accounting import Account, views
-from fedsvp_jax.algorithm import (
-    cohort,
-    local_training,
-    private_answer,
-    private_query,
-)
+from fedsvp_jax.algorithm import client, cohort, local_training, private_query
 from fedsvp_jax.baselines import dp_fedavg
 from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
@@ -277,7 +272,7 @@ BUGS = {
         "one cohort has every turn, while the noise of the rounds is correlated",
     ),
     "asked_later": Bug(
-        private_answer,
+        client,
         "only_if",
         _answered,
         "gaussian-attribute_records-private_record_asked_later",

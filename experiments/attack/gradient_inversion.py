@@ -37,7 +37,6 @@ from tqdm import tqdm
 
 from fedsvp_jax import models, prng, tree
 from fedsvp_jax.algorithm import client
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
@@ -46,6 +45,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import make_mechanism, noise
 from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.prng import Address
 from fedsvp_jax.run.files import write_json
 from fedsvp_jax.structs import (
     Array,
@@ -261,7 +261,7 @@ def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> 
     )
     flag_values.refuse_flags(
         values,
-        ("contribution_release", "release_epsilon", "clip_weights", "downlink_noise"),
+        ("contribution_release", "release_epsilon", "downlink_noise"),
         "it does not change the upload that is inverted",
     )
     for name in ("batch_size", "local_epochs"):

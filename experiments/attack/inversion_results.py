@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.report.text_table import markdown
-
 from .. import upload_claims
 from .inversion_defences import Defence
 from .picture_table import PictureRow, picture_table
@@ -75,14 +73,6 @@ def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, 
         }
     )
     return rows
-
-
-def page(results: dict[str, Any]) -> str:
-    """The block of docs/attacks.md."""
-    return (
-        f"{markdown(table(results['defences'], results['mean_image']))}\n"
-        f"The gradient has {results['num_parameters']:,} numbers."
-    )
 
 
 def draw(path: Path, truth: np.ndarray, rows: list[Row], matches: list[str]) -> None:

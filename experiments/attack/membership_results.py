@@ -10,7 +10,6 @@ import numpy as np
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.report import figures, style
-from fedsvp_jax.report.text_table import markdown
 
 from .. import upload_claims
 
@@ -46,29 +45,6 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
         }
         for row in rows
     ]
-
-
-def page(results: dict[str, Any]) -> str:
-    """The block of docs/attacks.md."""
-    return (
-        f"{results['shadows']} federations, {results['examples']} examples, "
-        f"{results['label_noise']:.0%} of the labels random.\n\n"
-        f"{markdown(table(results['rows']))}"
-    )
-
-
-def lira_page(results: dict[str, Any]) -> str:
-    """LiRA after the last round, a line per mechanism and ε."""
-    last = max(row["round"] for row in results["rows"])
-    shown = [
-        row
-        for row in results["rows"]
-        if (row["round"], row["attack"]) == (last, "lira")
-    ]
-    return page(results | {"rows": shown})
-
-
-FIGURE = "membership", "roc"  # kept results, and the picture's name
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:

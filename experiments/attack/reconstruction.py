@@ -15,8 +15,8 @@ features of --num_images reconstructions and as many images of the victims:
   nearest            RMS pixel distance to the nearest of the victims' images
 
 Written to --output_dir: config.json, scores.jsonl (one line per round and attacker),
-MECHANISM.png (real beside reconstructed images, one row per class), scores.svg (scores
-by round), results.json, table.md, checkpoints/. --resume continues a killed run.
+MECHANISM.png (real beside reconstructed images, one row per class), results.json,
+checkpoints/. --resume continues a killed run.
 """
 
 import dataclasses
@@ -35,7 +35,6 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import write_json
@@ -216,15 +215,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         results["mechanisms"].append(summary | claim)
         pictures.append(folder.path / f"{one.mechanism}.png")
         picture_table(pictures[-1], _beside(real, images, private))
-    pictures.append(folder.path / "scores.svg")
-    results["curves"] = reconstruction_results.score_curves(
-        folder.rows(curious_clients.SCORES)
-    )
-    reconstruction_results.draw_scores(pictures[-1], results["curves"])
     write_json(folder.path / "results.json", results)
-    read.write_text(
-        folder.path / "table.md", reconstruction_results.page(results) + "\n"
-    )
     print(printed.table(reconstruction_results.table(results)))
-    names = ("config.json", curious_clients.SCORES, "results.json", "table.md")
+    names = ("config.json", curious_clients.SCORES, "results.json")
     command.print_files([*(folder.path / name for name in names), *pictures])

@@ -1,7 +1,6 @@
 """FLOPs of a round, counted from the matrix products of the traced program."""
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,20 +33,14 @@ def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
     Raises:
       ValueError: the program holds a convolution, which cannot be counted.
     """
-    return matmul_flops_by_stack(function, *args).total()
-
-
-def matmul_flops_by_stack(function: Callable[..., Any], *args: Any) -> Counter[str]:
-    """`matmul_flops` by name stack, which holds the name of the model's layer."""
     return _count(jax.make_jaxpr(function)(*args).jaxpr)
 
 
-def _count(jaxpr: Any) -> Counter[str]:
+def _count(jaxpr: Any) -> int:
     jaxpr, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
-    total: Counter[str] = Counter()
+    total = 0
     for equation in jaxpr.eqns:
         name = equation.primitive.name
-        stack = str(equation.source_info.name_stack)
         if name == "conv_general_dilated":
             raise ValueError(
                 "matmul_flops counts matrix products only, the program holds a "
@@ -57,11 +50,9 @@ def _count(jaxpr: Any) -> Counter[str]:
             (contracted, _), _ = equation.params["dimension_numbers"]
             left = equation.invars[0].aval.shape
             length = np.prod([left[axis] for axis in contracted], dtype=np.int64)
-            total[stack] += 2 * equation.outvars[0].aval.size * int(length)
+            total += 2 * equation.outvars[0].aval.size * int(length)
         trips = equation.params["length"] if name == "scan" else 1
-        for inner in _inside(equation):
-            for inner_stack, flops in _count(inner).items():
-                total[inner_stack or stack] += trips * flops
+        total += trips * sum(map(_count, _inside(equation)))
     return total
 
 
@@ -84,8 +75,8 @@ def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Para
     return model, *jax.eval_shape(model.init, jax.random.key(0), example)
 
 
-def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[str]:
-    """FLOPs by name stack of one training step, a trip of `local_update`'s loop."""
+def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> int:
+    """FLOPs of one training step, a trip of `local_update`'s loop."""
     model, params, stats = _by_patches(trainer, num_classes)
     rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
     rate = jax.ShapeDtypeStruct((), jnp.float32)
@@ -100,7 +91,7 @@ def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> Counter[s
             local_training.Draws(prng.root_key(0)),
         )
 
-    return matmul_flops_by_stack(update, params, stats, rate, rows)
+    return matmul_flops(update, params, stats, rate, rows)
 
 
 def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
@@ -156,7 +147,7 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     model, params, stats = _by_patches(trainer, num_classes)
     coalitions = coalition_steps(trainer)
     by_batch = {
-        batch: step_flops(trainer, num_classes, batch).total()
+        batch: step_flops(trainer, num_classes, batch)
         for batch in {batch for batch, _ in coalitions.values()}
     }
     costs = {

@@ -12,7 +12,7 @@ of 2^16 are not kept: data set, seed and kind make them again.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,38 @@ HELD_OUT = {
 }
 
 
-def games(data: Dataset, seed: int) -> Iterator[dict[str, Any]]:
-    """One game of each kind, as recorded ones, with arrays for lists."""
+class Part(NamedTuple):
+    """A game before its utilities are known.
+
+    Attributes:
+      kind: of `games.KINDS`.
+      counts: (N,) training examples by attribute.
+      squares: (N, w, w) X_a' X_a.
+      products: (N, w, c) X_a' Y_a.
+      tested: (v, w) the other examples.
+      labels: (v,) theirs.
+    """
+
+    kind: str
+    counts: np.ndarray
+    squares: np.ndarray
+    products: np.ndarray
+    tested: np.ndarray
+    labels: np.ndarray
+
+    def outputs(self, coalitions: np.ndarray) -> np.ndarray:
+        """(S, v, c) of the models of the coalitions (S, N)."""
+        left = np.tensordot(coalitions, self.squares, 1)
+        right = np.tensordot(coalitions, self.products, 1)
+        return np.asarray(
+            self.tested @ np.linalg.solve(left + np.eye(left.shape[-1]), right)
+        )
+
+
+def parts(data: Dataset, seed: int, players: int) -> Iterator[Part]:
+    """One game of each kind."""
     features = data.train_inputs.reshape(len(data.train_labels), -1).astype(float)
     turn = np.random.default_rng(0).normal(size=(features.shape[1], WIDTH))
-    masks = coalition_rows(range(2**PLAYERS), PLAYERS)
     for index, kind in enumerate(KINDS):
         draw = np.random.default_rng((seed, index))
         mine = draw.permutation(len(features))[: MOST_EXAMPLES + TESTED]
@@ -40,40 +67,45 @@ def games(data: Dataset, seed: int) -> Iterator[dict[str, Any]]:
         labels = data.train_labels[mine]
         trained, tested = slice(MOST_EXAMPLES), slice(MOST_EXAMPLES, None)
         rows, attributes, wanted = dealt(
-            kind, PLAYERS, x[trained], labels[trained], (seed, index)
+            kind, players, x[trained], labels[trained], (seed, index)
         )
-        one_hot = np.eye(data.num_classes)[wanted]
-        member = np.eye(PLAYERS)[attributes]
-        squares = np.einsum("ea,ei,ej->aij", member, x[rows], x[rows])
-        products = np.einsum("ea,ei,ec->aic", member, x[rows], one_hot)
-        counts = np.bincount(attributes, minlength=PLAYERS)
+        member, one_hot = (
+            np.eye(number)[of]
+            for number, of in ((players, attributes), (data.num_classes, wanted))
+        )
+        yield Part(
+            kind,
+            np.bincount(attributes, minlength=players),
+            np.einsum("ea,ei,ej->aij", member, x[rows], x[rows]),
+            np.einsum("ea,ei,ec->aic", member, x[rows], one_hot),
+            x[tested],
+            labels[tested],
+        )
 
-        def outputs(
-            coalitions: np.ndarray, told: Any = (squares, products, x[tested])
-        ) -> np.ndarray:
-            left, right = (np.tensordot(coalitions, part, 1) for part in told[:2])
-            solved = np.linalg.solve(left + np.eye(WIDTH + 1), right)
-            return np.asarray(told[2] @ solved)
 
-        alone = outputs(np.append(np.eye(PLAYERS), np.ones((1, PLAYERS)), axis=0))
+def games(data: Dataset, seed: int) -> Iterator[dict[str, Any]]:
+    """One game of each kind, as recorded ones, with arrays for lists."""
+    masks = coalition_rows(range(2**PLAYERS), PLAYERS)
+    for game in parts(data, seed, PLAYERS):
+        alone = game.outputs(np.append(np.eye(PLAYERS), np.ones((1, PLAYERS)), axis=0))
         worth, blend = [], []
         for part in np.split(masks, len(masks) // CHUNK):
-            worth.append(_worths(outputs(part * 1.0), labels[tested]))
-            blend.append(_worths(blended(alone, counts, part), labels[tested]))
+            worth.append(worths(game.outputs(part * 1.0), game.labels))
+            blend.append(worths(blended(alone, game.counts, part), game.labels))
         yield {
             "dataset": f"{data.name}-ridge",
             "seed": seed,
             "round": 0,
-            "kind": kind,
+            "kind": game.kind,
             "players": PLAYERS,
-            "counts": counts.tolist(),
+            "counts": game.counts.tolist(),
             "validation": TESTED,
             "worth": _joined(worth),
             "blend": _joined(blend),
         }
 
 
-def _worths(outputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def worths(outputs: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Accuracy, and minus the mean squared error, of each model's outputs (S, v, c)."""
     error = np.square(outputs - np.eye(outputs.shape[-1])[labels]).sum(-1).mean(-1)
     return (outputs.argmax(-1) == labels).mean(-1), -error

@@ -3,8 +3,7 @@
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
-from fedsvp_jax.accounting.events import FilterCost
-from fedsvp_jax.accounting.participation import Participation
+from fedsvp_jax.accounting.participation import FilterCost, Participation
 from fedsvp_jax.accounting.promise import Allowance
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.accounting.copies import epsilon_of_copies, relation_of_copies
-from fedsvp_jax.accounting.events import ANY_CHANGE
+from fedsvp_jax.accounting.participation import ANY_CHANGE
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.accounting.views import AVERAGED, SEEN, VIEWS

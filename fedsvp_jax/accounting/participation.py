@@ -1,10 +1,74 @@
-"""Who takes part in a run, and how often: what an account is of beside a mechanism."""
+"""Who takes part in a run, how often, and what the influence filter costs them."""
 
+import math
 from typing import Any, NamedTuple
 
-from fedsvp_jax.accounting.events import FilterCost
 from fedsvp_jax.common_settings import RoundSettings
 from fedsvp_jax.mechanisms import Mechanism
+
+ANY_CHANGE = "any change of one client's data"
+STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
+
+
+class FilterCost(NamedTuple):
+    """What passes of the influence filter cost a client, as contributor and tester.
+
+    Contributions are made of training examples and votes of validation examples. A
+    relation that replaces a whole client's data touches both, so both are counted.
+    Every client takes part in every pass, so the cost is the same for all.
+    """
+
+    passes: int = 0
+    contribution_multiplier: float = 0.0  # z/2: the noise's std over 2C
+    contribution_epsilon: float = 0.0  # of one contribution, at contribution_delta
+    contribution_delta: float = 0.0
+    votes_per_pass: int = 0
+    epsilon_per_vote: float = 0.0  # tight; inf for votes that are not randomised
+
+    def times(self, clients: int) -> "FilterCost":
+        """Of several clients whose data change at once."""
+        return self._replace(
+            contribution_multiplier=self.contribution_multiplier / math.sqrt(clients),
+            contribution_epsilon=self.contribution_epsilon * clients,
+            contribution_delta=self.contribution_delta * clients,
+            votes_per_pass=self.votes_per_pass * clients,
+        )
+
+    @property
+    def precision(self) -> float:
+        """Σ1/z² of the contributions; inf without noise."""
+        if self.passes == 0:
+            return 0.0
+        if self.contribution_multiplier == 0:
+            return math.inf
+        return self.passes / self.contribution_multiplier**2
+
+    @property
+    def votes(self) -> int:
+        """How many votes one client reports."""
+        return self.passes * self.votes_per_pass
+
+    @property
+    def vote_epsilon(self) -> float:
+        """ε of each vote; inf where a second pass can show that a vote changed.
+
+        The answer to a vote is remembered by its value. Two reports that differ tell
+        for certain that the vote changed, which a neighbour whose vote did not change
+        never causes.
+        """
+        if self.votes == 0:
+            return 0.0
+        return self.epsilon_per_vote if self.passes == 1 else math.inf
+
+    @property
+    def basic_epsilon(self) -> float:
+        """ε by basic composition, at `delta`."""
+        return self.passes * self.contribution_epsilon + self.votes * self.vote_epsilon
+
+    @property
+    def delta(self) -> float:
+        """Σδ of the contributions."""
+        return self.passes * self.contribution_delta
 
 
 class Promised(NamedTuple):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedsvp_jax.accounting.composition import Sums, largest_count
-from fedsvp_jax.accounting.events import FilterCost
+from fedsvp_jax.accounting.participation import FilterCost
 from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.structs import Array
 

@@ -14,8 +14,7 @@ from fedsvp_jax.accounting.composition import (
     check_delta,
     composed_epsilon,
 )
-from fedsvp_jax.accounting.events import FilterCost
-from fedsvp_jax.accounting.participation import Participation, Promised
+from fedsvp_jax.accounting.participation import FilterCost, Participation, Promised
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.accounting.views import VIEWS, Counted, counted
 from fedsvp_jax.mechanisms import Mechanism

@@ -18,10 +18,8 @@ from fedsvp_jax.algorithm import (
     aggregation,
     local_training,
     privacy_estimation,
-    private_answer,
     private_query,
 )
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.state import (
     Cell,
@@ -35,10 +33,11 @@ from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
     make_mechanism,
+    nothing_private,
     release_contribution,
 )
 from fedsvp_jax.mechanisms.grid import residues
-from fedsvp_jax.prng import Stream
+from fedsvp_jax.prng import Address, Stream
 from fedsvp_jax.structs import (
     Array,
     Examples,
@@ -233,6 +232,55 @@ def _steps(task: Task, trained_on: Array) -> Array:
     return local_training.upload_steps(task.plan.recipe, trained_on)[None]
 
 
+def _answer(
+    task: Task,
+    private: Array,
+    send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
+    holds: Array,
+) -> tuple[list[Array], MechanismState, NoiseInfo]:
+    """The noised private query at the broadcast model.
+
+    Args:
+      private: (m,) bool: which of the client's rows are P.
+      send: `add_noise` with all but the update, the count and the broadcast model.
+      holds: () bool: whether there is anything to hide. A client without private
+        records, or one that is not asked yet, answers 0.
+
+    Returns:
+      As `add_noise`.
+    """
+    assert task.plan.asked is not None
+    holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
+    noised, memory, info = send(
+        query_gradient(task, private),
+        num_examples=jnp.sum(private),
+        params=private_query.chosen(task.state.params, task.plan.asked),
+    )
+    noised, info = only_if(holds, noised, info)
+    return noised, memory, info
+
+
+def query_gradient(task: Task, private: Array) -> list[Array]:
+    """The private query's answer before its noise, at the broadcast model."""
+    assert task.plan.asked is not None
+    return private_query.mean_clipped_gradient(
+        task.model,
+        task.broadcast,
+        Rows(task.examples, task.held.train, private),
+        l2_norm_clip=task.cell.mechanism.private_clip,
+        asked=task.plan.asked,
+        lane_axes=task.at.lane_axes,
+    )
+
+
+def only_if(
+    holds: Array, noised: list[Array], info: NoiseInfo
+) -> tuple[list[Array], NoiseInfo]:
+    """The noised answer and what it says of itself, or 0, which tells nothing."""
+    nothing = [jnp.zeros_like(leaf) for leaf in noised], nothing_private()
+    return jax.tree.map(partial(jnp.where, holds), (noised, info), nothing)
+
+
 def client_round(
     model: Model,
     plan: RoundPlan,
@@ -281,7 +329,7 @@ def client_round(
     else:
         # A share of the cohort's noise is added by those too who hold nothing.
         holds = jnp.any(work.private) | mechanism.claim.central
-        answered, memory, info = private_answer.answer(task, work.private, sent, holds)
+        answered, memory, info = _answer(task, work.private, sent, holds)
     finite = tree.is_finite((upload, work.weights.stats, answered))
     if mechanism.grid is not None and mechanism.claim.central:
         encode = partial(residues, grid=mechanism.grid, std=info.noise_std)

@@ -332,7 +332,7 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
     return Values(
         values=jnp.where(held, surrogate.values + found.values, 0),
         standard_errors=errors,
-        margins=paired.margin(errors, num_pairs),
+        margins=paired.margin(errors, num_pairs, held),
     )
 
 

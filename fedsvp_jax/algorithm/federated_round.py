@@ -23,7 +23,6 @@ from fedsvp_jax.algorithm import (
     private_query,
     round_score,
 )
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import (
     Cell,
     ClientMetrics,
@@ -35,6 +34,7 @@ from fedsvp_jax.algorithm.state import (
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.grid import average
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, MechanismState, Model, Params, Weights
 
 

@@ -12,11 +12,10 @@ import jax.numpy as jnp
 
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm import coalitions, estimators, evaluation, local_training
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.coalitions import Group, Groups, coalition_members
 from fedsvp_jax.algorithm.estimators import Game
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
-from fedsvp_jax.prng import Stream
+from fedsvp_jax.prng import Address, Stream
 from fedsvp_jax.structs import Array, Examples, Model, Rows, Split, Weights
 
 

@@ -6,10 +6,10 @@ from functools import cached_property
 import jax.numpy as jnp
 
 from fedsvp_jax import optimizers
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.local_training import TrainingRates
 from fedsvp_jax.algorithm.state import Cell, RoundPlan, ServerState
 from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, Examples, Model, Rows, Split, Weights
 
 

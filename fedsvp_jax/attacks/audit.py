@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, cohort, private_answer
-from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm import client, cohort
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
@@ -164,7 +164,7 @@ def _transcript(
             mean, std = noised - bare, info.noise_std
             if game.asked_from:
                 asked = round_num >= game.asked_from
-                (noised,), info = private_answer.only_if(asked, [noised], info)
+                (noised,), info = client.only_if(asked, [noised], info)
             return _Seen(noised, mean, after, info, std)
 
         both = jax.vmap(release)(updates, ratios, carry.own)

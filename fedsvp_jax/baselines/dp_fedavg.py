@@ -21,7 +21,7 @@ from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import make_grid
 from fedsvp_jax.mechanisms.noise import add_vector
-from fedsvp_jax.mechanisms.sensitivity import clip_update
+from fedsvp_jax.mechanisms.sensitivity import check_clips_update, clip_update
 from fedsvp_jax.settings import LEAST_CLIP
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.tree import num_parameters
@@ -74,16 +74,12 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     clients in what the server adds.
 
     Raises:
-      ValueError: sensitivity `weight_clip` or `per_example`; an adaptive clip with
+      ValueError: as `check_clips_update`; an adaptive clip with
         count_noise_std ≤ noise_multiplier, where no budget is left; or bands without
         cyclic cohorts, more of them than rounds between two uploads of a client, or
         with an adaptive clip.
     """
-    if not config.clip.leaves_update:
-        raise ValueError(
-            "sensitivity must be paper or update_clip for dp_fedavg, which clips the "
-            f"update itself, got {config.sensitivity!r}"
-        )
+    check_clips_update(config, "dp_fedavg")
     settings: DpFedavgSettings = config.settings
     z = jnp.asarray(settings.noise_multiplier, jnp.float32)
     on_sum = z

@@ -19,7 +19,6 @@ from fedsvp_jax.mechanisms.calibration import (
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import (
-    clip_weights,
     make_sensitivity,
     scaled_size,
 )
@@ -73,19 +72,12 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     """NbAFL: σ_U = z·L·Δ_U on each upload, σ_D on the broadcast if asked for.
 
     z is `classical_multiplier`, and its ε covers L uploads.
-    Δ_U = 2C/m under `paper`, the sensitivity's own bound otherwise. `clip_weights`
-    clips the uploaded weights to C as one vector, as Algorithm 1 does; it is off by
-    default because FedSVA's tables bound the gradient by the same C. One upload's
-    claim is ε/L, so that L of them spend ε.
+    Δ_U = 2C/m under `paper`, the sensitivity's own bound otherwise: `weight_clip` clips
+    the uploaded weights to C as one vector, as Algorithm 1 does. One upload's claim is
+    ε/L, so that L of them spend ε.
     """
     check_calibration(config)
     sensitivity = make_sensitivity(config)
-    if config.settings.clip_weights and config.clip.granted:
-        sensitivity = sensitivity._replace(
-            clip=lambda updates, params: clip_weights(
-                updates, params, config.l2_norm_clip
-            )
-        )
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
 
     def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:

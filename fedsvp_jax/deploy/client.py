@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import models, prng
-from fedsvp_jax.algorithm import client, private_answer, private_query
-from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm import client, private_query
 from fedsvp_jax.algorithm.state import LocalWork, ServerState
 from fedsvp_jax.algorithm.task import Task
 from fedsvp_jax.config import FederationSettings, check_resolved
@@ -30,6 +29,7 @@ from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import here
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.prng import Address
 from fedsvp_jax.run.trained_model import TrainedModel
 from fedsvp_jax.structs import Array, MechanismState, Model, Params
 from fedsvp_jax.tree import cell_of
@@ -222,7 +222,7 @@ class Client:
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
         if work.private is None:
             return jax.tree.leaves(work.weights.params), ratio
-        return private_answer.gradient(task, work.private), ratio
+        return client.query_gradient(task, work.private), ratio
 
     def _public_training(self, *request: Any) -> list[Array]:
         return jax.tree.leaves(self._task(*request)[1].weights.params)

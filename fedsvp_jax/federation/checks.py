@@ -42,9 +42,7 @@ def check_grid(
     example = preprocessing.normalize(data.examples.inputs[:1])
     size = num_parameters(jax.eval_shape(noised, example))
     largest = data.max_num_examples
-    played = extreme_uploads(
-        mechanism, config.num_clients, config.num_rounds, num_examples=largest
-    )
+    played = extreme_uploads(mechanism, config.num_rounds, num_examples=largest)
     for info in played.values():
         std = float(info.noise_std)
         grid.check_grid(mechanism.grid, std=std, num_examples=largest, size=size)

@@ -58,7 +58,7 @@ def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset
         dataset = _trained_on(dataset, np.arange(most) * count // most)
     if config.model in FEATURE_MODELS:
         dataset = extras.around("pretrained.features").of_images(
-            config.model, dataset, config.features_dir, weights=config.lite0_weights
+            config.model, dataset, config.features_dir
         )
     return evaluated_on(dataset, config.max_test_examples)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedsvp_jax import losses, models, prng
 from fedsvp_jax.accounting import Account, client_groups
-from fedsvp_jax.accounting.events import STATS_LEAVE
+from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
@@ -229,7 +229,7 @@ def build(
         (one.told, one.mechanism) for all_ in groups for one in all_
     ):
         ends = told.min_num_examples, told.max_num_examples
-        check_noise(mechanism, first.num_clients, first.num_rounds, sizes=ends)
+        check_noise(mechanism, first.num_rounds, sizes=ends)
         checks.check_grid(mechanism, first, model, data, asked)
         checks.check_momentum(first.client_momentum, told, mechanism)
         checks.check_utility(first, model, data, mechanism)

@@ -1,52 +1,95 @@
-"""The filter within a run: what changes the state before some rounds (`run.loop`)."""
+"""Who may take part: passes of the lazy-influence filter over a run (`run.loop`).
+
+Before the first round the centre trains a copy of the model on its own examples and
+uses the features of that copy. Later passes use the features of the federation's model
+as it then stands. Each pass judges all clients anew, including those that an earlier
+pass rejected.
+"""
 
 import dataclasses
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import models
+from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.influence.admission import Admission, planned_cost, verdict_record
-from fedsvp_jax.influence.lazy import Verdict
+from fedsvp_jax.influence import last_layer, pipeline
+from fedsvp_jax.influence.admission import planned_cost, verdict_record
+from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
 from fedsvp_jax.influence.pipeline import Centre
+from fedsvp_jax.structs import Array, Params, Weights
 from fedsvp_jax.tree import cell_of
 
 
 class FilterHook:
-    """The influence filter before the rounds at which a pass is due."""
+    """The influence filter before the rounds at which a pass is due.
+
+    Clients contribute with training examples and vote with validation examples.
+    """
 
     def __init__(self, trainer: Trainer) -> None:
         program, self._trainer = trainer.program, trainer
-        config = program.configs[0]
-        assert program.data.warmup is not None
-        centre = Centre(
-            program.data.warmup,
+        data, config = program.data, program.configs[0]
+        assert data.warmup is not None
+        self._centre = Centre(
+            data.warmup,
             lambda count: models.make_model(
                 config.model, num_classes=count, kernels=program.target.kernels
             ),
-            program.data.num_classes,
+            data.num_classes,
             TrainingRecipe(config.batch_size, config.backbone_epochs, "mean"),
             config.learning_rate,
         )
-        self._admission = Admission(
-            config,
-            program.data.examples,
-            cell_of(program.data.split, 0),
-            centre,
-            num_rounds=config.num_rounds,
-            root=cell_of(program.cells.root, 0),
+        self._backbone = self._centre.backbone()
+        self._config, self._examples = config, data.examples
+        self._root = cell_of(program.cells.root, 0)
+        split = cell_of(data.split, 0)
+        self._train = _first_examples(
+            split.train, split.num_train, config.contributor_examples
+        )
+        self._test = _first_examples(
+            split.validation, split.num_validation, config.tester_examples
         )
         self.verdict: Verdict | None = None  # of the pass before the next round
         self.cost = planned_cost(config)._replace(passes=1)
 
     def rounds_until_due(self, done: int) -> int:
-        """As `Admission.rounds_until_due`."""
-        return self._admission.rounds_until_due(done)
+        """Rounds from `done` on until the next pass; `num_rounds` if none comes."""
+        if self._config.influence_filter == "join":
+            return 0 if done == 0 else self._config.num_rounds
+        return -done % self._config.influence_every
+
+    def decide(self, params: Params, stats: Params, done: int) -> Verdict:
+        """One pass over all clients, with the server's model after `done` rounds."""
+        key = prng.round_key(self._root, done)
+        if done == 0:
+            warm_up_key = prng.stream_key(key, prng.Stream.WARM_UP)
+            params, stats = self._centre.warm_up(Weights(params, stats), warm_up_key)
+        inputs = pipeline.filter_inputs(
+            last_layer.freeze(self._backbone, params, stats),
+            self._centre.examples,
+            self._held(*self._train),
+            self._held(*self._test),
+            self._config,
+            num_classes=self._centre.num_classes,
+        )
+        return lazy_influence(
+            inputs.kernel,
+            inputs.train,
+            inputs.test,
+            pipeline.filter_rates(self._config),
+            contribution_key=key,
+            vote_key=self._root,
+        )
+
+    def _held(self, indices: Array, weights: Array) -> Batches:
+        inputs, labels = self._examples.inputs, self._examples.labels
+        return Batches(inputs[indices], labels[indices], weights)
 
     def __call__(self, state: ServerState, done: int) -> ServerState:
         """Judges all clients: the state with those who may take part.
@@ -56,7 +99,7 @@ class FilterHook:
         """
         host = processes.to_host(state)
         params, stats = cell_of((host.params, host.stats), 0)
-        self.verdict = jax.device_get(self._admission.decide(params, stats, done))
+        self.verdict = jax.device_get(self.decide(params, stats, done))
         assert self.verdict is not None
         admitted = ~self.verdict.rejected[None]
         program = self._trainer.program
@@ -76,3 +119,10 @@ class FilterHook:
         if verdict is None:
             return None
         return verdict_record(verdict, self.cost)
+
+
+def _first_examples(indices: Array, count: Array, most: int) -> tuple[Array, Array]:
+    """Each client's first `most` indices (M, m), and weights of 0 for the padding."""
+    kept = indices[:, :most]
+    held = jnp.arange(kept.shape[1], dtype=jnp.int32)[None] < count[:, None]
+    return kept, held.astype(jnp.float32)

@@ -18,7 +18,6 @@ class NbaflSettings(Settings):
     downlink_noise: bool = setting(
         False, "Add the noise of the downlink to the broadcast model too."
     )
-    clip_weights: bool = setting(False, "Clip the uploaded weights to C as one vector.")
 
 
 @flax.struct.dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The settings and the facts of the federation that a mechanism is built from."""
 
+import dataclasses
 from typing import Any
 
 import flax.struct
@@ -7,10 +8,67 @@ import jax
 import numpy as np
 
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
-from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings
+from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.structs import Array
 
 Leaf = Array | float  # a number, or a tracer where a sweep varies it
+
+
+_READ = ("sensitivity", ("attribute_records",))
+
+
+@dataclasses.dataclass(frozen=True)
+class PrivateQuerySettings(Settings):
+    """Private query: how the records of the private attribute are asked.
+
+    A client trains on its public records alone, and asks these records one question,
+    the mean of their clipped gradients, which the server remembers for the next round's
+    training (`algorithm.private_query`).
+    """
+
+    private_clip: float = setting(
+        0.3,
+        "C of the private query: bound on the gradient's norm of each record of the "
+        "private attribute.",
+        at_least=LEAST_CLIP,
+        infinite=True,
+        traced=True,
+        needs=_READ,
+    )
+    private_weight: float = setting(
+        1.0,
+        "λ: weight of the last round's released private gradient beside the public "
+        "one in every local step; 0 leaves the private records out.",
+        at_least=0,
+        traced=True,
+        needs=_READ,
+    )
+    private_margin: float = setting(
+        0.0,
+        "τ: how far public training lowers the logits of the private classes, whose "
+        "records it never sees, so that it pushes them down less. For private classes "
+        "only (--attributes=class).",
+        at_least=0,
+        traced=True,
+        needs=_READ,
+    )
+    private_from: int = setting(
+        0,
+        "Rounds of public training before the first private query. An upload of these "
+        "rounds says nothing of private records, costs nothing and is not counted by "
+        "--max_uploads.",
+        at_least=0,
+        needs=_READ,
+    )
+    private_layers: str = setting(
+        "all",
+        "What the private query moves: all layers, the last (the layer of the logits "
+        "alone, so that the noise has as few dimensions as that layer), or of the last "
+        "only the weights of the private classes' logits (classes); public training "
+        "then leaves these as they are.",
+        choices=("all", "last", "classes"),
+        needs=_READ,
+    )
 
 
 @flax.struct.dataclass(frozen=True)

@@ -15,11 +15,9 @@ _LOOKED_AT = 64  # rounds of a run, at most
 _ROUNDING = 1e-5, 1e-6  # of an ε of float32: relative, absolute
 
 
-def player(
-    mechanism: Mechanism, num_clients: int
-) -> Callable[[Array, Array, Array], NoiseInfo]:
+def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
     """(|D|, R, round) -> what the mechanism says of such an upload; none is noised."""
-    memory = mechanism.init(num_clients).of(0)
+    memory = mechanism.init(1).of(0)
     one = {"w": jnp.ones((1,), jnp.float32)}
 
     def upload(num_examples: Array, ratio: Array, round_num: Array) -> NoiseInfo:
@@ -37,17 +35,16 @@ def player(
 
 
 def extreme_uploads(
-    mechanism: Mechanism, num_clients: int, num_rounds: int, *, num_examples: int = 1
+    mechanism: Mechanism, num_rounds: int, *, num_examples: int = 1
 ) -> dict[tuple[int, float], NoiseInfo]:
     """Uploads of the first and the last round, by round (from 0) and R, 0 and 1.
 
     Args:
       mechanism: with concrete settings.
-      num_clients: M.
       num_rounds: T.
       num_examples: the client's training examples.
     """
-    upload = jax.jit(player(mechanism, num_clients))  # by operations it takes a second
+    upload = jax.jit(player(mechanism))  # by operations it takes a second
     return {
         (round_num, ratio): upload(
             np.int32(num_examples), np.float32(ratio), np.int32(round_num)
@@ -59,7 +56,6 @@ def extreme_uploads(
 
 def check_noise(
     mechanism: Mechanism,
-    num_clients: int,
     num_rounds: int,
     *,
     sizes: Collection[Array | float] = (1,),
@@ -67,7 +63,7 @@ def check_noise(
     """Refuses a mechanism whose uploads would not carry the noise that is counted.
 
     Args:
-      mechanism, num_clients, num_rounds: as `extreme_uploads`.
+      mechanism, num_rounds: as `extreme_uploads`.
       sizes: m of the smallest client, on which `least_multiplier` rests, and of the
         largest.
 
@@ -79,7 +75,7 @@ def check_noise(
     """
     rounds = np.unique(np.linspace(0, num_rounds - 1, _LOOKED_AT).astype(np.int32))
     ratios = np.linspace(0, 1, 9, dtype=np.float32)  # where none is read, it is 1
-    upload = jax.vmap(player(mechanism, num_clients), (None, 0, None))
+    upload = jax.vmap(player(mechanism), (None, 0, None))
     of_sizes = jax.vmap(jax.vmap(upload, (None, None, 0)), (0, None, None))
     numbers = np.asarray(sorted({*map(int, sizes)}), np.int32)
     played = jax.device_get(jax.jit(of_sizes)(numbers, ratios, rounds))

@@ -22,9 +22,7 @@ class Entry(NamedTuple):
     settings: type[Settings] | None  # the mechanism's own
     summary: str
     label: str
-    epsilon_sets_noise: bool
     noise_setting: str | None
-    reconstruction: bool
     unread: tuple[str, ...]  # common settings that it does not read
     explain: Callable[[Mapping[str, Any]], str] | None
 
@@ -32,6 +30,8 @@ class Entry(NamedTuple):
 _REGISTRY: dict[str, Entry] = {}
 # Former names: command lines and files that were written with them stay readable.
 _RENAMED = {"sensitivity": "reestimation"}
+# Of these the source's formula was not to be had, so that ours stands for it.
+_RECONSTRUCTIONS = ("time_varying", "reestimation", "dpa", "fedsdp")
 
 
 def register_mechanism(
@@ -41,9 +41,7 @@ def register_mechanism(
     summary: str,
     settings: type[Settings] | None = None,
     label: str | None = None,
-    epsilon_sets_noise: bool = True,
-    noise_setting: str | None = None,
-    reconstruction: bool = False,
+    noise_setting: str | None = "epsilon",
     unread: tuple[str, ...] = (),
     explain: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> None:
@@ -57,12 +55,9 @@ def register_mechanism(
         below `settings.Settings`. The factory finds an instance as `config.settings`,
         filled from the run's settings of the same names.
       label: how tables and figures call it; by default, its name.
-      epsilon_sets_noise: false when the noise does not depend on the setting epsilon.
-        A sweep then runs the mechanism at one epsilon, and tables show none.
-      noise_setting: where epsilon does not set the noise, the setting that scales it,
-        for `--solve=noise`; None when nothing does.
-      reconstruction: true when the source's formula was not to be had; help and
-        reports then say so.
+      noise_setting: the setting that scales the noise, for `--solve=noise`; None when
+        none does. Where it is not epsilon, which then does not set the noise, a sweep
+        runs the mechanism at one epsilon, and tables show none.
       unread: names of common settings (of `NoiseSettings`, or those of the
         Shapley values) that the mechanism does not read. The command line refuses
         their flags, and pages do not show them.
@@ -77,15 +72,7 @@ def register_mechanism(
     if current_name(name) in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
     _REGISTRY[name] = Entry(
-        factory=factory,
-        settings=settings,
-        summary=summary,
-        label=label or name,
-        epsilon_sets_noise=epsilon_sets_noise,
-        noise_setting="epsilon" if epsilon_sets_noise else noise_setting,
-        reconstruction=reconstruction,
-        unread=unread,
-        explain=explain,
+        factory, settings, summary, label or name, noise_setting, unread, explain
     )
 
 
@@ -116,17 +103,13 @@ def mechanism_summary(name: str) -> str:
     Raises:
       ValueError: unknown name.
     """
-    entry = _entry(name)
-    return entry.summary + (" [reconstruction]" if entry.reconstruction else "")
+    mark = " [reconstruction]" if is_reconstruction(name) else ""
+    return _entry(name).summary + mark
 
 
 def is_reconstruction(name: str) -> bool:
-    """Whether the source's formula was not to be had, so that ours stands for it.
-
-    Raises:
-      ValueError: unknown name.
-    """
-    return _entry(name).reconstruction
+    """Whether the source's formula was not to be had, so that ours stands for it."""
+    return current_name(name) in _RECONSTRUCTIONS
 
 
 def mechanism_label(name: str) -> str:
@@ -147,7 +130,7 @@ def explained(name: str, config: Mapping[str, Any]) -> str:
 def epsilon_sets_noise(name: str) -> bool:
     """Whether the setting epsilon decides the noise; true for unknown names."""
     entry = _known(name)
-    return entry is None or entry.epsilon_sets_noise
+    return entry is None or entry.noise_setting == "epsilon"
 
 
 def unread_settings(name: str) -> frozenset[str]:
@@ -160,9 +143,7 @@ def unread_settings(name: str) -> frozenset[str]:
     if entry is None:
         return frozenset()
     others = set().union(*map(_own_settings, _REGISTRY.values()))
-    common = (
-        set(entry.unread) if entry.epsilon_sets_noise else {"epsilon", *entry.unread}
-    )
+    common = {*entry.unread} | (set() if epsilon_sets_noise(name) else {"epsilon"})
     return frozenset(others - _own_settings(entry) | common)
 
 
@@ -214,7 +195,7 @@ def noise_setting(name: str) -> tuple[str, bool]:
         raise ValueError(
             f"no setting scales the noise of mechanism {name}: nothing to solve for"
         )
-    return entry.noise_setting, entry.epsilon_sets_noise
+    return entry.noise_setting, epsilon_sets_noise(name)
 
 
 def mechanism_settings(name: str) -> type[Settings] | None:
@@ -265,7 +246,7 @@ register_mechanism(
     "none",
     fixed.make_none,
     label="FedAvg",
-    epsilon_sets_noise=False,
+    noise_setting=None,
     summary="FedAvg without noise",
     unread=(
         "delta",
@@ -292,7 +273,6 @@ register_mechanism(
     settings=baseline_settings.TimeVaryingSettings,
     label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds",
-    reconstruction=True,
     unread=_CONTRIBUTION,
 )
 register_mechanism(
@@ -301,7 +281,6 @@ register_mechanism(
     settings=baseline_settings.ReestimationSettings,
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms",
-    reconstruction=True,
     unread=_CONTRIBUTION,
 )
 register_mechanism(
@@ -311,7 +290,6 @@ register_mechanism(
     label="DPA",
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound",
-    reconstruction=True,
     unread=_CONTRIBUTION,
 )
 register_mechanism(
@@ -319,7 +297,6 @@ register_mechanism(
     _baseline("dp_fedavg", "make_dp_fedavg"),
     settings=baseline_settings.DpFedavgSettings,
     label="DP-FedAvg",
-    epsilon_sets_noise=False,
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "
     "(Andrew et al. 2021)",
@@ -331,7 +308,6 @@ register_mechanism(
     settings=shapley_guided.ShapleyGuidedSettings,
     label="FedSDP",
     summary="FedSDP: noise guided by R, with the public code's offset",
-    reconstruction=True,
     explain=shapley_guided.explanation(
         "clip(R/2 − 1, −3, 1) − ln δ²", shapley_guided.fedsdp_risk_tolerance
     ),
@@ -349,7 +325,6 @@ register_mechanism(
     fixed.make_gaussian,
     settings=fixed.GaussianSettings,
     label="Gaussian",
-    epsilon_sets_noise=False,
     noise_setting="noise_std",
     summary="Noise of one given standard deviation",
     unread=(*_CALIBRATION, *_CONTRIBUTION),

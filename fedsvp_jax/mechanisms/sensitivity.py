@@ -22,11 +22,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.clips import Clip
+from fedsvp_jax.clips import CLIPS, Clip
 from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid, make_grid
-from fedsvp_jax.mechanisms.private_query import query_bound
 from fedsvp_jax.structs import Array, Params
 
 
@@ -126,6 +125,21 @@ def per_example_bound(
     return bound * (math.sqrt(steps) / batch_size)
 
 
+def query_bound(
+    private_clip: Array | float, num_private: Array | float, *, factor: float
+) -> Array:
+    """f·C/|P|, () float32: how far one record moves the private query.
+
+    Args:
+      private_clip: C.
+      num_private: |P|, the client's training records of the private attribute.
+      factor: f, 2 where a record is replaced by another, 1 where it is left out of
+        the sum and the divisor stays |P|.
+    """
+    size = jnp.maximum(jnp.asarray(num_private).astype(jnp.float32), 1.0)
+    return factor * jnp.asarray(private_clip, jnp.float32) / size
+
+
 def root_sharers(config: MechanismConfig) -> float:
     """√(K − h): into so many parts z·Δ is divided; 1 where each upload is protected.
 
@@ -172,6 +186,19 @@ def _grid(
     if config.clip.in_ball and not config.clip.of_weights:
         return make_grid(config, config.l2_norm_clip, shared=shared)
     return None
+
+
+def check_clips_update(config: MechanismConfig, name: str) -> None:
+    """Refuses another clip for a mechanism that clips the update itself, as one vector.
+
+    Raises:
+      ValueError: the sensitivity is neither paper nor update_clip.
+    """
+    if config.clip not in (CLIPS["paper"], CLIPS["update_clip"]):
+        raise ValueError(
+            f"sensitivity must be paper or update_clip for {name}, which clips the "
+            f"update itself, got {config.sensitivity!r}"
+        )
 
 
 def _own_sensitivity(config: MechanismConfig) -> Sensitivity:

@@ -50,10 +50,9 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
     | `leaf_cnn` | 6,603,710 for 28x28x1 and 62 classes |
     | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
     | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
-    | `vit` | 141,258 for 32x32x3 and 10 classes; `load_hugging_face` loads others |
+    | `vit` | 141,258 for 32x32x3 and 10 classes |
     | `scatter_linear` | (f + 1) · classes for f scattering coefficients of an image |
     | `scatter_channels_linear` | the same |
-    | `lite0_linear` | 1281 · classes |
 
     Args:
       name: one of `MODEL_NAMES`.

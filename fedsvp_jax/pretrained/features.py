@@ -20,8 +20,10 @@ from tqdm import tqdm
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.datasets import embedded
 from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.pretrained import lite0, scattering
+from fedsvp_jax.pretrained import scattering
 from fedsvp_jax.structs import Array, Params
+
+_BATCH = 100  # images in one call
 
 
 class Extractor(NamedTuple):
@@ -31,22 +33,16 @@ class Extractor(NamedTuple):
       name: of the features and of everything that decides their numbers; another name
         is another file.
       apply: (weights, (n, H, W, C) uint8 or float32) -> (n, f) float32.
-      weights: of a trained network, or constants of normalising; else {}.
-      batch_size: images in one call.
+      weights: constants of normalising; else {}.
     """
 
     name: str
     apply: Callable[[Params, Array], Array]
     weights: Params
-    batch_size: int
 
 
 def of_images(
-    model: str,
-    dataset: Dataset,
-    folder: str | Path | None = None,
-    *,
-    weights: str | Path | None = None,
+    model: str, dataset: Dataset, folder: str | Path | None = None
 ) -> Dataset:
     """The data set with features in the place of its images.
 
@@ -58,14 +54,12 @@ def of_images(
       dataset: of images.
       folder: where the features are kept; default: fedsvp_jax/features in the user's
         cache.
-      weights: as `make_extractor` takes them.
 
     Raises:
-      ValueError: the model cannot take these images, or lacks its weights, or the
-        kept file is damaged.
+      ValueError: the model cannot take these images, or the kept file is damaged.
       OSError: the folder cannot be written.
     """
-    extractor = make_extractor(model, dataset.example_shape, weights)
+    extractor = make_extractor(model, dataset.example_shape)
     digest = hashlib.sha256(extractor.name.encode())
     for images in (dataset.train_inputs, dataset.test_inputs):
         digest.update(repr((images.dtype.str, images.shape)).encode())
@@ -82,40 +76,31 @@ def of_images(
     )
 
 
-def computed(
-    model: str, images: np.ndarray, *, weights: str | Path | None = None
-) -> np.ndarray:
+def computed(model: str, images: np.ndarray) -> np.ndarray:
     """(n, f) float32: the features of some images, which are not kept.
 
     Args:
-      model, weights: as of `of_images`.
+      model: as of `of_images`.
       images: (n, H, W, C).
 
     Raises:
       ValueError: as `make_extractor`.
     """
-    extractor = make_extractor(model, images.shape[1:], weights)
+    extractor = make_extractor(model, images.shape[1:])
     apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
-    return np.concatenate(list(in_batches(apply, images, extractor.batch_size)))
+    return np.concatenate(list(in_batches(apply, images, _BATCH)))
 
 
-def make_extractor(
-    model: str, image_shape: tuple[int, ...], weights: str | Path | None = None
-) -> Extractor:
+def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
     """The features that the model takes, of images of this shape.
 
     Args:
       model: one of `settings.FEATURE_MODELS`.
       image_shape: (H, W, C).
-      weights: the file of lite0_linear's; default: the installed package's.
 
     Raises:
-      ValueError: the images have a shape that the features are not made for, or the
-        weights are not installed.
-      FileNotFoundError: there is no such file.
+      ValueError: the images have a shape that the features are not made for.
     """
-    if model == "lite0_linear":
-        return _of_lite0(image_shape, weights)
     side, other, _ = image_shape
     least, multiple = scattering.LEAST_SIDE, scattering.STRIDE
     if side != other or side < least or side % multiple:
@@ -127,11 +112,9 @@ def make_extractor(
     if model == "scatter_channels_linear":
         constants = scattering.channel_constants(embedded.photographs(), side)
         name += f" channels {_digest_of(constants)}"
-        return Extractor(name, scattering.channel_features, constants, 100)
+        return Extractor(name, scattering.channel_features, constants)
     name += f" groups={scattering.GROUPS}"
-    return Extractor(
-        name, lambda _, images: scattering.scattering_features(images), {}, 100
-    )
+    return Extractor(name, lambda _, images: scattering.scattering_features(images), {})
 
 
 def _digest_of(weights: Params) -> str:
@@ -140,21 +123,6 @@ def _digest_of(weights: Params) -> str:
     for leaf in jax.tree.leaves(weights):
         digest.update(leaf.data)
     return digest.hexdigest()[:8]
-
-
-def _of_lite0(
-    image_shape: tuple[int, ...], weights: str | Path | None = None
-) -> Extractor:
-    if image_shape[2] not in (1, 3):
-        raise ValueError(
-            "model lite0_linear takes images of 1 or 3 channels, got "
-            f"{image_shape[2]} channels"
-        )
-    path = Path(weights).expanduser() if weights else lite0.find_weights()
-    loaded = lite0.load_weights(path)
-    name = f"EfficientNet-Lite0 {_digest_of(loaded)} side={lite0.SIDE}"
-    apply = functools.partial(lite0.normalized_features, side=lite0.SIDE)
-    return Extractor(name, apply, loaded, 32)
 
 
 def _users_cache() -> Path:
@@ -181,8 +149,8 @@ def _check_sum(path: Path) -> None:
 def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
     """Writes (training + test examples, f) float32; an interrupted file has no name."""
     parts = (dataset.train_inputs, dataset.test_inputs)
-    count, batch = sum(map(len, parts)), extractor.batch_size
-    shape = (batch, *dataset.example_shape)
+    count = sum(map(len, parts))
+    shape = (_BATCH, *dataset.example_shape)
     apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
     example = jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
     width = jax.eval_shape(apply, example).shape[1]
@@ -199,7 +167,7 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
         )
         start = 0
         for images in parts:
-            for found in in_batches(apply, images, batch):
+            for found in in_batches(apply, images, _BATCH):
                 written[start : start + len(found)] = found
                 start += len(found)
                 bar.update(len(found))

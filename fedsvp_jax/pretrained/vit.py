@@ -1,4 +1,4 @@
-"""The Vision Transformer (Dosovitskiy et al. 2021), with Hugging Face's weights."""
+"""The Vision Transformer (Dosovitskiy et al. 2021), small enough to be trained."""
 
 from functools import partial
 
@@ -21,8 +21,6 @@ class EncoderLayer(nn.Module):
 
     num_attention_heads: int
     intermediate_size: int
-    qkv_bias: bool
-    layer_norm_eps: float
     kernels: Kernels
 
     @nn.compact
@@ -31,14 +29,14 @@ class EncoderLayer(nn.Module):
         batch, tokens, hidden = x.shape
         by_head = (batch, tokens, self.num_attention_heads, -1)
         dense = partial(_dense, kernels=self.kernels)
-        y = _norm(self.layer_norm_eps, "layernorm_before")(x)
+        y = _norm("layernorm_before")(x)
         query, key, value = (
-            dense(hidden, name, use_bias=self.qkv_bias)(y).reshape(by_head)
+            dense(hidden, name, use_bias=False)(y).reshape(by_head)
             for name in ("query", "key", "value")
         )
         mixed = jax.nn.dot_product_attention(query, key, value).reshape(x.shape)
         x = x + dense(hidden, "attention_output")(mixed)
-        y = _norm(self.layer_norm_eps, "layernorm_after")(x)
+        y = _norm("layernorm_after")(x)
         y = nn.gelu(dense(self.intermediate_size, "intermediate")(y), approximate=False)
         return x + dense(hidden, "output")(y)
 
@@ -47,43 +45,27 @@ class ViT(nn.Module):
     """Patches and a class token with learned positions, encoder layers, logits.
 
     All layers, also the one that embeds the patches, are matrix products, so that
-    weights that differ between clients cost batched matrix products only. The fields
-    have Hugging Face's names; their defaults are a small network to train from scratch.
-
-    Attributes:
-      num_classes: logits per image. With 0 the network returns the features below the
-        logits, (batch, hidden_size): the normalised class token. `module.clone(
-        num_classes=0)` takes the same parameters.
-      patch_size: height and width of a patch; None: 4, or 2 if a side of the image is
-        shorter than 16 pixels.
-      qkv_bias: whether queries, keys and values have biases. The gradient of a key's
-        bias is 0, since it adds the same to all scores of a query.
+    weights that differ between clients cost batched matrix products only. A patch is
+    4 pixels wide, or 2 if a side of the image is shorter than 16. Queries, keys and
+    values have no biases: the gradient of a key's is 0, since it adds the same to all
+    scores of a query.
     """
 
     num_classes: int
-    patch_size: int | None = None
     hidden_size: int = 64
     num_hidden_layers: int = 4
     num_attention_heads: int = 4
     intermediate_size: int = 128
-    qkv_bias: bool = False
-    layer_norm_eps: float = 1e-12
     kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
-        """(batch, height, width, channels) -> (batch, num_classes or hidden_size).
+        """(batch, height, width, channels) -> (batch, num_classes).
 
         Raises:
-          ValueError: the heads do not divide the hidden size, or the patches do not
-            divide the image.
+          ValueError: the patches do not divide the image.
         """
         del train  # no dropout: as published for fine-tuning
-        if self.hidden_size % self.num_attention_heads:
-            raise ValueError(
-                f"hidden_size must be a multiple of {self.num_attention_heads} "
-                f"heads, got {self.hidden_size}"
-            )
         dense = partial(_dense, kernels=self.kernels)
         x = dense(self.hidden_size, "patch_embedding")(self._patches(x))
         batch, count, hidden = x.shape
@@ -102,14 +84,10 @@ class ViT(nn.Module):
             x = EncoderLayer(
                 self.num_attention_heads,
                 self.intermediate_size,
-                self.qkv_bias,
-                self.layer_norm_eps,
                 self.kernels,
                 name=f"layer_{i}",
             )(x)
-        features = _norm(self.layer_norm_eps, "layernorm")(x[:, 0])
-        if not self.num_classes:
-            return features
+        features = _norm("layernorm")(x[:, 0])
         return dense(self.num_classes, "classifier")(features)
 
     def _patches(self, x: Array) -> Array:
@@ -117,7 +95,7 @@ class ViT(nn.Module):
         if x.ndim != 4:
             raise ValueError(f"vit takes images, got examples of shape {x.shape[1:]}")
         batch, height, width, channels = x.shape
-        side = self.patch_size or (4 if min(height, width) >= 16 else 2)
+        side = 4 if min(height, width) >= 16 else 2
         if height % side or width % side:
             raise ValueError(
                 f"patches of {side}x{side} must divide the image, got {height}x{width}"
@@ -133,5 +111,5 @@ def _dense(
     return Dense(features, use_bias, _XAVIER_OUT_IN, kernels, name=name)
 
 
-def _norm(epsilon: float, name: str) -> nn.LayerNorm:
-    return nn.LayerNorm(epsilon=epsilon, use_fast_variance=False, name=name)
+def _norm(name: str) -> nn.LayerNorm:
+    return nn.LayerNorm(epsilon=1e-12, use_fast_variance=False, name=name)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fedsvp_jax.accounting.events import ANY_CHANGE
+from fedsvp_jax.accounting.participation import ANY_CHANGE
 
 EVERYONE = "all adversaries"
 

@@ -6,14 +6,13 @@ machine unless the tool's own environment variable says so: WANDB_MODE, or
 MLFLOW_TRACKING_URI.
 """
 
-import abc
 import csv
 import os
 import pathlib
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fedsvp_jax import extras
 from fedsvp_jax.accounting.claims import meaning
@@ -24,19 +23,12 @@ from fedsvp_jax.settings import unknown
 Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
 
 
-class Logger(abc.ABC):
+class Logger(NamedTuple):
     """The log of one run, in a folder of its own."""
 
-    @abc.abstractmethod
-    def log(self, round_num: int, numbers: Scalars) -> None:
-        """Adds what was measured in a round, from 1."""
-
-    def flush(self) -> None:  # noqa: B027
-        """Lets others see what was added; some libraries do so by themselves."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Flushes and ends the log."""
+    log: Callable[[int, Scalars], object]  # what was measured in a round, from 1
+    flush: Callable[[], object]  # lets others see what was added
+    close: Callable[[], object]  # flushes and ends the log
 
 
 # The first names the step, three name a cell, the last one is in ε's names.
@@ -78,115 +70,84 @@ def _spent_tag(row: Mapping[str, Any], method: str) -> str:
     return f"epsilon_spent/{name}"
 
 
-class CsvLogger(Logger):
-    """metrics.csv; the first row's names are its columns, and later ones are added."""
+def _csv(place: pathlib.Path, name: str) -> Logger:
+    """metrics.csv, written whole each time, since columns may have come."""
+    del name
+    place.mkdir(parents=True)
+    rows: list[dict[str, float]] = []
 
-    def __init__(self, place: pathlib.Path, name: str) -> None:
-        del name
-        place.mkdir(parents=True)
-        self._file = place / "metrics.csv"
-        self._rows: list[dict[str, float]] = []
-
-    def log(self, round_num: int, numbers: Scalars) -> None:
-        """As `Logger`."""
-        self._rows.append({"round": round_num, **numbers})
-
-    def flush(self) -> None:
-        """As `Logger`; the whole file is written, since columns may have come."""
-        columns = list(dict.fromkeys(name for row in self._rows for name in row))
-        with self._file.open("w", newline="") as file:
+    def flush() -> None:
+        columns = list(dict.fromkeys(name for row in rows for name in row))
+        with (place / "metrics.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, columns, restval="")
             writer.writeheader()
-            writer.writerows(self._rows)
+            writer.writerows(rows)
 
-    def close(self) -> None:
-        """As `Logger`."""
-        self.flush()
+    return Logger(lambda t, found: rows.append({"round": t, **found}), flush, flush)
 
 
-class TensorboardLogger(Logger):
+def _tensorboard(place: pathlib.Path, name: str) -> Logger:
     """An event file, without TensorFlow."""
+    from tensorboardX import SummaryWriter
 
-    def __init__(self, place: pathlib.Path, name: str) -> None:
-        from tensorboardX import SummaryWriter
+    del name
+    writer = SummaryWriter(str(place))
 
-        del name
-        self._writer = SummaryWriter(str(place))
+    def log(round_num: int, found: Scalars) -> None:
+        for tag, value in found.items():
+            writer.add_scalar(tag, value, round_num)
 
-    def log(self, round_num: int, numbers: Scalars) -> None:
-        """As `Logger`."""
-        for tag, value in numbers.items():
-            self._writer.add_scalar(tag, value, round_num)
-
-    def flush(self) -> None:
-        """As `Logger`."""
-        self._writer.flush()
-
-    def close(self) -> None:
-        """As `Logger`."""
-        self._writer.close()
+    return Logger(log, writer.flush, writer.close)
 
 
-class WandbLogger(Logger):
+def _wandb(place: pathlib.Path, name: str) -> Logger:
     """A run of Weights & Biases, offline; `wandb sync` sends it."""
+    import wandb
 
-    def __init__(self, place: pathlib.Path, name: str) -> None:
-        import wandb
-
-        place.mkdir(parents=True)
-        self._run = wandb.init(
-            project="fedsvp_jax",
-            name=name,
-            dir=str(place),
-            mode=os.environ.get("WANDB_MODE", "offline"),
-            reinit="create_new",
-        )
-
-    def log(self, round_num: int, numbers: Scalars) -> None:
-        """As `Logger`."""
-        self._run.log(dict(numbers), step=round_num)
-
-    def close(self) -> None:
-        """As `Logger`."""
-        self._run.finish()
+    place.mkdir(parents=True)
+    run = wandb.init(
+        project="fedsvp_jax",
+        name=name,
+        dir=str(place),
+        mode=os.environ.get("WANDB_MODE", "offline"),
+        reinit="create_new",
+    )
+    return Logger(lambda t, found: run.log(dict(found), step=t), _nothing, run.finish)
 
 
-class MlflowLogger(Logger):
+def _mlflow(place: pathlib.Path, name: str) -> Logger:
     """A run of MLflow, in a store of files."""
+    from mlflow import MlflowClient
 
-    def __init__(self, place: pathlib.Path, name: str) -> None:
-        from mlflow import MlflowClient
+    # MLflow makes the trash with a new store, and forgets that this one is new.
+    (place / ".trash").mkdir(parents=True)
+    # Since 3.17 files are to be asked for; a database would need more libraries.
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
+    client = MlflowClient(tracking_uri=uri)
+    known = client.get_experiment_by_name("fedsvp_jax")
+    experiment = known and known.experiment_id
+    if experiment is None:
+        experiment = client.create_experiment("fedsvp_jax")
+    run = client.create_run(experiment, run_name=name).info.run_id
 
-        # MLflow makes the trash with a new store, and forgets that this one is new.
-        (place / ".trash").mkdir(parents=True)
-        # Since 3.17 files are to be asked for; a database would need more libraries.
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-        uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
-        self._client = MlflowClient(tracking_uri=uri)
-        known = self._client.get_experiment_by_name("fedsvp_jax")
-        experiment = (
-            self._client.create_experiment("fedsvp_jax")
-            if known is None
-            else known.experiment_id
-        )
-        self._run = self._client.create_run(experiment, run_name=name).info.run_id
+    def log(round_num: int, found: Scalars) -> None:
+        for tag, value in found.items():
+            client.log_metric(run, tag, value, step=round_num)
 
-    def log(self, round_num: int, numbers: Scalars) -> None:
-        """As `Logger`."""
-        for name, value in numbers.items():
-            self._client.log_metric(self._run, name, value, step=round_num)
+    return Logger(log, _nothing, lambda: client.set_terminated(run))
 
-    def close(self) -> None:
-        """As `Logger`."""
-        self._client.set_terminated(self._run)
+
+def _nothing() -> None:
+    """Some libraries flush by themselves."""
 
 
 # By the name that --logger takes; the name of the extra and of the folder too.
 LOGGERS: dict[str, Callable[[pathlib.Path, str], Logger]] = {
-    "csv": CsvLogger,
-    "tensorboard": TensorboardLogger,
-    "wandb": WandbLogger,
-    "mlflow": MlflowLogger,
+    "csv": _csv,
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+    "mlflow": _mlflow,
 }
 _LIBRARIES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}
 

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms, student
 from fedsvp_jax.report import labels, read, spent, text_table
-from fedsvp_jax.report.paired_tests import holm_adjusted, paired_p
 from fedsvp_jax.run.early_stopping import METRICS, BestRound, best_round
 
 _BY_METHOD = ("epsilon_spent", "status")
@@ -133,10 +132,10 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     fedavg = next((row for row in summaries if row.mechanism == "none"), None)
     by_seed = [_last5_by_seed(seeds) for seeds in found.values()]
     free = next((by_seed[n] for n, g in enumerate(found) if g.mechanism == "none"), {})
-    p_values = [None if one is free else paired_p(one, free) for one in by_seed]
+    p_values = [None if one is free else student.paired_p(one, free) for one in by_seed]
     return [
         dataclasses.replace(_with_gap(row, fedavg), last5_p=p)
-        for row, p in zip(summaries, holm_adjusted(p_values), strict=True)
+        for row, p in zip(summaries, student.holm_adjusted(p_values), strict=True)
     ]
 
 

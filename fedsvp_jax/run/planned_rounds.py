@@ -30,10 +30,7 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
     plan, costs = program.plan, program.cells.allowance.costs[0]
     mechanism, promised = program.mechanism, account.promised
     ratios = jnp.asarray([0.0, 1.0] if mechanism.needs_contribution else [1.0])
-    players = [
-        player(one, plan.num_clients)
-        for one in [of.mechanism for of in promised] or [mechanism]
-    ]
+    players = [player(one) for one in [of.mechanism for of in promised] or [mechanism]]
     shares = program.cells.shares
     player_of = np.zeros(plan.num_clients, np.int32)
     for number, one in enumerate(promised):

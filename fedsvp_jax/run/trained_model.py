@@ -36,7 +36,6 @@ _SETTINGS = (
     "num_classes",
     "example_shape",
     "has_targets",
-    "lite0_weights",
     "versions",
 )
 _BATCH = 500  # examples in one call of the model
@@ -155,11 +154,10 @@ class TrainedModel:
         if name == "paper_cnn" and inputs.shape[1:] == (28, 28, 1):
             return preprocessing.enlarged_to_rgb32(inputs)
         if name in FEATURE_MODELS and inputs.ndim == 4:
-            computed = extras.around("pretrained.features").computed
-            found: np.ndarray = computed(
-                name, inputs, weights=self.settings["lite0_weights"]
+            computed: np.ndarray = extras.around("pretrained.features").computed(
+                name, inputs
             )
-            return found
+            return computed
         return inputs
 
 

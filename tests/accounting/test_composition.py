@@ -40,3 +40,16 @@ def test_few_counts_are_tried_however_many_are_kept() -> None:
 
     assert largest_count(keeps, 2**31) == 10**9
     assert len(tried) < 70 and math.isfinite(max(tried))
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("method", ["rdp", "pld", "gdp"])
+def test_g17_no_precision_overflows_an_accountant(method: str) -> None:
+    """PLD ended with OverflowError where an upload's ε is in the hundreds."""
+    spent = [
+        composed_epsilon(method, one, 1e-5, releases=5, release_epsilon=0.5)
+        for one in (1.0, 1e2, 1e3, 1e4, 1e6, 1e9, 1e12)
+    ]
+    assert spent[0] > 0 and spent == sorted(spent) and math.isfinite(spent[-1])
+    exact = composed_epsilon("gdp", 300.0, 1e-5)
+    assert composed_epsilon(method, 300.0, 1e-5) >= exact > 100

@@ -14,6 +14,7 @@ from small_runs import digits, small, small_trainer
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import claims, composed_epsilon
 from fedsvp_jax.accounting.copies import epsilon_of_copies
+from fedsvp_jax.mechanisms import analytic_multiplier
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 pytestmark = pytest.mark.hole
@@ -26,19 +27,10 @@ def test_n6_a_claim_of_2_is_larger_for_a_record_with_copies(
 ) -> None:
     """ACCOUNT.md: no row said so."""
     book = Book(20, who={"copies": copies})
-    multiplier = 1 / math.sqrt(_precision_of(2.0))
+    multiplier = float(analytic_multiplier(2.0, 1e-5))
     record(book, list(range(20)), **(UPLOADS | {"multiplier": multiplier}))
     spent = epsilon_of_copies(book.account, "gdp", "server")
     assert spent == pytest.approx(epsilon, abs=0.005)
-
-
-def _precision_of(epsilon: float) -> float:
-    low, high = 1e-3, 1e3
-    for _ in range(100):
-        middle = math.sqrt(low * high)
-        below = composed_epsilon("gdp", middle, 1e-5) < epsilon
-        low, high = (middle, high) if below else (low, middle)
-    return low
 
 
 @given(seed=st.integers(0, 10**6), copies=st.integers(2, 4))

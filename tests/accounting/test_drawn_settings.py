@@ -48,6 +48,7 @@ def check(seed: int, by_client: bool = False) -> bool:
     assert (status is None) == (config.mechanism == "none")
     assert status is None or set(status) == set(spent)
     for row in told.summary["guarantees"]:
+        assert row["adversary"] and row["relation"] and row["assumptions"]
         assert row["status"] == "nominal" or math.isfinite(row["epsilon"])
         assert row["status"] == "nominal" or row["delta"] < 1
     assert told.account.uploads.max() <= told.cap

@@ -1,4 +1,4 @@
-"""Cohorts are uniform draws without replacement, traced or not."""
+"""Cohorts are uniform draws without replacement; their uploads are averaged."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from scipy import stats
 
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.algorithm import aggregation, cohort
 
 
 def draws(
@@ -47,11 +47,6 @@ def test_missing_clients_are_marked_at_the_end(mask: list[bool], size: int) -> N
     assert (ids[present:] == cohort.NOBODY).all()
     assert np.array(mask)[ids[:present]].all()
     assert ids.dtype == np.int32 and (np.diff(ids[:present]) > 0).all()
-
-
-def test_an_all_eligible_mask_changes_nothing() -> None:
-    masked = draws(50, 12, 5, np.ones(12, bool))
-    np.testing.assert_array_equal(masked, draws(50, 12, 5))
 
 
 def test_who_can_pay_and_is_admitted_may_take_part() -> None:
@@ -178,3 +173,37 @@ def test_dealt_cohorts_take_turns_and_a_clients_uploads_lie_a_turn_apart() -> No
     assert [[i for i in ids if i != cohort.NOBODY] for ids in without] == left
     other = [cohort.dealt_cohort(prng.root_key(9), t, 12, 3).tolist() for t in range(4)]
     assert other != rounds[:4]
+
+
+def test_weighted_mean_of_two_clients_is_the_one_of_methods_section_4() -> None:
+    weights = aggregation.client_weights(
+        jnp.asarray([100, 300]), jnp.asarray([True, True]), uniform=False
+    )
+    uploads = jnp.asarray([[1.0, 2.0], [3.0, 6.0]])
+    mean = jnp.sum(jax.vmap(aggregation.weighted)(uploads, weights), axis=0)
+    np.testing.assert_allclose(mean, [2.5, 5.0])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "valid", "uniform", "expected"),
+    [
+        ([100, 300, 500], [True, True, False], True, [0.5, 0.5, 0.0]),
+        ([0, 0], [False, False], False, [0.0, 0.0]),
+        ([1, 7], [True, False], False, [1.0, 0.0]),
+    ],
+    ids=["uniform, with an empty place", "an empty cohort", "a single client"],
+)
+def test_weights_sum_to_one_over_those_who_take_part(
+    sizes: list[int], valid: list[bool], uniform: bool, expected: list[float]
+) -> None:
+    weights = aggregation.client_weights(
+        jnp.asarray(sizes), jnp.asarray(valid), uniform=uniform
+    )
+    np.testing.assert_allclose(weights, expected)
+
+
+def test_a_client_without_weight_adds_nothing_even_when_it_diverged() -> None:
+    upload = jnp.asarray([jnp.nan, jnp.inf])
+    np.testing.assert_array_equal(
+        aggregation.weighted(upload, jnp.float32(0.0)), [0.0, 0.0]
+    )

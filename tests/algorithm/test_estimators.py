@@ -187,7 +187,7 @@ def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
     errors = np.where(held.sum() > 2, expected.standard_errors, 0)
     assert np.all((errors > 0) == (held & (held.sum() > 2)))
     np.testing.assert_allclose(found.standard_errors, errors, rtol=1e-4, atol=1e-7)
-    margins = paired.margin(found.standard_errors, num_pairs)
+    margins = paired.margin(found.standard_errors, num_pairs, jnp.asarray(held))
     np.testing.assert_allclose(found.margins, margins, rtol=1e-5)
     np.testing.assert_allclose(found.values.sum(), true[-1] + 0.5, atol=1e-5)
 

@@ -1,16 +1,25 @@
 """Accuracy and loss: a plain mean over the examples, whatever the batches."""
 
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import PartitionSpec
 
-from fedsvp_jax.algorithm import evaluation
+from fedsvp_jax.algorithm import evaluation, round_score
 from fedsvp_jax.algorithm.evaluation import Score
+from fedsvp_jax.algorithm.state import Data
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.structs import Array, Examples, Model, Params
+from fedsvp_jax.federation import loading
+from fedsvp_jax.structs import Array, Examples, Model, Params, Split, Weights
 
 NUM_EXAMPLES = 23
 WEIGHTS = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
@@ -44,26 +53,31 @@ def by_hand() -> tuple[np.ndarray, np.ndarray]:
     return logits.argmax(1) == labels, np.log(np.exp(logits).sum(1)) - chosen
 
 
+def on_devices(compute: Callable[[lanes.Devices], Any], count: int = 1) -> Any:
+    """What so many devices compute together."""
+    run = jax.shard_map(
+        lambda index: compute(lanes.Devices(count, index[0])),
+        mesh=Placement(num_devices=count).mesh(),
+        in_specs=PartitionSpec(lanes.CLIENT_AXIS),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
+    return jax.device_get(jax.jit(run)(jnp.arange(count, dtype=jnp.int32)))
+
+
 def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Score:
-    def on_device(index: Array) -> Score:
-        return evaluation.evaluate(
+    return on_devices(
+        lambda devices: evaluation.evaluate(
             linear_model(),
             jnp.asarray(WEIGHTS),
             {},
             examples(),
             batch_size=batch_size,
-            devices=lanes.Devices(num_devices, index[0]),
+            devices=devices,
             num_attributes=num_attributes,
-        )
-
-    run = jax.shard_map(
-        on_device,
-        mesh=Placement(num_devices=num_devices).mesh(),
-        in_specs=PartitionSpec(lanes.CLIENT_AXIS),
-        out_specs=PartitionSpec(),
-        check_vma=False,
+        ),
+        num_devices,
     )
-    return jax.device_get(jax.jit(run)(jnp.arange(num_devices, dtype=jnp.int32)))
 
 
 @pytest.mark.parametrize("batch_size", [1, 5, 23, 40])
@@ -122,3 +136,82 @@ def test_what_a_model_is_worth_on_validation_examples(
         assert float(held.resolution) == pytest.approx(
             1 / max(count, 1) if kind == "accuracy" else 0
         )
+
+
+def scored(round_num: int, validation: Examples | None = None) -> round_score.Scores:
+    """After a round, of two clients whose training examples are the first five."""
+    plan: Any = SimpleNamespace(
+        **{"eval_every": 3, "num_rounds": 5, "test_batch_size": 7},
+        **{"num_tested_attributes": 2, "differ_by_class": True, "known_trips": False},
+        estimation=SimpleNamespace(private_attribute=0),
+    )
+    rows = jnp.asarray([[0, 1, 2], [3, 4, 0]])  # the last one is padding
+    cell: Any = SimpleNamespace(split=Split(rows, jnp.asarray([3, 2]), None, None))
+    return on_devices(
+        lambda devices: round_score.of_round(
+            linear_model(),
+            plan,
+            cell,
+            Weights(jnp.asarray(WEIGHTS), {}),
+            Data(examples(), examples(), validation),
+            jnp.int32(round_num),
+            devices,
+        )
+    )
+
+
+def test_a_round_is_scored_every_few_rounds_and_the_last() -> None:
+    right, losses = by_hand()
+    labels, attributes = (np.asarray(leaf) for leaf in jax.tree.leaves(examples())[1:])
+    group = 2 * labels + attributes
+    served = [right[group == g].mean() for g in group[:5]]
+    worst = min(np.mean(served[:3]), np.mean(served[3:]))
+    expected = [right.mean(), losses.mean(), right[attributes == 0].mean(), worst]
+    for round_num in range(5):
+        found = scored(round_num)
+        assert found[4:] == (None, None)
+        if round_num in (2, 4):
+            np.testing.assert_allclose(found[:4], expected, rtol=1e-5)
+        else:
+            assert np.all(np.isnan(found[:4]))
+
+
+def test_the_validation_set_is_scored_with_the_test_set() -> None:
+    right, losses = by_hand()
+    two = jax.tree.map(lambda leaf: leaf[:2], examples())
+    found = scored(2, two)
+    np.testing.assert_allclose(
+        found[4:], [right[:2].mean(), losses[:2].mean()], rtol=1e-5
+    )
+    unseen = scored(3, two)
+    assert np.all(np.isnan(unseen)) and len(unseen) == 6
+
+
+def test_a_tenth_of_the_clients_rounded_up_is_the_worst_tenth() -> None:
+    by_class = jnp.asarray([0.5, 0.9, 0.1])
+    held = jnp.asarray([[4.0, 0.0, 0.0]] * 10 + [[0.0, 3.0, 1.0]])  # two are a tenth
+    clients = [0.5] * 10 + [0.75 * 0.9 + 0.25 * 0.1]
+    worst = round_score.worst_tenth(by_class, held)
+    np.testing.assert_allclose(worst, np.sort(clients)[:2].mean(), rtol=1e-6)
+
+
+def test_a_class_without_test_examples_counts_for_nobody() -> None:
+    by_class = jnp.asarray([0.5, jnp.nan, 1.0])
+    held = jnp.asarray([[1.0, 5.0, 3.0], [0.0, 2.0, 0.0]])
+    found = round_score.mean_over_groups(by_class, held)
+    np.testing.assert_allclose(found, [0.875, np.nan])
+
+
+def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:
+    inputs, labels = np.eye(4, dtype=np.float32), np.array([0, 1, 1, 0], np.int32)
+    sex = {"sex": Column(np.array([0, 0, 1, 1], np.int32), ("f", "m"))}
+    both = (inputs, labels, inputs, labels)
+    told = Dataset("people", *both, num_classes=2, columns=sex, test_columns=sex)
+    config = resolve(ExperimentConfig(dataset="npz", attributes="column:sex"))
+    np.testing.assert_array_equal(loading.test_attributes(config, told), [0, 0, 1, 1])
+    untold = dataclasses.replace(told, test_columns={})
+    assert loading.test_attributes(config, untold) is None
+    by_class = dataclasses.replace(config, attributes="class", private_attribute=1)
+    np.testing.assert_array_equal(
+        loading.test_attributes(by_class, untold), [1, 0, 0, 1]
+    )

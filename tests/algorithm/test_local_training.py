@@ -156,30 +156,6 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
     chex.assert_trees_all_close(trained, params, rtol=2e-5, atol=2e-6)
 
 
-def test_the_loss_of_a_batch_is_the_members_mean_in_training_mode() -> None:
-    told = {}
-
-    def apply(params: Params, stats: Params, x: jax.Array, **how: Any) -> Any:
-        told.update(how)
-        return x * params, stats
-
-    logits = jnp.asarray([[0.0, 1.0], [5.0, 2.0], [1.0, 1.0]])
-    loss, _ = local_training._mean_loss(
-        Model(lambda *_: ({}, {}), apply),
-        jnp.float32(1.0),
-        {},
-        local_training.Batch(
-            logits,
-            jnp.asarray([0, 1, 1]),
-            jnp.asarray([1.0, 0.0, 1.0]),
-            jax.random.key(5),
-        ),
-    )
-    expected = -(jax.nn.log_softmax(logits)[0, 0] + jax.nn.log_softmax(logits)[2, 1])
-    np.testing.assert_allclose(loss, expected / 2, rtol=1e-6)
-    assert told == {"train": True, "key": jax.random.key(5)}
-
-
 def test_shuffle_puts_members_first_and_ignores_the_padding() -> None:
     member = np.array([True, False, True, True, False, True])
     key = jax.random.key(5)

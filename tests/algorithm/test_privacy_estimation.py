@@ -20,21 +20,13 @@ from fedsvp_jax.algorithm import (
     local_training,
     privacy_estimation,
 )
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.coalitions import Group, coalition_groups, coalition_members
 from fedsvp_jax.algorithm.estimators import Game, Values
 from fedsvp_jax.algorithm.privacy_estimation import Estimation, EstimationPlan
 from fedsvp_jax.federation import Program, build, federated_data
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Examples, Rows, Split, Weights
 from fedsvp_jax.tree import cell_of
-
-
-def test_coalitions_are_grouped_by_the_batch_that_they_fill() -> None:
-    sizes = {0b01: 3, 0b10: 40, 0b11: 43}
-    assert coalition_groups(sizes, 10) == (
-        Group(3, (0b01,)),
-        Group(10, (0b10, 0b11)),
-    )
 
 
 def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
@@ -54,11 +46,6 @@ def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
         assert len(trained) - 1 <= 2**num_attributes - 2
         for batch_size, masks, _ in groups:
             assert {min(20, sizes[mask]) for mask in masks} == {batch_size}
-
-
-def test_a_coalition_that_nobody_holds_is_not_trained() -> None:
-    assert coalition_groups({1: 0, 2: 8, 3: 8}, 5) == (Group(5, (2, 3)),)
-    assert coalition_groups({2: 8, 3: 8}, 5, epochs=3) == (Group(5, (2, 3), 3),)
 
 
 def test_members_are_the_held_rows_of_the_coalitions_attributes() -> None:
@@ -162,22 +149,6 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
     np.testing.assert_allclose(found.contribution_ratio, report.ratio, atol=1e-5)
     assert bool(found.clipped) == bool(report.was_clipped)
     assert bool(found.degenerate) == bool(report.was_degenerate)
-
-
-def test_the_steps_of_a_coalition_are_those_of_its_own_examples() -> None:
-    made = build([small(num_attributes=2, local_epochs=3)], digits())
-    cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
-    held = cell_of(cell.split, 1)
-    steps = privacy_estimation.training_steps(
-        plan.recipe, plan.estimation, examples, held, pairs_key=jax.random.key(0)
-    )
-    own = np.asarray(examples.attributes)[held.train[: int(held.num_train)]]
-    expected = []
-    for size, masks, _ in plan.estimation.groups:
-        for mask in masks:
-            count = int(np.sum(mask >> own & 1))
-            expected.append(3 * (count // size if count >= size else min(count, 1)))
-    assert [int(number) for number in steps] == expected
 
 
 def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(

@@ -19,16 +19,72 @@ from fedsvp_jax.algorithm import (
     cohort,
     evaluation,
     local_training,
+    privacy_estimation,
 )
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.algorithm.state import ServerState
+from fedsvp_jax.algorithm.task import rows_of
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.structs import Model, Params
+from fedsvp_jax.prng import Address
+from fedsvp_jax.structs import Array, Model, Params, Weights
 from fedsvp_jax.tree import cell_of
 
 pytestmark = pytest.mark.across("what a round does with its clients' uploads")
+
+
+def client_by_hand(
+    made: Program, state: ServerState, row: Array, weight: Array, at: Address
+) -> tuple[Any, Any, dict[str, Any]]:
+    """One client, step by step: ((upload, statistics) as weighed, memory, metrics)."""
+    cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
+    held, mechanism, rates = cell_of(cell.split, row), made.mechanism, cell.rates
+    ratio, estimation, steps = jnp.float32(1.0), None, []
+    start = Weights(state.params, state.stats)
+    if mechanism.needs_contribution:
+        trained, estimation = privacy_estimation.estimate_contribution(
+            *(made.model, plan.recipe, rates, plan.estimation),
+            *(start, examples, held, at),
+        )
+        ratio = client.released_ratio(estimation.contribution_ratio, cell.mechanism, at)
+        steps = privacy_estimation.training_steps(
+            *(plan.recipe, plan.estimation, examples, held),
+            pairs_key=jax.random.key(0),
+        )
+    in_steps = mechanism.step_noise_std is not None
+    if in_steps:
+        std = mechanism.step_noise_std(ratio, round_num=at.round_num)
+        rates = rates.replace(step_noise_std=std)
+    if in_steps or estimation is None:
+        trained = client.train(
+            *(made.model, plan.recipe, rates, start, rows_of(examples, held), at)
+        )
+        per_epoch = local_training.steps_per_epoch(
+            held.num_train, plan.recipe.batch_size
+        )
+        steps = [*steps, plan.recipe.local_epochs * per_epoch]
+    update = jax.tree.map(jnp.subtract, trained[0], state.params)
+    upload, memory, info = client.add_noise(
+        mechanism,
+        update,
+        state.mechanism.of(at.client),
+        num_examples=held.num_train,
+        ratio=ratio,
+        params=state.params,
+        at=at,
+    )
+    metrics = {
+        "client_id": at.client,
+        "num_examples": held.num_train,
+        "weight": weight,
+        "update_l2": tree.l2_norm(update),
+        "released_ratio": ratio,
+        "estimation": estimation,
+        "noise": info,
+        "steps": jnp.stack(steps),
+    }
+    sent = jax.tree.map(lambda leaf: weight * leaf, (upload, trained[1]))
+    return sent, memory, metrics
 
 
 def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]:
@@ -49,15 +105,8 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
         uniform=plan.uniform_weights or made.mechanism.uniform_weights,
     )
     one = jax.jit(
-        lambda client_id, row, weight: client.client_round(
-            made.model,
-            plan,
-            cell,
-            state,
-            made.data.examples,
-            row,
-            weight,
-            Address(key, client_id, jnp.int32(round_num)),
+        lambda client_id, row, weight: client_by_hand(
+            made, state, row, weight, Address(key, client_id, jnp.int32(round_num))
         )
     )
     sent = [one(*told) for told in zip(clients, rows, weights, strict=True)]
@@ -73,10 +122,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
             params,
             optax.tree.get(state.optimizer, "trace"),
         )
-    memories, metrics, _ = jax.tree.map(
-        lambda *rows: jnp.stack(rows), *[s[1] for s in sent]
-    )
-    memory = state.mechanism
+    _, memories, metrics = jax.tree.map(lambda *rows: jnp.stack(rows), *sent)
     kept = jnp.asarray(took_part)
     memory = state.mechanism.updated(
         clients[kept], jax.tree.map(lambda leaf: leaf[kept], memories)
@@ -88,7 +134,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
             memory,
             key=prng.stream_key(key, prng.Stream.SERVER_NOISE),
             round_num=jnp.int32(round_num),
-            infos=metrics.noise,
+            infos=metrics["noise"],
             valid=valid,
         )
     score = jax.jit(
@@ -101,7 +147,7 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
             devices=lanes.Devices(1, jnp.int32(0)),
         )
     )(params)
-    stds = np.where(valid, metrics.noise.noise_std, 0.0)
+    stds = np.where(valid, metrics["noise"].noise_std, 0.0)
     size = tree.num_parameters(params)
     return {
         "params": params,
@@ -109,10 +155,10 @@ def by_hand(made: Program, state: ServerState, round_num: int) -> dict[str, Any]
         "memory": memory,
         "clients": clients,
         "spent": state.spent.at[rows].add(valid.astype(jnp.int32)),
-        "upload_noise": metrics.noise.noise_std[kept],
+        "metrics": jax.tree.map(lambda leaf: leaf[kept], metrics),
         "score": (score.accuracy, score.loss),
         "aggregate_noise_l2": np.sqrt(size * np.sum(np.square(weights * stds))),
-        "steps": np.sum(metrics.steps[kept]),
+        "steps": np.sum(metrics["steps"][kept]),
     }
 
 
@@ -134,6 +180,9 @@ def keeps_statistics() -> Model:
     return Model(init, apply)
 
 
+GUIDED = {"mechanism": "fedsva", "epsilon": 0.9}
+
+
 @pytest.mark.usefixtures("quick_training")
 @pytest.mark.parametrize(
     ("chunk", "changes"),
@@ -141,8 +190,10 @@ def keeps_statistics() -> Model:
         (1, {"mechanism": "reestimation", "weighting": "uniform"}),
         (1, {"mechanism": "nbafl", "downlink_noise": True, "server_momentum": 0.5}),
         (2, {"mechanism": "dp_fedavg", "adaptive_clip": True}),
+        (1, GUIDED | {"contribution_release": "laplace"}),
+        (1, GUIDED | {"sensitivity": "per_example", "l2_norm_clip": 0.5}),
     ],
-    ids=lambda value: value["mechanism"] if isinstance(value, dict) else str(value),
+    ids=str,
 )
 def test_a_round_is_what_its_clients_send_summed_in_turn(
     chunk: int, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
@@ -154,7 +205,8 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     asked = {"cohort_size": 4, "num_rounds": 1, "client_chunk_size": chunk}
     unequal = {"partition": "dirichlet", "num_hbc_clients": 0}
     config = small(**asked | unequal | changes)
-    made = build([config], digits(), model=keeps_statistics())
+    model = None if "epsilon" in changes else keeps_statistics()
+    made = build([config], digits(), model=model)
     assert made.data.min_num_examples < made.data.max_num_examples
     once = jax.tree.map(jnp.ones_like, made.cells.allowance)
     capped = made.cells.replace(allowance=once)
@@ -190,9 +242,12 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     )
     np.testing.assert_array_equal(found.spent, expected["spent"])
     assert found.admitted.tolist() == [id_ != 2 for id_ in range(7)]
-    np.testing.assert_allclose(
-        row.clients.noise.noise_std[:3], expected["upload_noise"], rtol=1e-5
-    )
+    for name, value in expected["metrics"].items():
+        told = jax.tree.map(lambda leaf: leaf[:3], getattr(row.clients, name))
+        chex.assert_trees_all_close(told, value, rtol=1e-4, atol=1e-5)
+    nobody = jax.tree.map(lambda leaf: leaf[3], row.clients)
+    assert nobody.num_examples == nobody.update_l2 == 0 and not np.any(nobody.steps)
+    assert np.all(row.clients.finite[:3])
     np.testing.assert_allclose(
         row.aggregate_noise_l2, expected["aggregate_noise_l2"], rtol=1e-5
     )

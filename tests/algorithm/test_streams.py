@@ -1,8 +1,8 @@
 """Randomness: every client, round, purpose and seed has numbers of its own.
 
-Four mistakes that other tests did not notice are looked for here: one noise key for all
-clients, one key of local training for all, a release of R from the noise's key, and
-server noise from the cohort's key.
+Mistakes that other tests did not notice are looked for here: one noise key for all
+clients, one key of local training for all, and a release of R from the noise's key.
+Server noise from the cohort's key is seen in test_round_by_hand.
 """
 
 from functools import cache
@@ -15,11 +15,11 @@ import pytest
 from small_runs import digits, small
 
 from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, federated_round
-from fedsvp_jax.algorithm.address import Address
+from fedsvp_jax.algorithm import client
 from fedsvp_jax.algorithm.local_training import Draws
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.prng import Address
 from fedsvp_jax.tree import cell_of
 
 pytestmark = pytest.mark.across("independence of random numbers through the round")
@@ -123,24 +123,3 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address(
         np.testing.assert_array_equal(
             jax.random.key_data(used[name]), jax.random.key_data(stream(purpose, 5))
         )
-
-
-def test_the_server_and_the_cohort_draw_from_keys_of_their_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[prng.Stream] = []
-    address = prng.stream_key
-
-    def recorded(key: Any, purpose: prng.Stream, client_id: Any = 0) -> Any:
-        asked.append(purpose)
-        return address(key, purpose, client_id)
-
-    monkeypatch.setattr(federated_round.prng, "stream_key", recorded)
-    trainer = Trainer(
-        build([small(mechanism="nbafl", downlink_noise=True, num_rounds=1)], digits())
-    )
-    trainer.lower()
-    asked_by_server = [p for p in asked if p == prng.Stream.SERVER_NOISE]
-    assert asked_by_server and prng.Stream.COHORT in asked
-    purposes = {int(purpose) for purpose in prng.Stream}
-    assert len(purposes) == len(list(prng.Stream))

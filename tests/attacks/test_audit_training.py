@@ -9,7 +9,8 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
-from fedsvp_jax.mechanisms.private_query import PrivateQuerySettings, query_bound
+from fedsvp_jax.mechanisms.config import PrivateQuerySettings
+from fedsvp_jax.mechanisms.sensitivity import query_bound
 
 DELTA = 1e-5
 
@@ -84,16 +85,3 @@ def test_dp_sgd_in_the_client_keeps_its_promise(relation: str):
     )
     # With one batch an epoch the upload is the worst case itself: the bound is near.
     assert 0.4 * 2.0 < max(bounds.values()) < 2.0
-
-
-def test_noise_on_the_upload_is_not_played_as_training():
-    mechanism = mechanisms.make_mechanism("dp_fedavg", published("dp_fedavg"))
-    with pytest.raises(ValueError, match="local steps"):
-        audit_training.training_player(
-            mechanism,
-            TrainingRecipe(5, 1, "per_example"),
-            TrainingRates(0.1, 1.0, 0.0, 0.0),
-            audit_training.neighbours(5, 1, 2.0),
-            1,
-            20,
-        )

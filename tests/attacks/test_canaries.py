@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import pytest
 
 from fedsvp_jax.attacks import canaries
 from fedsvp_jax.data import sources
@@ -71,16 +70,3 @@ def test_a_record_pushes_forth_or_back():
     )
     signs = left_out.dataset.train_inputs[:20, -1]
     np.testing.assert_array_equal(signs, np.where(drawn.coins, 3.0, 0.0))
-
-
-def test_a_model_with_too_few_weights_is_refused():
-    drawn = canaries.draw_canaries(3, 50, seed=0)
-    with pytest.raises(ValueError, match="dimension must be at least 640"):
-        canaries.canary_model(drawn.directions, 64, 10)
-
-
-def test_cosines_are_those_of_the_angles():
-    directions = np.asarray([[1.0, 0.0], [0.0, 1.0]])
-    found = canaries.cosines(directions, np.asarray([3.0, 4.0]))
-    np.testing.assert_allclose(found, [0.6, 0.8])
-    np.testing.assert_array_equal(canaries.cosines(directions, np.zeros(2)), 0)

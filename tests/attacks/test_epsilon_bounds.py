@@ -1,7 +1,6 @@
 """Lower bounds of ε stay under what is true, and p-values follow them."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from fedsvp_jax.attacks.epsilon_bounds import (
     gaussian_bound,
     lower_bounds,
     p_value,
-    require_auditor,
 )
 
 DELTA = 1e-5
@@ -115,11 +113,3 @@ def test_at_delta_0_only_the_bound_that_needs_no_delta_is_left():
     bounds = lower_bounds(*scores, scores, delta=0.0, equal_noise=True)
     assert set(bounds) == {"clopper_pearson"}
     assert 2 < bounds["clopper_pearson"] < 6
-
-
-def test_without_jax_privacy_one_sentence_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "jax_privacy", None)
-    with pytest.raises(ValueError, match=r"pip install 'fedsvp_jax\[audit\]'"):
-        require_auditor()

@@ -82,10 +82,6 @@ def test_the_relative_error_of_the_std_is_one_over_sqrt_2d():
     assert abs(np.mean(found / std - 1)) < 3 * expected / math.sqrt(trials)
 
 
-def test_at_resnet18s_size_that_is_two_in_ten_thousand():
-    assert round(1 / math.sqrt(2 * 11_173_962), 4) == 2e-4
-
-
 def test_a_guess_of_the_update_takes_its_bias_away():
     noise = 0.1 * jax.random.normal(jax.random.key(2), (2000,))
     update = jnp.full((2000,), 0.1)

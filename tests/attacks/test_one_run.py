@@ -63,8 +63,3 @@ def test_the_bound_is_where_the_p_value_crosses_the_significance():
     assert one_run.p_value(*scores, epsilon=bound, delta=DELTA) <= 0.05
     assert one_run.p_value(*scores, epsilon=bound + 0.01, delta=DELTA) > 0.05
     assert one_run.p_value(*scores, epsilon=math.inf, delta=DELTA) == 1.0
-
-
-def test_more_right_guesses_than_guesses_are_refused():
-    with pytest.raises(ValueError, match="right must be at most guesses"):
-        one_run.guesses_p_value(5, 4, 10, 1.0, 0.0)

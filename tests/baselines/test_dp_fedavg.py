@@ -15,13 +15,6 @@ from fedsvp_jax.mechanisms import calibration
 from fedsvp_jax.settings import LEAST_CLIP
 
 
-def test_updates_are_clipped_to_s():
-    mechanism = make("dp_fedavg", noise_multiplier=0.0, l2_norm_clip=2.0)
-    sent, _, info = upload(mechanism, jnp.asarray([3.0, 4.0]))
-    np.testing.assert_allclose(sent["w"], [1.2, 1.6], rtol=3e-6)
-    assert info.clipped == 1 and info.noise_std == 0 and np.isinf(info.epsilon)
-
-
 def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
     z, count = 1.2, 1.5
     on_sum = float(dp_fedavg.update_multiplier(z, count))
@@ -40,29 +33,11 @@ def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
     assert not mechanism.claim.against_server
 
 
-def test_an_adaptive_clip_finds_the_median_norm():
-    mechanism = make(
-        "dp_fedavg",
-        noise_multiplier=0.1,
-        count_noise_std=0.2,
-        l2_norm_clip=0.1,
-        clip_learning_rate=0.3,
-        cohort_size=50,
-        adaptive_clip=True,
-    )
-    norms = jnp.linspace(1.0, 9.0, 50)
-
-    def step(state, key):
-        infos = jax.vmap(lambda norm: upload(mechanism, norm[None], state=state)[2])(
-            norms
-        )
-        params, valid = {"w": jnp.zeros((1,))}, jnp.ones((50,), bool)
-        _, state = served(mechanism, params, params, infos, valid, state=state, key=key)
-        return state, state.shared["clip"]
-
-    keys = jax.random.split(jax.random.key(0), 120)
-    _, clips = jax.lax.scan(step, mechanism.init(100), keys)
-    np.testing.assert_allclose(np.mean(clips[-20:]), 5.0, atol=0.5)
+@pytest.mark.hole
+def test_g4_a_count_that_leaves_no_budget_for_the_sum_is_refused():
+    """At z = .9 and σ_b = .5 the claim was 4.95 per round, the truth 10.35."""
+    with pytest.raises(ValueError, match="count_noise_std must be greater than noise"):
+        make("dp_fedavg", noise_multiplier=0.9, count_noise_std=0.5, adaptive_clip=True)
 
 
 @pytest.mark.hole
@@ -108,27 +83,6 @@ def test_an_upload_is_told_with_its_part_of_the_rounds_noise_and_the_rounds_clai
     assert claim.client_swap == 2 and mechanism.server is None
     silent = upload(make("dp_fedavg", noise_multiplier=0.0), jnp.ones((3,)))[2]
     assert silent.delta == 0
-
-
-def test_traced_settings_are_told_apart_from_refused_ones():
-    def on_sum(z: jax.Array, count: jax.Array) -> jax.Array:
-        mechanism = make(
-            "dp_fedavg",
-            noise_multiplier=z,
-            count_noise_std=count,
-            adaptive_clip=True,
-            l2_norm_clip=1.0,
-            cohort_size=1,
-        )
-        return upload(mechanism, jnp.ones((3,)))[2].noise_std
-
-    expected = dp_fedavg.update_multiplier(1.0, 2.0)
-    for traced in (
-        jax.jit(on_sum)(1.0, 2.0),
-        jax.jit(lambda z: on_sum(z, 2.0))(1.0),
-        jax.jit(lambda count: on_sum(1.0, count))(2.0),
-    ):
-        np.testing.assert_allclose(traced, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("took_part", [3, 0])

@@ -9,6 +9,7 @@ import pytest
 from published import make, upload
 
 from fedsvp_jax import baselines
+from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import Leaf
 
 
@@ -58,82 +59,42 @@ def test_dpa_minimises_the_final_error_among_schedules_of_its_budget():
         assert weights @ best**2 <= weights @ other**2 * (1 + 1e-6)
 
 
-def test_time_varying_at_four_rounds():
-    np.testing.assert_allclose(
-        time_varying(4, 0.8),
-        [1.484807, 1.187845, 0.950276, 0.760221],
-        atol=1e-6,
-    )
-
-
-def test_time_varying_at_the_published_length():
+def test_both_at_the_published_length():
     stds = time_varying(400, 0.995, 0.287582)
-    np.testing.assert_allclose(stds[0], 1.054126, rtol=2e-6)
-    np.testing.assert_allclose(stds[-1], 0.142660, rtol=5e-6)
+    np.testing.assert_allclose([stds[0], stds[-1]], [1.054126, 0.142660], rtol=5e-6)
+    np.testing.assert_allclose(dpa(400, 0.98, 0.287582)[0], 1.066556, rtol=2e-6)
 
 
-def test_dpa_at_the_published_length():
-    stds = dpa(400, 0.98, 0.287582)
-    np.testing.assert_allclose(stds[0], 1.066556, rtol=2e-6)
+RATES = [
+    ("time_varying", {"decay": 0.8}, 0.8),
+    ("dpa", {"contraction": 0.8}, 0.8**0.25),
+]
 
 
-def test_a_steep_schedule_does_not_overflow():
-    assert np.all(np.isfinite(time_varying(400, 0.8, 1.0)))
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "rate"),
-    [
-        ("time_varying", {"decay": 0.8}, 0.8),
-        ("dpa", {"contraction": 0.8}, 0.8**0.25),
-    ],
-)
+@pytest.mark.parametrize(("name", "settings", "rate"), RATES)
 def test_by_the_other_reading_the_first_round_has_the_constant_noise(
     name: str, settings: dict, rate: float
 ):
     mechanism = make(name, num_rounds=4, schedule_level="first_round", **settings)
-    fall = rate ** np.arange(4.0)
-    constant = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
-    np.testing.assert_allclose(mechanism.least_multiplier, constant * fall, rtol=1e-5)
-    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / fall, rtol=1e-5)
-    info = upload(mechanism, jnp.ones((3,)), round_num=3, num_examples=500)[2]
-    np.testing.assert_allclose(info.noise_multiplier, constant * fall[3], rtol=1e-5)
+    check(mechanism, rate ** np.arange(4.0))
 
 
-def test_without_decay_the_noise_is_the_same_in_all_rounds():
-    for stds in (
-        time_varying(7, 1.0, 0.3),
-        dpa(7, 1.0, 0.3),
-    ):
-        np.testing.assert_allclose(stds, np.full(7, 0.3), rtol=1e-6)
-
-
-def test_a_traced_rate_gives_the_same_schedule():
-    for stds in (time_varying, dpa):
-        traced = jax.jit(lambda rate, base, stds=stds: stds(9, rate, base))(0.9, 0.3)
-        np.testing.assert_allclose(traced, stds(9, 0.9, 0.3), rtol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [("time_varying", {"decay": 0.8}), ("dpa", {"contraction": 0.8})],
-)
-def test_every_round_has_a_cost_of_its_own(name: str, settings: dict):
-    rounds = 4
-    mechanism = make(name, num_rounds=rounds, **settings)
-    factors = {"time_varying": time_varying, "dpa": dpa}[name](rounds, 0.8)
-    multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2
-    info = upload(mechanism, jnp.ones((3,)), round_num=2, num_examples=500)[2]
-    np.testing.assert_allclose(
-        info.noise_multiplier, multiplier * factors[2], rtol=1e-6
-    )
-    np.testing.assert_allclose(info.sensitivity, 2 * 20 / 500, rtol=1e-6)
-    np.testing.assert_allclose(
-        mechanism.least_multiplier, multiplier * factors, rtol=1e-6
-    )
-    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / factors, rtol=1e-6)
-    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+@pytest.mark.parametrize(("name", "settings", "rate"), RATES)
+def test_every_round_has_a_cost_of_its_own(name: str, settings: dict, rate: float):
+    mechanism = make(name, num_rounds=4, **settings)
+    check(mechanism, np.asarray(time_varying(4, rate)))
     assert not mechanism.claim.any_epsilon and not mechanism.needs_contribution
     assert make(name, calibration="analytic").claim.any_epsilon
     with pytest.raises(ValueError, match="epsilon must be < 1"):
         make(name, epsilon=1.0)
+
+
+def check(mechanism: Mechanism, factors: np.ndarray) -> None:
+    """z_t is the constant z times the factor, and ε_t ε over it."""
+    z = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2 * factors
+    info = upload(mechanism, jnp.ones((3,)), round_num=2, num_examples=500)[2]
+    np.testing.assert_allclose(info.noise_multiplier, z[2], rtol=1e-5)
+    np.testing.assert_allclose(info.sensitivity, 2 * 20 / 500, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.least_multiplier, z, rtol=1e-5)
+    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / factors, rtol=1e-5)
+    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)

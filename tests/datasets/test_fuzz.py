@@ -5,7 +5,6 @@ than 30 seconds, never more memory than 1 GiB and 20 times the file. Every reade
 FUZZ_FILES files or more, until its share of FUZZ_SECONDS is over.
 """
 
-import base64
 import contextlib
 import io
 import os
@@ -13,7 +12,6 @@ import resource
 import signal
 import time
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,10 +32,10 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.table_settings import TableSettings
 from fedsvp_jax.deploy import Site
-from fedsvp_jax.pretrained.tensor_files import read_tensors
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.safetensors import read_safetensors
 from fedsvp_jax.store.folder import examples_of, open_store
 from tests.faults.rows import keep
 
@@ -46,21 +44,6 @@ from experiments import config_file, predict  # isort: skip
 pytestmark = pytest.mark.across("every reader of a file")
 
 SECONDS, SPARE = 30, 2**30
-# {"w": 2 × 3 numbers} as torch.save writes it, in its zip format and in the older one.
-ZIP = (
-    b"eNoL8GZmEWEAgZwt5bG6DHf45gDZIMwHxMUliSWp+imJJYl6Bdk5DUy1hQwRjEDx8kLG5JL8ouQMvfjS"
-    b"ksycYq74otSk0syclPiS1Lzi/KL4MiMuDY0IdrAR+UWJ6amFTBANXG45+YklwRBBLrBhBoXMEcxAOrmg"
-    b"tJDFm62kkDXQm8GbyZu5rZDNm9mbsa2QvTM5OT8nJzW5JDM/r5jLvygltSg1xSUzuYRLM6ikkCOoWC8A"
-    b"xR/iE55PlACyQZgHxR/6BmBFDA32QMIBiIC4AYgXOAR4MzKJMOMOCxhoALkZLWTQ9aLbj9B7As01Ad6s"
-    b"bCAZJiAsA9JcYNMBAXtcyQ=="
-)
-OLD = (
-    b"eNpNjr9KBDEQxrObc08Cgq2d5doshy/gFXJNEPVs0hxhzQaNhM1OMnuicLDVoT6DhaWv5iMIFo6uhcP8"
-    b"gfnmG35D/iL81+vi8/Du/eKgGvKzD059A6xUe4wx7xC91bZtXN1C9qT2adnFgMEEr9c2Jhda+HEpQQo+"
-    b"dFYn92gT8A1M+vGVyki6h8xgiOa20j06n4SO9rp3vtFo2xSiXh+LslRTOk10V99YyEeDWPhQ49W4FL/P"
-    b"ZsAVp2m6HiayQNi5lEzmkm+hkFxmW5g+GyL01iABJnEeGxttc+oMiqMlwu4yEdvqj20GWV0V7H8MJ9Tm"
-    b"lFQD1dv8G0UiVSk="
-)
 
 
 class Reader(NamedTuple):
@@ -155,10 +138,8 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "npz": of_data("npz", "data.npz"),
     "adult": of_data("adult", "adult/adult.csv"),
     "csv": of_file("a.csv", TABLE, of_table),
-    "torch zip": of_file("w.pt", zlib.decompress(base64.b64decode(ZIP)), read_tensors),
-    "torch old": of_file("w.pt", zlib.decompress(base64.b64decode(OLD)), read_tensors),
     "safetensors": of_file(
-        "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_tensors
+        "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_safetensors
     ),
     "npy": of_file("x.npy", NPY.getvalue(), predict._examples),
     "store.json": of_store("store.json"),

@@ -13,9 +13,9 @@ from published import published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm import client
-from fedsvp_jax.algorithm.address import Address
 from fedsvp_jax.deploy import Refused, new_state, privatize
 from fedsvp_jax.deploy.privatize import charge
+from fedsvp_jax.prng import Address
 from fedsvp_jax.settings import NEEDS_ESTIMATION
 from tests.faults.rows import keep
 

@@ -34,13 +34,3 @@ def test_a_pages_blocks_may_stand_on_its_page_of_tables(tmp_path: Path) -> None:
         assert "](../images/c.svg)" in tables.read_text()
     with pytest.raises(ValueError, match="each of the blocks"):
         docs_blocks.rewrite(page, {"one": lambda: ""})
-
-
-def test_a_table_is_made_of_its_file_and_what_is_not_measured_says_so(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "a.jsonl"
-    write = docs_blocks.made_from(file, lambda rows: str(len(rows)))
-    assert write() == docs_blocks.MISSING
-    file.write_text("{}\n{}\n")
-    assert write() == "2"

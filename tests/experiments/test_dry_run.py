@@ -11,8 +11,6 @@ from small_runs import digits, small
 from experiments import dry_run
 from fedsvp_jax import run
 from fedsvp_jax.accounting.claims import planned_row
-from fedsvp_jax.engine import trainer
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.report import read
 from fedsvp_jax.report.adversaries import adversaries_plot
@@ -136,35 +134,6 @@ def test_the_picture_leaves_room_for_the_run(tmp_path: pathlib.Path) -> None:
     path = dry_run.draw(program(), tmp_path)
     assert path == tmp_path / PLANNED and path.read_text().startswith("<?xml")
     RunFolder(tmp_path).start({"seed": 0}, resume=False)
-
-
-def test_the_seconds_are_those_of_rounds_that_ran(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The clock is a stand-in: 10 s for the first round, then 2 s each."""
-    calls: list[int] = []
-
-    class Quick:
-        def __init__(self, program: Program, placement: Placement) -> None:
-            pass
-
-        def initial_state(self) -> None:
-            pass
-
-        def advance(self, state: None, first: int, rounds: int) -> tuple[None, None]:
-            assert first == sum(calls)
-            calls.append(rounds)
-            return None, None
-
-    def clock() -> float:
-        return 0.0 if not calls else 10.0 + 2 * (sum(calls) - 1)
-
-    monkeypatch.setattr(trainer, "Trainer", Quick)
-    monkeypatch.setattr(dry_run.time, "perf_counter", clock)
-    made, calls_of_4 = program(num_rounds=31), Placement(rounds_per_call=4)
-    found = dry_run.measured(made, calls_of_4, enough=9)
-    assert found == (10, 2, 5) and calls == [1, 1, 4]
-    assert dry_run.time_line(made, found).startswith("Time: about 62 s to compute 31")
 
 
 def test_the_command_keeps_no_model(tmp_path: pathlib.Path) -> None:

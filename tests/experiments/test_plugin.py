@@ -44,7 +44,6 @@ mechanisms.register_mechanism(
     make_two_phase,
     settings=TwoPhaseSettings,
     summary="twice the noise in the first half",
-    epsilon_sets_noise=False,
     noise_setting="late_multiplier",
 )
 '''

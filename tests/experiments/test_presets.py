@@ -1,16 +1,19 @@
 """Presets: every one is accepted as typed, and a small one tells what it shrank."""
 
+import re
+
 import pytest
 from commands import Ended, command
 
 from experiments import presets
-from experiments.reproduce import evidence
 from fedsvp_jax.optimizers import METHODS
 
 NAMES = presets.preset_names()
 # A medium preset leaves the mechanisms to who runs one of its cells.
 PLANNED = ("--mechanisms=none,nbafl,time_varying,reestimation,dpa,fedsva",)
-SMALLER = [*presets.preset_names("small"), *presets.preset_names("medium")]
+MEDIUM, SMALL = "_medium", "_small"
+SMALLER = [name for name in NAMES if name.endswith((MEDIUM, SMALL))]
+_SHRUNK = re.compile(r"#   (\w+): (.+) -> (.+)")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
             "--data_dir=/nowhere",
             f"--output_dir={folder / name}",
             "--num_devices=99",
-            *(PLANNED if name.endswith(presets.MEDIUM) else ()),
+            *(PLANNED if name.endswith(MEDIUM) else ()),
         )
         for name in NAMES
     }
@@ -45,37 +48,23 @@ def test_a_presets_flags_are_accepted(name: str, ends: dict[str, Ended]) -> None
 @pytest.mark.parametrize("name", SMALLER)
 def test_a_smaller_preset_differs_only_in_what_its_head_says(name: str) -> None:
     small = presets.read_preset(name)
-    (against,) = (line for line in small.head if line.startswith("Against "))
-    full = presets.read_preset(against.removeprefix("Against ")[: -len(".flags:")])
-    planned = ("mechanisms", "epsilons", "seeds")  # of each cell
-    if name.endswith(presets.MEDIUM):
-        full = full._replace(
-            flags={k: v for k, v in full.flags.items() if k not in planned}
-        )
+    head = (presets.FOLDER / f"{name}.flags").read_text()
+    (against,) = re.findall(r"^# Against (\w+)\.flags:$", head, re.MULTILINE)
+    full = presets.read_preset(against).flags
+    if name.endswith(MEDIUM):  # these are of each cell
+        planned = ("mechanisms", "epsilons", "seeds")
+        full = {k: v for k, v in full.items() if k not in planned}
     changed = {
-        flag: (full.flags.get(flag, "default"), small.flags.get(flag, "default"))
-        for flag in full.flags.keys() | small.flags.keys()
-        if full.flags.get(flag) != small.flags.get(flag)
+        flag: (full.get(flag, "default"), small.flags.get(flag, "default"))
+        for flag in full.keys() | small.flags.keys()
+        if full.get(flag) != small.flags.get(flag)
     }
-    assert changed == small.shrunk
-    assert small.notes and not full.shrunk
-
-
-def test_every_table_and_figure_of_the_page_has_its_presets() -> None:
-    on_the_page = {
-        *evidence.TABLES,
-        *(scenario.response for scenario in evidence.SCENARIOS),
-        *(f"fedsva_table2_n{n}_cifar10" for n in (2, 3, 4, 5)),
-        *evidence.GAPS,
-    }
-    assert set(presets.preset_names("full")) == on_the_page
-    assert set(NAMES) == {"demo", *on_the_page, *SMALLER}
-    assert {evidence.CONTRIBUTION, *evidence.NOISE_FIGURES} <= on_the_page
-    assert set(evidence.TO_CONVERGENCE) <= on_the_page
+    shrunk = map(_SHRUNK.fullmatch, head.splitlines())
+    assert changed == {match[1]: match.groups()[1:] for match in shrunk if match}
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in presets.preset_names("full") if n.startswith("fed")]
+    "name", [n for n in NAMES if n.startswith("fed") and n not in SMALLER]
 )
 def test_the_full_size_is_the_published_set_up(name: str) -> None:
     flags = presets.read_preset(name).flags

@@ -66,12 +66,3 @@ def test_an_incomplete_stamp_is_refused(change, words: str) -> None:
     stamp = copy.deepcopy(stamp)
     change(stamp)
     assert words in (provenance.fault({"provenance": stamp}) or "")
-
-
-def test_a_registration_is_compared_with_the_dates_of_its_rows() -> None:
-    rows = [
-        {"provenance": {"commit": "0" * 40, "date": date}}
-        for date in ("2026-01-02", "2026-01-01")
-    ]
-    told = provenance.registration(rows, ["experiments"])
-    assert told.startswith("commit 000") and "2 rows, the first of 2026-01-01" in told

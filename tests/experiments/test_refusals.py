@@ -52,15 +52,12 @@ REFUSED = {
         "--epsilon=2 --mechanisms=none,nbafl": "epsilon",
     },
     f"{ATTACK}audit": {
+        "--attack=guess": "--attack=guess",
         "--mechanism=nbafl": "mechanism must be left out",
-        "--clip_weights": "clip_weights must be left out",
+        "--downlink_noise": "downlink_noise must be left out",
         "--audit_mechanisms=none": "audit_mechanisms must add noise",
         "--audit_mechanisms=nbalf": "did you mean nbafl",
         "--audit_examples=3": "audit_examples must be at least batch_size = 10",
-    },
-    f"{ATTACK}canaries": {
-        "--mechanism=nbafl": "mechanism must be left out",
-        "--cohort_size=3": "cohort_size must be left out",
     },
     f"{ATTACK}gradient_inversion --model=mlp": {
         "--mechanism=nbafl": "mechanism must be left out: inversion_defences",
@@ -80,32 +77,6 @@ REFUSED = {
         "--membership_epsilons=little": "membership_epsilons must be numbers",
         "--membership_epsilons=-1": "epsilon must be greater than 0",
         "--membership_examples=5000": "membership_examples must be at most 1442",
-    },
-    f"{ATTACK}noise_scale": {
-        "--mechanism=nbafl": "mechanism must be fedsva",
-        "--sensitivity=per_example": "sensitivity must be paper, weight_clip or",
-        "--attack=guess": "--attack=guess",
-        "--contribution_release=laplace": "contribution_release must be left out",
-        "--num_rounds=0": "num_rounds",
-    },
-    f"{ATTACK}planted_bugs": {
-        "--planted_bugs=noise": "planted_bugs must be chosen from noise_halved",
-        "--adaptive_clip": "adaptive_clip must be left out",
-    },
-    "experiments.influence": {
-        "--partition=paper": "partition must be iid or dirichlet",
-        "--figures=7": "figures must be chosen from 2, 5, 6",
-        "--baselines=magic": "baselines must be chosen from",
-        "--vote_epsilon=0": "vote_epsilon",
-        "--corruption=rust": "corruption must be one of",
-        "--num_participants=1": "num_participants",
-        "--backbone=/nowhere/file": "backbone must be warmup, random or hf:NAME",
-        "--warmup_examples=1790": "warmup_examples 1790",
-    },
-    "experiments.reproduce": {
-        "--only=fedsva_table9": "only, of size small, must be chosen from",
-        "--only=gap_digits": "only, of size small, must be chosen from",
-        "--size=tiny": "size",
     },
 }
 # G12, G19: a flag that the chosen mechanism, or another setting, leaves unread.

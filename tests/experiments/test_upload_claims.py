@@ -40,8 +40,6 @@ def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
 def test_a_claim_about_the_average_is_called_that() -> None:
     text = upload_claims.shown(claim("dp_fedavg"))
     assert "at δ = 0.02 (proved; against: outside observer" in text
-    old = {"epsilon": 0.2, "delta": 0.02, "status": "proved", "central": True}
-    assert upload_claims.shown(old) == "0.2 at δ = 0.02 of the average (proved)"
 
 
 def test_where_nothing_is_claimed_no_epsilon_is_shown() -> None:

@@ -107,7 +107,6 @@ def drawn(seed: int) -> dict[str, Any]:
         "noise_floor": number(0.1, 1e-10, 1e10),
         "exposures": number(1.0, 1e-6, 1e6),
         "downlink_noise": bool(one(False, True)),
-        "clip_weights": bool(one(False, True)),
         "decay": one(1e-6, 0.5, 0.995, 1.0),
         "contraction": one(1e-6, 0.5, 0.98, 1.0),
         "norm_mix": one(0.0, 0.5, 1.0),
@@ -163,7 +162,6 @@ def account(
         with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
             played.check_noise(
                 group.mechanism,
-                config.num_clients,
                 config.num_rounds,
                 sizes=(group.told.min_num_examples, group.told.max_num_examples),
             )

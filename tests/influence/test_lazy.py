@@ -57,21 +57,6 @@ def test_a_vote_is_the_sign_of_the_sum_of_loss_differences(world: World):
     np.testing.assert_array_equal(run(world, chosen).true_scores, scores)
 
 
-def test_an_improvement_is_the_sum_of_a_testers_loss_differences(world: World):
-    sent = lazy.contributions(
-        world.kernel, world.train, rates(), key=keys()["contribution_key"]
-    )
-    expected = [
-        [
-            jnp.sum((losses(world.kernel, x, labels) - losses(w, x, labels)) * weights)
-            for x, labels, weights in zip(*world.test, strict=True)
-        ]
-        for w in sent
-    ]
-    found = lazy.improvements(world.kernel, sent, world.test)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
-
-
 def test_a_tie_votes_minus_1(world: World):
     still = run(world, rates(learning_rate=0.0))
     np.testing.assert_array_equal(still.true_scores, -19.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import influence
-from fedsvp_jax.accounting import FilterCost, composed_epsilon
+from fedsvp_jax.accounting import FilterCost
 from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
 
@@ -77,31 +77,6 @@ def test_a_client_pays_for_its_contribution_and_for_a_vote_on_each_other_client(
     cost = hidden(20.0)
     assert (cost.votes, cost.vote_epsilon) == (4, pytest.approx(0.2))
     assert cost.basic_epsilon == pytest.approx(cost.contribution_epsilon + 4 * 0.2)
-
-
-def test_the_price_list_has_both_together():
-    cost = guarantees(0.2, 10.0, 20)
-    parts = cost.test_set_pld, cost.contribution
-    assert max(parts) < cost.participant_pld < sum(parts)
-
-
-def test_who_is_alone_votes_on_nobody_and_pays_nothing_for_it():
-    alone = guarantees(math.inf, 2.0, 1)
-    assert alone.num_votes == 0 and alone.test_set_basic == 0
-    assert alone.test_set_pld == 0
-
-
-def test_every_price_of_one_pass_is_named():
-    cost = guarantees(1.0, 2.0, 5)
-    flip = influence.flip_probability(1.0)
-    np.testing.assert_allclose(cost.flip_probability, flip)
-    np.testing.assert_allclose(cost.keep_probability, 1 - flip / 2)
-    np.testing.assert_allclose([cost.vote_published, cost.vote], [1.0, 0.5])
-    assert cost.delta == 1e-5
-    assert cost.contribution == composed_epsilon("gdp", 1.0, 1e-5)  # z/2 = 1
-    bare = guarantees(math.inf, 0.0, 5)
-    prices = (bare.vote, bare.vote_published, bare.test_set_basic, bare.contribution)
-    assert prices == (math.inf,) * 4 and bare.keep_probability == 1
 
 
 def test_a_vote_that_is_always_drawn_tells_nothing_and_f_has_ends():

@@ -64,30 +64,6 @@ def test_a_sweep_solves_for_its_cells_before_it_is_traced():
         jax.jit(lambda e: least(e, None))(jnp.float32(1.0))
 
 
-def test_the_closed_forms_are_those_of_their_sources():
-    np.testing.assert_allclose(
-        calibration.classical_constant(1e-5), 4.844805, rtol=1e-6
-    )
-    np.testing.assert_allclose(
-        calibration.classical_multiplier(0.5, 1e-5), 2 * 4.844805, rtol=1e-6
-    )
-    rho = 1 / (2 * 2.0**2)
-    np.testing.assert_allclose(
-        calibration.concentrated_epsilon(2.0, 1e-3),
-        rho + 2 * math.sqrt(rho * math.log(1e3)),
-        rtol=1e-6,
-    )
-    assert calibration.concentrated_epsilon(0.0, 1e-3) == np.inf
-
-
-def test_pairs_of_epsilon_and_delta_are_solved_each_for_itself():
-    found = calibration.analytic_multiplier([[1.0], [10.0]], [1e-5, 1e-3])
-    assert found.shape == (2, 2)
-    for (row, column), multiplier in np.ndenumerate(found):
-        epsilon, delta = (1.0, 10.0)[row], (1e-5, 1e-3)[column]
-        np.testing.assert_allclose(true_delta(multiplier, epsilon), delta, rtol=1e-6)
-
-
 def test_classical_is_refused_from_one_on_unless_it_is_asked_for():
     calibration.check_calibration(published(epsilon=0.999))
     calibration.check_calibration(published(epsilon=1.0, allow_large_epsilon=True))
@@ -95,21 +71,6 @@ def test_classical_is_refused_from_one_on_unless_it_is_asked_for():
     for epsilon in (1.0, np.asarray([0.5, 2.0])):
         with pytest.raises(ValueError, match="epsilon must be < 1"):
             calibration.check_calibration(published(epsilon=epsilon))
-
-
-def test_analytic_needs_its_multiplier_before_epsilon_or_delta_is_traced():
-    def check(**traced: jax.Array) -> jax.Array:
-        calibration.check_calibration(published(calibration="analytic", **traced))
-        return jnp.zeros(())
-
-    for name in ("epsilon", "delta"):
-        with pytest.raises(ValueError, match="with_analytic_multiplier"):
-            jax.jit(lambda value, name=name: check(**{name: value}))(0.5)
-        jax.jit(
-            lambda value, name=name: check(
-                **{name: value, "analytic_multiplier": jnp.float32(1.0)}
-            )
-        )(0.5)
 
 
 def test_a_classical_claim_reads_the_formula_backwards():

@@ -1,6 +1,7 @@
 """One contract over every registered mechanism."""
 
 import math
+from typing import Any
 
 import chex
 import jax
@@ -8,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from published import SET_UP, published
+from published import SET_UP, make, published, upload
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, noise
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, UploadNoise, noise
+from fedsvp_jax.mechanisms.base import NOTHING_ELSE, Law, chain, claim_of, claimed
+from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
-from fedsvp_jax.tree import cell_of
 
 pytestmark = pytest.mark.across("every registered mechanism")
 
@@ -153,25 +155,6 @@ def test_jit_and_a_traced_config_agree_with_the_plain_call(name: str):
     chex.assert_trees_all_close(plain, traced, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_vmap_over_epsilon_and_over_seeds_agrees_with_one_by_one(name: str):
-    @jax.jit  # else every operation is a program of its own
-    def run(epsilon: Array, seed: Array) -> tuple[Params, NoiseInfo]:
-        mechanism = mechanism_of(name, epsilon=epsilon)
-        noised, _, info = call(mechanism, tree(), jax.random.key(seed))
-        return noised, info
-
-    epsilons = jnp.asarray([0.1, 0.3, 0.9])
-    seeds = jnp.arange(3)
-    grid = jax.vmap(jax.vmap(run, (0, None)), (None, 0))
-    together = jax.device_get(jax.jit(grid)(epsilons, seeds))
-    for i, seed in enumerate(seeds):
-        for j, epsilon in enumerate(epsilons):
-            alone = run(epsilon, seed)
-            cell = cell_of(together, (i, j))
-            chex.assert_trees_all_close(cell, alone, rtol=2e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize("name", NAMES)
 def test_dtypes_are_kept(name: str, dtype: jnp.dtype):
@@ -244,3 +227,72 @@ def test_claims_are_nominal_wherever_a_step_is_not_proved():
             assert proved("fedsva", **released)
     assert not proved("sensitivity", sensitivity="update_clip")
     assert proved("dp_fedavg")
+
+
+def test_the_gaussian_of_one_std_claims_what_it_gives() -> None:
+    mechanism = make("gaussian", noise_std=4.0, sensitivity="update_clip", delta=1e-3)
+    _, _, info = upload(mechanism, jnp.ones(3))
+    bound = 2 * 20.0
+    np.testing.assert_allclose(info.noise_std, 4.0, rtol=1e-6)
+    np.testing.assert_allclose(info.noise_multiplier, 4.0 / bound, rtol=1e-6)
+    rho = 0.5 * (bound / 4.0) ** 2
+    epsilon = rho + 2 * np.sqrt(rho * np.log(1e3))
+    np.testing.assert_allclose(info.epsilon, epsilon, rtol=1e-5)
+    np.testing.assert_allclose(mechanism.most_epsilon, epsilon, rtol=1e-5)
+    np.testing.assert_allclose([info.delta, mechanism.most_delta], 1e-3, rtol=1e-6)
+    np.testing.assert_allclose(mechanism.least_multiplier, 4.0 / bound, rtol=1e-6)
+    assert mechanism.claim.proved and mechanism.claim.any_epsilon
+    in_steps = make("gaussian", noise_std=4.0, sensitivity="per_example")
+    assert mechanism.step_noise_std is None and in_steps.step_noise_std is not None
+    assert in_steps.step_noise_std(jnp.float32(1), round_num=jnp.int32(0)) == 4.0
+    silent = make("gaussian", noise_std=0.0)
+    assert silent.most_delta == 0 and silent.most_epsilon == np.inf
+
+
+def by_ratio_and_round(**changes: Any) -> Mechanism:
+    """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10, δ = (2 − R)(t + 1)/100; Δ = 5."""
+
+    def calibrate(
+        ratio: jax.Array, round_num: jax.Array, bound: jax.Array
+    ) -> UploadNoise:
+        del bound
+        done = round_num.astype(jnp.float32) + 1
+        return claimed(
+            (3 - 2 * ratio) * done, 0.1 * (1 + ratio) / done, 0.01 * (2 - ratio) * done
+        )
+
+    config = published(**{"sensitivity": "weight_clip", "l2_norm_clip": 2.5} | changes)
+    law = Law(calibrate, ("tested",), num_rounds=2, needs_contribution=True)
+    return chain(make_sensitivity(config), law)
+
+
+def test_an_uploads_noise_follows_ratio_and_round_and_its_norm_is_told() -> None:
+    found = by_ratio_and_round()
+    update = jnp.zeros(1000)
+    sent, _, info = upload(found, update, ratio=0.5, round_num=1)
+    assert info.noise_multiplier == 4 and info.sensitivity == 5
+    np.testing.assert_allclose([info.noise_std, info.step_noise_std], [20.0, 0.0])
+    np.testing.assert_allclose(info.noise_l2, np.linalg.norm(sent["w"]), rtol=1e-5)
+    np.testing.assert_allclose(
+        [info.epsilon, info.delta], [0.1 * 1.5 / 2, 0.01 * 1.5 * 2], rtol=1e-6
+    )
+    assert found.needs_contribution and "; tested; " in found.claim.assumptions
+    assert found.follows_num_rounds and not make("nbafl").follows_num_rounds
+
+
+def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:
+    found = by_ratio_and_round()
+    np.testing.assert_allclose(found.least_multiplier, [1.0, 2.0], rtol=1e-6)
+    np.testing.assert_allclose(found.most_epsilon, [0.2, 0.1], rtol=1e-6)
+    np.testing.assert_allclose(found.most_delta, [0.02, 0.04], rtol=1e-6)
+
+
+def test_a_claim_is_its_sensitivitys_with_more_assumptions() -> None:
+    bound = make_sensitivity(published(sensitivity="update_clip"))
+    claim = claim_of(bound, "and more")
+    assert claim.proved and not claim.any_epsilon and claim.client_swap == 1.0
+    assert claim.relation == bound.relation
+    assert claim.assumptions == "; ".join((bound.assumptions, "and more", NOTHING_ELSE))
+    assert not claim_of(bound, proved=False).proved
+    assert not claim_of(make_sensitivity(published(sensitivity="paper"))).proved
+    assert claim_of(bound, any_epsilon=True).any_epsilon

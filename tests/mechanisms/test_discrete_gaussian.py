@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 from fedsvp_jax.mechanisms import discrete_gaussian as dg
-from fedsvp_jax.mechanisms import grid
 
 
 def probabilities(variance: float, largest: int) -> np.ndarray:
@@ -179,17 +178,3 @@ def test_the_claim_is_above_the_divergence_computed_from_the_probabilities(
         for order in (1.1, 2.0, 4.0):
             bound = order / 2 * inverse**2
             assert divergence(mass, shift, order) <= bound * (1 + 1e-9)
-
-
-def test_the_sum_of_two_is_not_a_discrete_gaussian_and_the_claim_pays_for_it():
-    variance, shift = 0.25, 1
-    mass = np.convolve(*[probabilities(variance, 30)] * 2)
-    as_one = shift**2 / (2 * 2 * variance)
-    assert divergence(mass, shift, 1.01) > 1.01 * as_one * 1.001
-    apart = sum_distance(variance, 2)
-    whole = np.arange(-60, 61)
-    exact = np.exp(-(whole**2) / (4 * variance))
-    exact /= exact.sum()
-    near = np.abs(whole) <= 20
-    assert np.max(np.abs(np.log(mass[near] / exact[near]))) <= apart
-    assert sum_distance(grid._LEAST_STD**2, 100) < 1e-60

@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from published import make, published
+from small_runs import digits, small
 
+from fedsvp_jax import federation
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.base import Law, UploadNoise, chain, claimed
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
@@ -33,11 +35,12 @@ def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mech
     return honest._replace(update=update)
 
 
+@pytest.mark.hole
 @pytest.mark.parametrize("name", ["noise_multiplier", "noise_std", "step_noise_std"])
 @pytest.mark.parametrize("value", [-1e-6, np.inf, np.nan])
-def test_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
+def test_g20_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} of an upload must be at least 0"):
-        check_noise(changed(name, value, where=None), 3, ROUNDS)
+        check_noise(changed(name, value, where=None), ROUNDS)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
@@ -45,7 +48,7 @@ def test_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
 def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int):
     found = changed("noise_std", -1.0, where=(ratio, round_num))
     with pytest.raises(ValueError, match=rf"in round {round_num + 1} at R = {ratio:g}"):
-        check_noise(found, 3, ROUNDS)
+        check_noise(found, ROUNDS)
 
 
 def _unproved(z: Any, bound: Any) -> UploadNoise:
@@ -78,13 +81,13 @@ def own(
 @pytest.mark.hole
 def test_n17_a_mechanism_that_counts_more_noise_than_is_sure_is_refused() -> None:
     """Promise and ledger said proved of one that a plugin registered."""
-    check_noise(own(lambda r, t: 2.0 + t, reads=False, rounds=ROUNDS), 3, ROUNDS)
+    check_noise(own(lambda r, t: 2.0 + t, reads=False, rounds=ROUNDS), ROUNDS)
     with pytest.raises(ValueError, match=r"least_multiplier, got 6.* in round 2 at"):
-        check_noise(own(lambda r, t: 8.0 - 2.0 * t, reads=False, rounds=1), 3, ROUNDS)
+        check_noise(own(lambda r, t: 8.0 - 2.0 * t, reads=False, rounds=1), ROUNDS)
     with pytest.raises(ValueError, match=r"has at any R, got 2\.125"):
-        check_noise(own(lambda r, t: 2.0 + r, reads=True, rounds=1), 3, ROUNDS)
+        check_noise(own(lambda r, t: 2.0 + r, reads=True, rounds=1), ROUNDS)
     with pytest.raises(ValueError, match=r"multiplier, got 1\.89.* at R = 0\.125"):
-        check_noise(own(lambda r, t: 2 - r * (1 - r), reads=True, rounds=1), 3, ROUNDS)
+        check_noise(own(lambda r, t: 2 - r * (1 - r), reads=True, rounds=1), ROUNDS)
 
 
 @pytest.mark.hole
@@ -107,10 +110,10 @@ def test_n21_a_claim_below_what_its_noise_spends_is_refused(
         any_epsilon=any_epsilon,
     )
     if not refused:
-        return check_noise(found, 3, ROUNDS)
+        return check_noise(found, ROUNDS)
     match = rf"spends at its delta, got {epsilon} in round 1 at R = 1$"
     with pytest.raises(ValueError, match=match):
-        check_noise(found, 3, ROUNDS)
+        check_noise(found, ROUNDS)
 
 
 @pytest.mark.hole
@@ -122,7 +125,7 @@ def test_n21_noise_that_is_counted_is_there_where_no_ratio_is_read_too() -> None
         ),
     )
     with pytest.raises(ValueError, match="counted_multiplier must be at most"):
-        check_noise(counted, 3, ROUNDS)
+        check_noise(counted, ROUNDS)
 
 
 @pytest.mark.hole
@@ -136,19 +139,27 @@ def test_n21_the_largest_client_s_noise_is_looked_at_too() -> None:
         return _unproved(8.0 * bound, bound)
 
     found = chain(rule, Law(calibrate, min_num_examples=10))
-    check_noise(found, 3, ROUNDS, sizes=(10, 10))
+    check_noise(found, ROUNDS, sizes=(10, 10))
     with pytest.raises(ValueError, match=r"least_multiplier, .* of 1000 examples"):
-        check_noise(found, 3, ROUNDS, sizes=(10, 1000))
+        check_noise(found, ROUNDS, sizes=(10, 1000))
 
 
 def test_the_extremes_of_a_run_are_its_first_and_last_round_at_r_of_0_and_1() -> None:
     mechanism = own(lambda r, t: 2.0 + r + 10 * t, reads=True, rounds=ROUNDS)
-    found = extreme_uploads(mechanism, 3, ROUNDS)
+    found = extreme_uploads(mechanism, ROUNDS)
     z = {at: float(info.noise_multiplier) for at, info in found.items()}
     assert z == {(0, 0.0): 2, (0, 1.0): 3, (4, 0.0): 42, (4, 1.0): 43}
 
 
 def test_noise_of_zero_and_more_is_accepted() -> None:
     for name in ("none", "nbafl", "reestimation", "fedsva", "dp_fedavg"):
-        check_noise(make(name), 3, ROUNDS)
-    check_noise(changed("noise_std", 0.0, where=None), 3, ROUNDS)
+        check_noise(make(name), ROUNDS)
+    check_noise(changed("noise_std", 0.0, where=None), ROUNDS)
+
+
+@pytest.mark.hole
+def test_g17_noise_beyond_float32_is_refused_when_the_program_is_built():
+    """Over 4000 rounds a contraction of .5 asks for infinite noise in the first."""
+    config = small(mechanism="dpa", contraction=0.5, num_rounds=4000)
+    with pytest.raises(ValueError, match="of an upload must be at least 0 and finite"):
+        federation.build([config], digits())

@@ -1,7 +1,11 @@
-"""Names, summaries and mechanisms from outside."""
+"""Names, what is known of a mechanism before it is made, and what it is made from."""
 
+import dataclasses
+
+import jax
+import numpy as np
 import pytest
-from published import published
+from published import SET_UP, make, published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -16,84 +20,90 @@ PUBLISHED = (
 )
 
 
-def test_every_published_name_is_there_in_order():
-    assert mechanisms.mechanism_names()[: len(PUBLISHED)] == PUBLISHED
-
-
-def test_reconstructions_are_named_as_such():
-    named = set(filter(mechanisms.is_reconstruction, PUBLISHED))
-    assert named == {"time_varying", "reestimation", "dpa", "fedsdp"}
-
-
-def test_a_mechanism_from_outside_says_its_label_and_what_sets_its_noise(
-    monkeypatch: pytest.MonkeyPatch,
-):
+@pytest.fixture
+def outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three mechanisms that a plugin has registered."""
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    none = registry._REGISTRY["none"].factory
-    mechanisms.register_mechanism(
-        "mine", none, summary="mine", label="Mine", epsilon_sets_noise=False
-    )
+    for name, more in {
+        "plain": {},
+        "silent": {"label": "Silent", "noise_setting": None},
+        "own": {"noise_setting": "noise_std"},
+    }.items():
+        mechanisms.register_mechanism(name, fixed.make_none, summary="ours", **more)
+
+
+def test_the_built_in_mechanisms_are_there_in_order_with_labels_of_their_own():
+    names = mechanisms.mechanism_names()
+    assert names[: len(PUBLISHED)] == PUBLISHED
+    assert mechanisms.mechanism_label("fedsva") == "FedSVA"
+    assert len({mechanisms.mechanism_label(name) for name in names}) == len(names)
+    rebuilt = {"time_varying", "reestimation", "dpa", "fedsdp"}
+    assert set(filter(mechanisms.is_reconstruction, PUBLISHED)) == rebuilt
+    assert mechanisms.mechanism_summary("dpa").endswith(" [reconstruction]")
+
+
+@pytest.mark.usefixtures("outside")
+def test_the_setting_that_scales_the_noise_is_known():
+    for name, scaled_by in {
+        "nbafl": ("epsilon", True),
+        "gaussian": ("noise_std", False),
+        "dp_fedavg": ("noise_multiplier", False),
+        "plain": ("epsilon", True),
+        "own": ("noise_std", False),
+    }.items():
+        assert mechanisms.noise_setting(name) == scaled_by
+        assert mechanisms.epsilon_sets_noise(name) == scaled_by[1]
+    for name in ("none", "silent"):
+        assert not mechanisms.epsilon_sets_noise(name)
+        with pytest.raises(ValueError, match=f"no setting scales .* mechanism {name}"):
+            mechanisms.noise_setting(name)
+
+
+@pytest.mark.usefixtures("outside")
+def test_tables_and_sweeps_show_no_epsilon_that_does_not_set_the_noise():
     results = [
-        {"mechanism": "mine", "epsilon": epsilon, "seed": seed, "round": 1}
+        {"mechanism": "silent", "epsilon": epsilon, "seed": seed, "round": 1}
         | {"test_accuracy": 0.5}
         for epsilon, seed in ((0.1, 0), (0.5, 1))
     ]
     (row,) = tables.summarize(results)
     assert (row.epsilon, row.num_seeds) == (None, 2)
-    assert tables.shown_cells([row])[0]["mechanism"] == "Mine"
-    plan = SweepPlan(("mine",), epsilons=(0.1, 0.5), seeds=(0, 1))
-    cells = plan.cells(ExperimentConfig(), "mine")
+    assert tables.shown_cells([row])[0]["mechanism"] == "Silent"
+    plan = SweepPlan(("silent",), epsilons=(0.1, 0.5), seeds=(0, 1))
+    cells = plan.cells(ExperimentConfig(), "silent")
     assert [(cell.epsilon, cell.seed) for cell in cells] == [(0.1, 0), (0.1, 1)]
 
 
-def test_labels_and_what_sets_the_noise_of_the_built_in_mechanisms():
-    names = mechanisms.mechanism_names()
-    by_epsilon = set(filter(mechanisms.epsilon_sets_noise, PUBLISHED))
-    assert set(PUBLISHED) - by_epsilon == {"none", "dp_fedavg", "gaussian"}
-    assert mechanisms.mechanism_label("fedsva") == "FedSVA"
-    assert len({mechanisms.mechanism_label(name) for name in names}) == len(names)
-    assert mechanisms.mechanism_label("unknown") == "unknown"
-    assert mechanisms.epsilon_sets_noise("unknown")
-
-
-def test_the_setting_that_scales_the_noise_is_known(monkeypatch: pytest.MonkeyPatch):
-    assert mechanisms.noise_setting("nbafl") == ("epsilon", True)
-    assert mechanisms.noise_setting("gaussian") == ("noise_std", False)
-    assert mechanisms.noise_setting("dp_fedavg") == ("noise_multiplier", False)
-    with pytest.raises(ValueError, match="no setting scales the noise of mechanism no"):
-        mechanisms.noise_setting("none")
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    mechanisms.register_mechanism(
-        "mine", registry._REGISTRY["none"].factory, summary="mine"
-    )
-    assert mechanisms.noise_setting("mine") == ("epsilon", True)
-    mechanisms.register_mechanism(
-        "other",
-        registry._REGISTRY["none"].factory,
-        summary="other",
-        epsilon_sets_noise=False,
-        noise_setting="noise_std",
-    )
-    assert mechanisms.noise_setting("other") == ("noise_std", False)
-    assert mechanisms.mechanism_label("mine") == "mine"
+@pytest.mark.usefixtures("outside")
+def test_a_name_from_outside_is_new_and_an_identifier():
+    assert mechanisms.make_mechanism("plain", published()).server is None
+    for name in ("plain", "sensitivity"):
+        with pytest.raises(ValueError, match="name must be new"):
+            mechanisms.register_mechanism(name, fixed.make_none, summary="again")
+    with pytest.raises(ValueError, match="identifier"):
+        mechanisms.register_mechanism("a b", fixed.make_none, summary="bad")
 
 
 def test_what_a_mechanism_does_not_read_is_known():
     unread = mechanisms.unread_settings("dp_fedavg")
     assert {"epsilon", "relation", "noise_std", "noise_floor"} <= unread
     assert not {"noise_multiplier", "adaptive_clip", "delta"} & unread
+
+
+def test_results_of_an_unknown_mechanism_can_be_shown():
+    assert mechanisms.mechanism_label("unknown") == "unknown"
+    assert mechanisms.epsilon_sets_noise("unknown")
     assert mechanisms.unread_settings("unknown") == frozenset()
+    assert registry.explained("unknown", {}) == registry.explained("nbafl", {}) == ""
 
 
 def test_only_what_reads_r_spends_on_its_release():
     told = {"contribution_release": "laplace", "release_epsilon": 0.25}
-    spent = {
-        name: mechanisms.make_mechanism(name, published(name, **told)).release_epsilon
-        for name in ("fedsva", "nbafl", "dpa", "reestimation")
-    }
+    names = ("fedsva", "nbafl", "dpa", "reestimation")
+    spent = {name: make(name, **told).release_epsilon for name in names}
     assert spent == {"fedsva": 0.25, "nbafl": 0, "dpa": 0, "reestimation": 0}
-    free = mechanisms.make_mechanism("fedsva", published("fedsva"))
-    assert free.release_epsilon == 0 and free.needs_contribution
+    for release in ("raw", "worst_case"):
+        assert make("fedsva", contribution_release=release).release_epsilon == 0
 
 
 def test_a_formula_is_explained_with_what_r_can_change():
@@ -102,32 +112,34 @@ def test_a_formula_is_explained_with_what_r_can_change():
         "T = R − ln δ², σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with δ = "
         "0.02 and β = 0.001: R can change the noise by at most 6.2 %."
     )
-    assert registry.explained("nbafl", told) == ""
-    assert registry.explained("unknown", told) == ""
-
-
-def test_an_unknown_name_is_refused_with_the_nearest_one():
-    with pytest.raises(ValueError, match="did you mean fedsva"):
-        mechanisms.make_mechanism("fedsav", published())
 
 
 def test_a_former_name_means_the_mechanism_of_today():
-    assert (
-        resolve(ExperimentConfig(mechanism="sensitivity")).mechanism == "reestimation"
-    )
+    former = resolve(ExperimentConfig(mechanism="sensitivity"))
+    assert former.mechanism == "reestimation"
     assert mechanisms.mechanism_label("sensitivity") == "Sensitivity re-estimation"
-    assert "epsilon" not in mechanisms.unread_settings("sensitivity")
-    with pytest.raises(ValueError, match="name must be new"):
-        mechanisms.register_mechanism("sensitivity", fixed.make_none, summary="again")
+    with pytest.raises(ValueError, match="did you mean fedsva"):
+        make("fedsav")
 
 
-def test_a_mechanism_from_outside_is_made_by_name(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
-    none = registry._REGISTRY["none"].factory
-    mechanisms.register_mechanism("mine", none, summary="mine", reconstruction=True)
-    assert mechanisms.mechanism_summary("mine") == "mine [reconstruction]"
-    assert mechanisms.make_mechanism("mine", published()).server is None
-    with pytest.raises(ValueError, match="name must be new"):
-        mechanisms.register_mechanism("mine", none, summary="again")
-    with pytest.raises(ValueError, match="identifier"):
-        mechanisms.register_mechanism("a b", none, summary="bad")
+def test_settings_that_a_mechanism_cannot_be_made_from_are_refused():
+    for name, value in (("min_num_examples", 0.0), ("cohort_size", 101)):
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            make("nbafl", **{name: value})
+    with pytest.raises(ValueError, match="delta must be given"):
+        mechanisms.make_mechanism("nbafl", dataclasses.replace(SET_UP, delta=None))
+    with pytest.raises(ValueError, match="settings of dpa must be DpaSettings"):
+        mechanisms.make_mechanism("dpa", published("time_varying"))
+    with pytest.raises(ValueError, match="epsilon must be greater than 0"):
+        published(epsilon=np.asarray([0.1, -0.1]))  # stacked, of a sweep
+    assert make("nbafl", cohort_size=100, num_clients=100).least_multiplier > 0
+
+
+def test_tracers_pass_unchecked():
+    @jax.jit
+    def build(epsilon: jax.Array) -> jax.Array:
+        config = published(epsilon=epsilon)
+        mechanisms.make_mechanism("nbafl", config)
+        return config.epsilon
+
+    assert build(-1.0) == -1

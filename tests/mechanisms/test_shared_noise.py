@@ -119,26 +119,6 @@ def test_each_reason_to_refuse_is_one_by_itself():
             shared_noise.shared(alone._replace(**change), config, "NAME")
 
 
-def test_what_is_shared_passes_on_what_the_mechanism_is_told_and_remembers():
-    config = published("gaussian", noise_trust="secure_aggregation", colluders=6)
-    alone = make("gaussian")
-    info = upload(alone, jnp.zeros(2), num_examples=4)[2]
-    told = {"key": "key", "round_num": 3}
-
-    def update(updates: object, state: object, **named: object):
-        assert (updates, state, named) == ("updates", "state", told)
-        return "upload", "memory", info
-
-    mechanism = shared_noise.shared(alone._replace(update=update), config, "NAME")
-    *sent, counted = mechanism.update("updates", "state", **told)
-    assert sent == ["upload", "memory"]
-    np.testing.assert_allclose(counted.noise_multiplier * 2, info.noise_multiplier)
-    np.testing.assert_allclose(counted.sensitivity, 2 * info.sensitivity)
-    assert counted.noise_std is info.noise_std
-    assert mechanism.claim.assumptions.startswith(alone.claim.assumptions)
-    assert "z·Δ/√(10 - 6)" in mechanism.claim.assumptions
-
-
 def test_rounds_before_the_first_private_query_cost_nothing():
     mechanism = shared(private_from=3, num_rounds=8)
     assert np.all(np.isinf(mechanism.least_multiplier) == (np.arange(8) < 3))

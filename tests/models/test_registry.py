@@ -21,7 +21,6 @@ _SHAPES = {
     "vit": ((32, 32, 3), 10),
     "scatter_linear": ((324,), 10),
     "scatter_channels_linear": ((324,), 10),
-    "lite0_linear": ((1280,), 10),
     "logistic": ((9,), 3),
 }
 # Smaller inputs and fewer classes: the same layers, quick to run.
@@ -100,7 +99,6 @@ def _cross_entropy(logits, labels):
         ("small_cnn", 22_602),
         ("scatter_linear", 325 * 10),
         ("scatter_channels_linear", 325 * 10),
-        ("lite0_linear", 1281 * 10),
         ("logistic", 10 * 3),
         ("paper_cnn", 567_146),  # FedSDP's public code, METHODS.md section 3
         ("leaf_cnn", 6_603_710),  # LEAF's FEMNIST CNN

@@ -47,14 +47,13 @@ PARTS = {
     "accounting": _part(
         "accounting/{recorded,claims,composition,copies,promise,views}",
         "accounting/ federation/test_client_promises",
-        "pld g1_a_cap drawn_settings two_other",
+        "pld drawn_settings two_other",
     ),
     "noise": _room("mechanisms", "calibration,noise,played,release"),
     "mechanisms": _room("mechanisms", "shapley_guided"),
     "baselines": _room(
         "baselines",
         "correlated_noise,dp_fedavg,nbafl,reestimation,schedules",
-        "median_norm",
     ),
     "shapley": _part(
         "shapley paired algorithm/{coalitions,estimators,privacy_estimation}",
@@ -62,17 +61,15 @@ PARTS = {
         "sampled_values_converge unanimity",
     ),
     "query": _part(
-        "mechanisms/{sensitivity,private_query,shared_noise} "
-        "algorithm/{private_query,round_score}",
-        "mechanisms/test_{sensitivity,private_query,shared_noise} "
-        "algorithm/test_{attribute_records,private_query,round_score} "
+        "mechanisms/{sensitivity,shared_noise} algorithm/{private_query,round_score}",
+        "mechanisms/test_{sensitivity,shared_noise} "
+        "algorithm/test_{attribute_records,private_query,evaluation} "
         "test_{float32,refusals}",
-        "neighbour mean_gradient_at without_private_records built_by_name "
-        "logits_are_moved before_private_from",
+        "without_private_records built_by_name logits_are_moved",
     ),
     "round": _part(
         "algorithm/{aggregation,client,cohort,federated_round,local_training}",
-        "algorithm/test_{aggregation,client,cohort,local_training,round_by_hand,streams}",
+        "algorithm/test_{cohort,local_training,round_by_hand,streams}",
         "equally_likely shrinks uncorrelated",
     ),
     "deploy": _part(
@@ -82,6 +79,6 @@ PARTS = {
     "votes": _part("influence/{lazy,privacy}", "influence/test_{lazy,privacy}"),
     "registry": _part(
         "mechanisms/{base,config,fixed,registry}",
-        "mechanisms/test_{base,config,discrete_noise,registry} test_refusals",
+        "mechanisms/test_{contract,discrete_noise,registry} test_refusals",
     ),
 }

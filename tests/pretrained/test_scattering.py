@@ -95,12 +95,6 @@ def test_features_are_normalised_by_group_and_look_at_their_image_alone() -> Non
     np.testing.assert_array_equal(features(others)[0], found[0])
 
 
-def test_pixels_count_from_zero_to_one() -> None:
-    pixels = np.random.default_rng(2).integers(0, 256, (1, 8, 8, 1), np.uint8)
-    floats = pixels.astype(np.float32) / np.float32(255)
-    np.testing.assert_allclose(features(pixels), features(floats), atol=1e-4)
-
-
 def test_features_by_channel_are_the_coefficients_on_a_public_scale() -> None:
     constants = scattering.channel_constants(embedded.photographs(), 16)
     mean, scale = constants["mean"], constants["scale"]

@@ -27,18 +27,3 @@ def test_runs_and_sweeps_are_rebuilt_together(run_dir: Path, sweep_dir: Path) ->
         assert path.stat().st_size > 0
         assert str(path) in done.stdout
     assert "FedSVA" in done.stdout
-
-
-def test_a_damaged_folder_is_one_line_and_an_error(run_dir: Path) -> None:
-    (run_dir / "metrics.jsonl").write_text("{}\n")
-    done = command("experiments.report", str(run_dir))
-    assert done.status == 2
-    assert done.stderr.strip().count("\n") == 0
-    assert "metrics.jsonl row 1 has no field 'round'" in done.stderr
-    assert not (run_dir / "report.html").exists()
-
-
-def test_no_folder_is_an_error() -> None:
-    done = command("experiments.report")
-    assert done.status == 2
-    assert "name at least one folder" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from small_folders import change, copy, read_rows, write_rows
 
-from fedsvp_jax.report import compare_page, figures
+from fedsvp_jax.report import compare_page
 
 pytestmark = pytest.mark.across("the page and the figure that compare runs")
 
@@ -56,9 +56,3 @@ def test_the_page_tells_results_and_differences(
 def test_one_folder_twice_is_no_comparison(folders: list[Path]) -> None:
     with pytest.raises(ValueError, match="at least two folders, got 1"):
         compare_page.read_all([folders[0], folders[0] / "."])
-
-
-def test_a_comparison_is_drawn_for_papers(folders: list[Path], tmp_path: Path) -> None:
-    path = figures.draw_comparison(folders[:2], tmp_path / "both.svg")
-    text = path.read_text()
-    assert "first" in text and "second" in text

@@ -48,14 +48,6 @@ def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
     assert told["risk"] == risk["server"]
 
 
-def test_the_page_fetches_nothing_and_draws_without_a_library(sweep_dir: Path) -> None:
-    content = epsilon_page.document(read.read_sweep(sweep_dir))
-    page, _ = epsilon_page.write_epsilon_page(sweep_dir, content)
-    text = page.read_text()
-    assert "http" not in text.replace('http-equiv="Content-Security-Policy"', "")
-    assert page.stat().st_size < 200_000 and "Plotly.newPlot" in text
-
-
 def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
     files = read.read_sweep(sweep_dir)
     rows = [row for row in files.results if row["mechanism"] == "none"]

@@ -2,13 +2,12 @@
 
 import itertools
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fedsvp_jax.report import figures, style
+from fedsvp_jax.report import figures
 from fedsvp_jax.report.plots import Plot, Series
 
 POINTS = 72  # per inch: the unit of an SVG's width
@@ -68,20 +67,6 @@ def test_dollars_in_names_are_no_formula(sweep_dir: Path, tmp_path: Path) -> Non
     assert figures.draw_sweep(sweep_dir, tmp_path / "figure.svg").exists()
 
 
-def curves(count: int, **more: Any) -> list[Series]:
-    return [
-        Series({}, f"curve {i}", [1, 2, 3], [0.1, 0.2, 0.3], look=style.numbered(i))
-        for i in range(count)
-    ]
-
-
-def test_rounds_are_whole_numbers_and_grid_lines_lie_behind(tmp_path: Path) -> None:
-    plot = Plot("p", "title", "", "round", "y", curves(1))
-    axes = drawn(plot, tmp_path / "p.svg")
-    assert [tick % 1 for tick in axes.get_xticks()] == [0] * len(axes.get_xticks())
-    assert axes.get_axisbelow() is True
-
-
 @pytest.mark.parametrize("top", [1.3, 5.0, 60.0, 1e4, 1e9])
 def test_labels_of_a_log_axis_do_not_collide(tmp_path: Path, top: float) -> None:
     series = [Series({}, "one", [1, 2], [1.0, top])]
@@ -98,26 +83,3 @@ def test_labels_of_a_log_axis_do_not_collide(tmp_path: Path, top: float) -> None
     ordered = sorted(shown, key=lambda box: box.y0)
     for below, above in itertools.pairwise(ordered):
         assert below.y1 < above.y0
-
-
-def test_each_panel_has_its_own_legend_and_one_curve_has_none(tmp_path: Path) -> None:
-    def panel(count: int) -> Callable[[Any], None]:
-        plot = Plot("p", "title", "", "round", "y", curves(count))
-        return lambda axes: figures._plot(axes, plot)
-
-    path = figures.panels(tmp_path / "p.svg", [panel(3), panel(2), panel(1)])
-    text = path.read_text()
-    assert text.count('id="legend_') == 2
-    assert text.count("<!-- curve 0 -->") == 2
-
-
-def test_intervals_at_the_same_x_stand_side_by_side(tmp_path: Path) -> None:
-    series = [
-        Series({}, name, [0.1, 0.2], [0.5, 0.6], [0.4, 0.5], [0.6, 0.7], marks=True)
-        for name in ("a", "b")
-    ]
-    axes = drawn(Plot("p", "title", "", "ε", "y", series), tmp_path / "p.svg")
-    first, second = axes.lines[::3]  # each is followed by its two rows of caps
-    places = [line.get_transform().transform((0.1, 0.5))[0] for line in (first, second)]
-    assert places[1] - places[0] == pytest.approx(2 / POINTS * first.figure.dpi)
-    assert [list(line.get_xdata()) for line in (first, second)] == [[0.1, 0.2]] * 2

@@ -41,6 +41,9 @@ def test_a_second_start_takes_the_place_of_the_first(tmp_path: pathlib.Path) -> 
 class Told:
     """What a library was told, in turn."""
 
+    info: Any
+    experiment_id: str
+
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
 
@@ -72,40 +75,20 @@ def test_mlflow_writes_files_in_the_runs_folder(
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "")  # put back after the test
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
-    metrics: list[tuple[Any, ...]] = []
-    uris: list[str] = []
-
-    class Client:
-        def __init__(self, tracking_uri: str) -> None:
-            uris.append(tracking_uri)
-
-        def get_experiment_by_name(self, name: str) -> None:
-            return None
-
-        def create_experiment(self, name: str) -> str:
-            return name
-
-        def create_run(self, experiment: str, run_name: str) -> Any:
-            info = types.SimpleNamespace(run_id=f"{experiment}/{run_name}")
-            return types.SimpleNamespace(info=info)
-
-        def log_metric(self, run: str, name: str, value: float, step: int) -> None:
-            metrics.append((run, name, value, step))
-
-        def set_terminated(self, run: str) -> None:
-            metrics.append((run,))
-
-    module = types.SimpleNamespace(MlflowClient=Client)
-    monkeypatch.setitem(sys.modules, "mlflow", module)
+    mlflow = Told()
+    mlflow.info = types.SimpleNamespace(run_id="mine")
+    mlflow.experiment_id = "0"
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
     write(tmp_path, "mlflow")
-    run = f"fedsvp_jax/{tmp_path.name}"
     assert os.environ["MLFLOW_ALLOW_FILE_STORE"] == "true"
-    assert uris == [(tmp_path / "mlflow").as_uri()]
-    assert metrics == [
-        (run, "test_accuracy", 0.25, 3),
-        (run, "test_accuracy", 0.25, 4),
-        (run, "epsilon_spent/rdp", 2.0, 4),
-        (run,),
+    (_, started), *told = mlflow.calls
+    assert started == {"tracking_uri": (tmp_path / "mlflow").as_uri()}
+    assert told[1] == ("create_run", "0", {"run_name": tmp_path.name})
+    assert told[2:] == [
+        ("log_metric", "mine", "test_accuracy", 0.25, {"step": 3}),
+        ("log_metric", "mine", "test_accuracy", 0.25, {"step": 4}),
+        ("log_metric", "mine", "epsilon_spent/rdp", 2.0, {"step": 4}),
+        ("set_terminated", "mine", {}),
     ]
 
 

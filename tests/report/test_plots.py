@@ -38,17 +38,6 @@ def test_a_sweeps_accounting_known_at_the_end_alone_has_no_curve(
     assert "Cumulative ε, privacy loss distribution" not in titles
 
 
-def test_a_legend_stands_below_every_line_of_the_axis_title() -> None:
-    curves = [Series({}, name, [1, 2], [0.5, 0.6]) for name in "ab"]
-    short, long = (
-        plotly_spec(Plot("a", "A", "", title, "accuracy", curves))["layout"]
-        for title in ("ε spent", "ε spent at δ = 1e-05 (proved; against: server)")
-    )
-    assert "<br>" in long["xaxis"]["title"]["text"]
-    assert long["legend"]["y"] < short["legend"]["y"]
-    assert long["height"] > short["height"]
-
-
 def test_a_run_without_noise_has_no_noise_curve(run_dir: Path) -> None:
     (run_dir / "metrics.jsonl").write_text(
         '{"round": 1, "test_accuracy": 0.5, "noise_l2": 0.0, "noise_std_mean": 0.0}\n'
@@ -94,16 +83,6 @@ def test_names_reach_plotly_escaped() -> None:
     assert spec["data"][0]["name"] == "&lt;b&gt;&amp;"
 
 
-def test_each_legend_entry_of_small_multiples_appears_once(sweep_dir: Path) -> None:
-    plots = sweep_plots(read.read_sweep(sweep_dir).results)
-    accuracy = next(plot for plot in plots if plot.id == "accuracy")
-    data = plotly_spec(accuracy)["data"]
-    shown = [trace["name"] for trace in data if trace["showlegend"]]
-    assert shown == ["FedAvg", *["ε = 0.1", "ε = 0.5"] * 2]
-    groups = [trace["legendgroup"] for trace in data if trace["showlegend"]]
-    assert groups == ["FedAvg", "FedSDP", "FedSDP", "FedSVA", "FedSVA"]
-
-
 def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> None:
     row = {"mechanism": "gaussian", "epsilon": 0.1, "seed": 0, "noise_l2": 1.0}
     rows = [
@@ -118,13 +97,6 @@ def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> Non
     ]
     assert len({series.look.color for series in plots["accuracy"].series}) == 2
     assert "accuracy_epsilon" not in plots
-
-
-def test_an_axis_of_few_rounds_has_a_tick_per_round() -> None:
-    few = Series({}, "a", [1, 2, 3], [0.1, 0.2, 0.3])
-    many = Series({}, "a", [*range(40)], [0.1] * 40)
-    assert plotly_spec(plot_of(few))["layout"]["xaxis"]["dtick"] == 1
-    assert "dtick" not in plotly_spec(plot_of(many))["layout"]["xaxis"]
 
 
 def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None:

@@ -5,8 +5,6 @@ import pytest
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import fixed, registry
 from fedsvp_jax.report import style
-from fedsvp_jax.report.plotly_spec import plotly_spec
-from fedsvp_jax.report.plots import Plot, Series
 
 
 def test_every_registered_mechanism_has_a_look_of_its_own_and_there_is_room(
@@ -39,12 +37,3 @@ def test_levels_are_ordered_in_lightness_and_one_level_keeps_the_colour(
     shades = [luma(style.shaded(look, place, 4).color) for place in range(4)]
     assert shades == sorted(shades) and shades[1] - shades[0] > 8
     assert style.shaded(look, 0, 1) == look == style.shaded(look, 1, 3)
-
-
-def test_the_page_draws_the_same_look() -> None:
-    look = style.of_mechanism("fedsva")
-    series = Series({}, "FedSVA", [1, 2], [0.1, 0.2], look=look)
-    (trace,) = plotly_spec(Plot("p", "t", "n", "round", "y", [series]))["data"]
-    drawn = trace["line"]["color"], trace["marker"]["symbol"], trace["line"]["dash"]
-    assert drawn == look
-    assert look.for_matplotlib()["color"] == look.color

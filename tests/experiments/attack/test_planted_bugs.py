@@ -1,11 +1,8 @@
 """Every planted bug is flagged; the package without it is not."""
 
 import functools
-import json
-import pathlib
 
 import pytest
-from commands import assert_resumed, succeeds
 
 from experiments.attack import audit, audit_claims, audit_play, planted_bugs
 from experiments.attack.audit_cases import DEPLOYED, Case
@@ -40,20 +37,3 @@ def test_a_planted_bug_is_flagged_with_a_margin(name: str):
     assert found["flagged"] == [0]
     right = getattr(bug.where, bug.function)
     assert right.__name__ == bug.function  # nothing stays planted
-
-
-@pytest.mark.slow
-def test_the_command_tells_the_bugs_and_resumes(tmp_path: pathlib.Path):
-    folder = tmp_path / "run"
-    line = (
-        "experiments.attack",
-        "--attack=planted_bugs",
-        "--planted_bugs=votes",
-        "--bug_seeds=2",
-        "--audit_trials=1000",
-    )
-    done = succeeds(*line, f"--output_dir={folder}")
-    assert "2 of 2" in done.stdout and "0 of 2" in done.stdout
-    (row,) = json.loads((folder / "results.json").read_text())["rows"]
-    assert row["planted"]["flagged"] == [0, 1] and row["correct"]["flagged"] == []
-    assert_resumed(line, folder, "votes-planted")

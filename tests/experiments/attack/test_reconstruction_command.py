@@ -10,7 +10,7 @@ import pytest
 from commands import succeeds
 
 from experiments import kept_rows
-from experiments.attack import docs_page, reconstruction_results
+from experiments.attack import reconstruction_results
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
@@ -68,8 +68,6 @@ def test_everything_is_written(folder: pathlib.Path) -> None:
         "none.png",
         "results.json",
         "scores.jsonl",
-        "scores.svg",
-        "table.md",
     ]
     for name in ("none", "fedsva"):
         rows = rows_of(folder, name)
@@ -118,26 +116,6 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     others = results["references"]["real images of other classes"]
     assert held_out["recognised"] > 0.8 > others["recognised"]
     assert held_out["frechet_distance"] < others["frechet_distance"]
-    text = reconstruction_results.page(results)
-    assert (folder / "table.md").read_text() == text + "\n"
-    assert "Fréchet distance and kernel distance (classifier trained" in text
-
-
-@pytest.mark.slow
-def test_a_runs_table_and_pictures_get_onto_the_page(
-    folder: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    for part in ("images", "results/attacks"):
-        (tmp_path / part).mkdir(parents=True)
-    docs_page.keep("acgan_mnist", folder, tmp_path)
-    kept = tmp_path / "results" / "attacks" / "acgan_mnist.json"
-    results = json.loads(kept.read_text())
-    assert "data_dir" not in results["settings"]
-    reconstruction_results.draw_kept(tmp_path)
-    block = docs_page.acgan_block(tmp_path, "acgan_mnist", results)
-    assert block.startswith((folder / "table.md").read_text().strip())
-    assert "![none](images/acgan_mnist_none.png)" in block
-    assert block.endswith("![scores](images/acgan_mnist_scores.svg)")
 
 
 @pytest.mark.slow
@@ -147,7 +125,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(
     """As a kill in the second mechanism's second round leaves it: a torn line."""
     killed = folder.with_name("killed")
     shutil.copytree(folder, killed)
-    for name in ("fedsva.png", "results.json", "table.md"):
+    for name in ("fedsva.png", "results.json"):
         (killed / name).unlink()
     shutil.rmtree(killed / "checkpoints" / "fedsva")
     content = (killed / "scores.jsonl").read_bytes()

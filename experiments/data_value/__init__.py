@@ -1,1 +1,0 @@
-"""Experiment A: is protection guided by the value of data worth anything?"""

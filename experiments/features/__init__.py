@@ -1,1 +1,0 @@
-"""Linear heads on features: what they reach without noise and with a proved ε."""

@@ -1,1 +1,0 @@
-"""Experiment B: what does hiding one attribute's records buy over features first?"""

@@ -1,1 +1,0 @@
-"""The papers' tables and figures: runs their presets and writes the results page."""

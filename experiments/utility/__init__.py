@@ -1,1 +1,0 @@
-"""Accuracy at a proved ε: routes, their cells and the page that shows them."""
