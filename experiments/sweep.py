@@ -41,6 +41,7 @@ from . import (
     flag_values,
     messages,
     printed,
+    running,
     sweep_workers,
     unread_flags,
 )
@@ -195,12 +196,12 @@ def main(_: list[str]) -> None:
         plan,
         values.output_dir,
         dataset=data,
-        placement=command.placement(
+        placement=running.placement(
             values,
             sweep_devices=values.sweep_devices,
             cell_chunk_size=values.cell_chunk_size,
         ),
-        options=command.options(values),
+        options=running.options(values),
     )
     if processes.is_first():
         _finish(values)

@@ -41,7 +41,7 @@ from absl import flags
 from fedsvp_jax.devices import processes
 from fedsvp_jax.optimizers import METHODS
 
-from . import command, goal, messages, presets, routes, unread_flags
+from . import command, goal, messages, presets, routes, running, unread_flags
 
 command.define_settings()
 command.define_output()
@@ -120,7 +120,7 @@ def main(_: list[str]) -> None:
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)
-        seconds = dry_run.measured(program, command.placement(values))
+        seconds = dry_run.measured(program, running.placement(values))
         print(f"\n{dry_run.time_line(program, seconds)}")
         print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
         return
@@ -129,8 +129,8 @@ def main(_: list[str]) -> None:
             config,
             values.output_dir,
             dataset=data,
-            placement=command.placement(values),
-            options=command.options(values, keep_best=values.keep_best),
+            placement=running.placement(values),
+            options=running.options(values, keep_best=values.keep_best),
         )
     except FloatingPointError:
         if processes.is_first():

@@ -29,7 +29,6 @@ OUTSIDE = (  # rooms around the core
 # `build`, which they share, are calls of a user.
 WHOLE = {
     "config.py resolve",
-    "deploy/client.py __init__",
     "deploy/policy.py make_policy",
     "engine/own_loop.py make_round",
     "federation/program.py build",

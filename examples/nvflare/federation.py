@@ -4,7 +4,7 @@ import os
 import pathlib
 
 from fedsvp_jax import ExperimentConfig, resolve
-from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of
+from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import federate
 
@@ -28,9 +28,8 @@ def make_client(number: int, folder: pathlib.Path) -> Client:
     dealt = federate([config], loading.load_data(config))
     seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing, and says so
     return Client(
-        config,
+        make_policy(config, min_num_examples=MIN_NUM_EXAMPLES),
         data_of(dealt, number),
         folder / f"site-{number + 1}.json",
-        min_num_examples=MIN_NUM_EXAMPLES,
         randomness=Seeded(int(seed), number) if seed else SECRET,
     )

@@ -25,7 +25,7 @@ from pfl.model.base import Model
 from pfl.stats import MappedVectorStatistics
 
 from fedsvp_jax import ExperimentConfig, resolve
-from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of
+from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
 from fedsvp_jax.engines.pfl import LocalPrivacy
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import FederatedData, federate
@@ -127,12 +127,12 @@ def users(
     seed: int | None,
 ) -> dict[str, Client]:
     """The clients by their ids; a seed is for tests and hides nothing."""
+    policy = make_policy(config, min_num_examples=MIN_NUM_EXAMPLES)
     return {
         str(number): Client(
-            config,
+            policy,
             data_of(dealt, number),
             folder / f"{number}.json",
-            min_num_examples=MIN_NUM_EXAMPLES,
             randomness=SECRET if seed is None else Seeded(seed, number),
         )
         for number in range(USERS)

@@ -123,6 +123,13 @@ def entry_line(
     return _canonical(content) + b"\n"
 
 
+def entry_of(line: bytes, number: int) -> Entry:
+    """The entry of a verified line, without its end."""
+    saved = json.loads(line)
+    digest = hashlib.sha256(line).hexdigest()
+    return Entry(number, saved["kind"], saved["time"], saved["body"], digest)
+
+
 def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
     """The entries of a log up to the first that is not right, and what is wrong there.
 
@@ -143,10 +150,7 @@ def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
         if problem:
             return entries, f"entry {number} of {file} {problem}"
         public = public or saved["body"]["site"]
-        digest = hashlib.sha256(line).hexdigest()
-        entries.append(
-            Entry(number, saved["kind"], saved["time"], saved["body"], digest)
-        )
+        entries.append(entry_of(line, number))
     return entries, "" if entries else f"{file} holds no entry"
 
 

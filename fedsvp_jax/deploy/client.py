@@ -17,16 +17,11 @@ from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import client, private_query
 from fedsvp_jax.algorithm.state import LocalWork, ServerState
 from fedsvp_jax.algorithm.task import Task
-from fedsvp_jax.config import (
-    ExperimentConfig,
-    FederationSettings,
-    check_resolved,
-    resolve,
-)
+from fedsvp_jax.config import FederationSettings, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Public, Trained, answer
-from fedsvp_jax.deploy.policy import Policy, make_policy
+from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_key
 from fedsvp_jax.deploy.site import Site, fingerprint
@@ -85,35 +80,31 @@ class Client:
     """Answers a server's requests with its own data, model and log.
 
     Args:
-      config: the federation's settings, as of a simulation.
+      policy: of `make_policy`, which all clients agree on; it says what they train.
       data: `own_data` or `data_of`.
       state_path: the client's log, which `begin` begins once.
-      min_num_examples: as in `make_policy`, which all clients agree on.
       model: built by the settings' name when None.
       randomness: `SECRET`; `Seeded` for tests.
       witness: as of a `Site`, which is bound to the data.
 
     Raises:
-      ValueError: as `make_policy`; or a model with statistics (BatchNorm's), which
+      ValueError: a model with statistics (BatchNorm's), which
         would leave without noise.
     """
 
     def __init__(
         self,
-        config: ExperimentConfig,
+        policy: Policy,
         data: FederatedData,
         state_path: str | os.PathLike[str],
         *,
-        min_num_examples: float,
         model: Model | None = None,
         randomness: Randomness = SECRET,
         witness: str | os.PathLike[str] | Witness | None = None,
     ) -> None:
-        config = resolve(config)
-        target = here()
+        self.policy, config, target = policy, policy.training, here()
         build = partial(models.make_model, config.model, kernels=target.kernels)
         self._model = model or build(num_classes=data.num_classes)
-        self.policy: Policy = make_policy(config, min_num_examples=min_num_examples)
         held = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(held.num_train)
         rows = np.asarray(held.train)[: self.num_examples]

@@ -69,13 +69,8 @@ def add_secret_noise(
     words = randomness.words
     whole = rounded(vector + origin, step=step, norm_bound=bound, words=words)
     whole += discrete_gaussian(step_variance(std, step), vector.size, words)
-    noised = np.split(
-        whole * step - origin, np.cumsum([leaf.size for leaf in clipped])[:-1]
-    )
-    shaped = [
-        part.reshape(leaf.shape) for part, leaf in zip(noised, clipped, strict=True)
-    ]
-    return shaped, {"noise_std": std, "grid_step": step}
+    noised = _shaped(whole * step - origin, clipped)
+    return noised, {"noise_std": std, "grid_step": step}
 
 
 def whole_numbers(
@@ -100,10 +95,7 @@ def whole_numbers(
     vector = _flat(update)
     sent = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
     sent += discrete_gaussian(step_variance(std, step), vector.size, words)
-    sent = decoded(encoded(sent, grid.bits), grid.bits)
-    parts = np.split(sent, np.cumsum([leaf.size for leaf in update])[:-1])
-    shaped = zip(parts, update, strict=True)
-    return [part.reshape(leaf.shape) for part, leaf in shaped], step
+    return _shaped(decoded(encoded(sent, grid.bits), grid.bits), update), step
 
 
 def released_in_secret(
@@ -114,6 +106,11 @@ def released_in_secret(
         chance = float(response_chance(ratio, config.release_epsilon))
         return np.float32(float(randomness.words(1)[0]) * 2.0**-64 < chance)
     return np.float32(bounded_ratio(ratio))
+
+
+def _shaped(vector: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
+    parts = np.split(vector, np.cumsum([leaf.size for leaf in like])[:-1])
+    return [part.reshape(leaf.shape) for part, leaf in zip(parts, like, strict=True)]
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> np.ndarray:

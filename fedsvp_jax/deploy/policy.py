@@ -10,7 +10,7 @@ import numpy as np
 from fedsvp_jax.accounting import Account, Allowance, Participation
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, PlanSettings, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import (
@@ -33,12 +33,14 @@ class Policy:
       name: the mechanism's.
       config: its settings, concrete.
       promise: --total_epsilon and how it is counted.
+      training: what a round trains, resolved: the settings of `Client`.
       asked: arguments of `make_policy` as plain values: it makes the same of them.
     """
 
     name: str
     config: MechanismConfig
     promise: PromiseSettings
+    training: PlanSettings = dataclasses.field(compare=False)
     asked: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     @cached_property
@@ -217,7 +219,8 @@ def make_policy(
     asked = dict(plain({"config": given, **facts}))
     config = resolve(config)
     told = plan.mechanism_config(config, **facts)
-    policy = Policy(config.mechanism, told, part(PromiseSettings, config), asked)
+    promise = part(PromiseSettings, config)
+    policy = Policy(config.mechanism, told, promise, config, asked)
     mechanism = policy.mechanism
     if config.total_epsilon is not None and config.total_accounting != "rdp":
         raise ValueError(

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import plugin
-from fedsvp_jax.deploy.chain import Entry, Key, entry_line, read_entries
+from fedsvp_jax.deploy.chain import Entry, Key, entry_line, entry_of, read_entries
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
@@ -281,7 +281,8 @@ class Log:
         except OSError as error:
             os.ftruncate(self._number, size)
             raise _unwritten(f"log {site.path}", error) from error
-        self._entries = [*self._entries, _entry(line, before)]
+        number = len(self._entries) + 1
+        self._entries = [*self._entries, entry_of(line[:-1], number)]
         self.catch_up()
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
@@ -331,13 +332,6 @@ def _unwritten(what: str, error: OSError) -> OSError:
     return OSError(
         f"the client's {what} cannot be written ({why}): nothing is uploaded"
     )
-
-
-def _entry(line: bytes, before: Entry | None) -> Entry:
-    saved = json.loads(line)
-    digest = hashlib.sha256(line[:-1]).hexdigest()
-    number = 1 if before is None else before.number + 1
-    return Entry(number, saved["kind"], saved["time"], saved["body"], digest)
 
 
 def _state(entry: Entry) -> ClientState:

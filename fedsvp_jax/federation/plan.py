@@ -36,7 +36,7 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices.target import Sides, Target, here
 from fedsvp_jax.federation.federated_data import FederatedData
-from fedsvp_jax.federation.run_digest import PAIRED
+from fedsvp_jax.federation.run_digest import claimed
 from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -52,12 +52,6 @@ from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS, part
 from fedsvp_jax.structs import Array, Model, Params
 from fedsvp_jax.tree import num_bytes
-
-VALUES = (
-    "the values of clients are the server's, from uploads as they were sent and from "
-    "validation examples that no client holds: they cost who sees the uploads nothing, "
-    "and nobody else is shown them"
-)
 
 
 class Sizes(TypedDict, total=False):
@@ -169,18 +163,6 @@ def told_and_made(
     )
     told = with_analytic_multiplier(told)
     return told, claimed(make_mechanism(config.mechanism, told), config)
-
-
-def claimed(mechanism: Mechanism, config: NoisedSettings) -> Mechanism:
-    """The mechanism with the claim that is left to it in a run of these settings."""
-    claim = mechanism.claim
-    if config.client_values != "none":
-        words = f"{claim.assumptions}; {VALUES}"
-        claim = claim._replace(assumptions=words)
-    if config.paired_noise:
-        words = f"{claim.assumptions}; {PAIRED}"
-        claim = claim._replace(proved=False, assumptions=words)
-    return mechanism._replace(claim=claim)
 
 
 def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:

@@ -34,7 +34,7 @@ from fedsvp_jax.federation.federated_data import (
     federate,
 )
 from fedsvp_jax.federation.loading import neighbour_assumptions
-from fedsvp_jax.federation.run_digest import run_digest
+from fedsvp_jax.federation.run_digest import claimed, run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.mechanisms.played import check_noise
@@ -75,7 +75,7 @@ class Program:
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """One per cell: what each one claims, of data that were read as they were."""
         made = (
-            plans.claimed(make_mechanism(self.plan.mechanism, told), config)
+            claimed(make_mechanism(self.plan.mechanism, told), config)
             for told, config in zip(self.mechanism_configs, self.configs, strict=True)
         )
         return tuple(map(self._over_data, made))

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fedsvp_jax.common_settings import EvaluationSettings, ExecutionSettings
-from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.config import AccountedSettings, NoisedSettings
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
 from fedsvp_jax.prng import Digest
 from fedsvp_jax.shapley import ClientValueSettings
@@ -28,6 +28,11 @@ from fedsvp_jax.shapley import ClientValueSettings
 PAIRED = (
     "nominal, because paired_noise gives all runs of one seed the same draws of noise: "
     "of two published ones the noise cancels"
+)
+VALUES = (
+    "the values of clients are the server's, from uploads as they were sent and from "
+    "validation examples that no client holds: they cost who sees the uploads nothing, "
+    "and nobody else is shown them"
 )
 _CHANGES_NOTHING = {
     field.name
@@ -120,3 +125,15 @@ def run_digest(
     text = json.dumps([numbers, fingerprint, *own], sort_keys=True)
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
+
+
+def claimed(mechanism: Mechanism, config: NoisedSettings) -> Mechanism:
+    """The mechanism with the claim that is left to it in a run of these settings."""
+    claim = mechanism.claim
+    if config.client_values != "none":
+        words = f"{claim.assumptions}; {VALUES}"
+        claim = claim._replace(assumptions=words)
+    if config.paired_noise:
+        words = f"{claim.assumptions}; {PAIRED}"
+        claim = claim._replace(proved=False, assumptions=words)
+    return mechanism._replace(claim=claim)

@@ -74,6 +74,16 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
     return row
 
 
+_OF_NOISE = [
+    "noise_multiplier",
+    "noise_std",
+    "step_noise_std",
+    "noise_l2",
+    "sensitivity",
+]
+_OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_margin")
+
+
 def client_rows(
     account: Account, metrics: RoundMetrics, *, round_num: int
 ) -> list[dict[str, Any]]:
@@ -96,11 +106,7 @@ def client_rows(
             "num_examples": client.num_examples,
             "weight": client.weight,
             "update_l2": client.update_l2,
-            "noise_multiplier": client.noise.noise_multiplier,
-            "noise_std": client.noise.noise_std,
-            "step_noise_std": client.noise.step_noise_std,
-            "noise_l2": client.noise.noise_l2,
-            "sensitivity": client.noise.sensitivity,
+            **{name: getattr(client.noise, name) for name in _OF_NOISE},
             "epsilon": np.float32(claimed[place]),
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,
@@ -120,12 +126,7 @@ def client_rows(
                 "degenerate": bool(found.degenerate),
             }
             if found.shapley_errors is not None:  # the values are estimates
-                row |= {
-                    "shapley_errors": found.shapley_errors,
-                    "shapley_margins": found.shapley_margins,
-                    "ratio_error": found.ratio_error,
-                    "ratio_margin": found.ratio_margin,
-                }
+                row |= {name: getattr(found, name) for name in _OF_ESTIMATES}
         rows.append(row)
     return rows
 

@@ -10,7 +10,7 @@ from deployed import UPDATE_CLIP
 from small_runs import digits, small
 
 from fedsvp_jax import federation
-from fedsvp_jax.deploy import Client, Refused, Seeded, data_of
+from fedsvp_jax.deploy import Client, Refused, Seeded, data_of, make_policy
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.plan import least_examples
 from fedsvp_jax.run import records
@@ -41,12 +41,12 @@ def test_seeded_clients_end_with_the_simulators_model_and_ledger(
         state, metrics = trainer.advance(state, index, 1)
         (row,) = records.rounds_of(metrics, 0)
         account = records.record_round(account, row)
+    least = least_examples(config, program.data)
     clients = [
         Client(
-            config,
+            make_policy(config, min_num_examples=least),
             data_of(program.data, number),
             tmp_path / f"{number}.json",
-            min_num_examples=least_examples(config, program.data),
             randomness=Seeded(config.seed, number),
         )
         for number in range(3)

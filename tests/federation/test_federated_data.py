@@ -101,6 +101,14 @@ def test_a_column_and_writer_groups_are_attributes_too() -> None:
     column = small(attributes="column:hand", private_attribute=1)
     found = loading.example_attributes(column, with_people())
     assert found.names == ("left", "right") and found.private == 1
+    for changes, message in (
+        ({"attributes": "column:foot"}, "has the columns hand"),
+        ({"private_attribute": 2}, "private_attribute must be in"),
+        ({"num_attributes": 3}, "num_attributes must be 2, the categories"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            settings = {"attributes": "column:hand", "private_attribute": 0} | changes
+            loading.example_attributes(small(**settings), with_people())
     groups = small(attributes="writer_groups", num_attributes=3)
     found = loading.example_attributes(groups, with_people())
     assert found.private == 0 and set(found.ids.tolist()) == {0, 1, 2}

@@ -281,3 +281,9 @@ def test_a_follower_writes_nothing(tmp_path: pathlib.Path) -> None:
         checkpointer = Checkpointer(tmp_path / "run" / "checkpoints")
         checkpointer.save(1, {"x": np.zeros(2, np.float32)})
     assert not (tmp_path / "run").exists()
+
+
+def test_a_damaged_config_is_named(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.json").write_bytes(b'{"seed": \xff')
+    with pytest.raises(ValueError, match=r"cannot resume .*config.json is damaged"):
+        RunFolder(tmp_path).start({"seed": 0}, resume=True)

@@ -1,7 +1,8 @@
 """Cells side by side against single runs: close after a round, alike after a run.
 
 Cells that run in turn have the single run's program and so its bits (test_sweep.py).
-Side by side they are one vmapped product, whose sums XLA orders otherwise.
+Side by side they are one vmapped product, whose sums XLA orders otherwise; seeds that a
+loop of its own maps are compared in tests/engine/test_own_loop.py.
 """
 
 import dataclasses
@@ -34,6 +35,7 @@ def advanced(*configs: ExperimentConfig, chunk: int = 1) -> tuple[Params, np.nda
     return first, metrics.test_accuracy[-1]
 
 
+@pytest.mark.slow
 def test_cells_side_by_side_are_close_after_a_round_and_end_alike() -> None:
     """No cell ends further from its run than seeds are from one another."""
     base = small(mechanism="nbafl", num_rounds=6, learning_rate=0.05, epsilon=0.9)

@@ -6,7 +6,7 @@ import pathlib
 from flwr.app import Context
 
 from digits.federation import MIN_NUM_EXAMPLES, settings
-from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of
+from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
 from fedsvp_jax.engines.flower import client_app
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import federate
@@ -18,10 +18,9 @@ def client_of(number: int, method: str, folder: pathlib.Path) -> Client:
     dealt = federate([config], loading.load_data(config))
     seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing, and says so
     return Client(
-        config,
+        make_policy(config, min_num_examples=MIN_NUM_EXAMPLES[method]),
         data_of(dealt, number),
         folder / f"client-{number}.json",
-        min_num_examples=MIN_NUM_EXAMPLES[method],
         randomness=Seeded(int(seed), number) if seed else SECRET,
     )
 

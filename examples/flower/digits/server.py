@@ -10,7 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
 from digits.federation import MIN_NUM_EXAMPLES, settings
-from fedsvp_jax.deploy import Client, data_of
+from fedsvp_jax.deploy import Client, data_of, make_policy
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import federate
 
@@ -45,8 +45,7 @@ def make_model(method: str, folder: pathlib.Path) -> Client:
     """A client that answers nobody: it makes the first model as every client would."""
     config = settings(method)
     return Client(
-        config,
+        make_policy(config, min_num_examples=MIN_NUM_EXAMPLES[method]),
         data_of(federate([config], loading.load_data(config)), 0),
         folder / "state.json",
-        min_num_examples=MIN_NUM_EXAMPLES[method],
     )

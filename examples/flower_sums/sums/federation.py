@@ -17,7 +17,14 @@ import numpy as np
 
 from fedsvp_jax import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy import SECRET, Client, Randomness, Seeded, own_data
+from fedsvp_jax.deploy import (
+    SECRET,
+    Client,
+    Randomness,
+    Seeded,
+    make_policy,
+    own_data,
+)
 from fedsvp_jax.federation import loading
 from fedsvp_jax.tables.schema import read_schema
 
@@ -84,10 +91,9 @@ def client_of(number: int, folder: pathlib.Path, hospitals: int) -> Client:
         schema=config.schema,
     )
     return Client(
-        config,
+        make_policy(config, min_num_examples=MIN_NUM_EXAMPLES),
         own_data(config, loading.load_dataset(resolve(table))),
         folder / f"log-{number}",
-        min_num_examples=MIN_NUM_EXAMPLES,
         randomness=randomness(number),
     )
 
@@ -100,10 +106,9 @@ def server_of(folder: pathlib.Path, hospitals: int) -> Client:
     none = np.zeros(100, np.int32)
     dataset = Dataset("none", rows, none, rows[:1], none[:1], len(schema.classes))
     return Client(
-        config,
+        make_policy(config, min_num_examples=MIN_NUM_EXAMPLES),
         own_data(config, dataset),
         folder / "server",
-        min_num_examples=MIN_NUM_EXAMPLES,
     )
 
 
