@@ -30,10 +30,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
 class Study(NamedTuple):
-    """A study that is over; `experiments.pages NAME` of its code writes the page."""
+    """A study that is over."""
 
     page: str  # in docs/, which names this command
     commit: str = "0f645f2"  # the last with its code
+    writer: str = "experiments.pages"  # its module that writes the pages named to it
 
 
 _COMMIT = re.compile("[0-9a-f]{7,40}")
@@ -50,6 +51,7 @@ STUDIES = {
     "own_data": Study("results/own_data.md"),
     "performance": Study("results/performance.md"),
     "reproduction": Study("reproduction.md"),
+    "shapley": Study("results/shapley.md", "b89461f", "experiments.shapley.docs_page"),
     "utility": Study("results/utility.md"),
 }
 
@@ -114,7 +116,9 @@ def difference(name: str, docs: pathlib.Path) -> str:
     patch: list[str] = []
     with worktree(STUDIES[name].commit) as code:
         copy = shutil.copytree(docs, code.parent / "docs")
-        if run(code, ["python", "-m", "experiments.pages", name], copy.parent):
+        writer = STUDIES[name].writer
+        named = [name] if writer == Study._field_defaults["writer"] else []
+        if run(code, ["python", "-m", writer, *named], copy.parent):
             raise ValueError(f"the frozen code of {name} could not write its page")
         for page in sorted(copy.rglob("*.md")):
             path = page.relative_to(copy)

@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec
 
 from fedsvp_jax.algorithm import evaluation, round_score
 from fedsvp_jax.algorithm.evaluation import Score
-from fedsvp_jax.algorithm.state import Data
+from fedsvp_jax.algorithm.state import Data, ScorePlan
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.devices import lanes
@@ -141,8 +141,13 @@ def test_what_a_model_is_worth_on_validation_examples(
 def scored(round_num: int, validation: Examples | None = None) -> round_score.Scores:
     """After a round, of two clients whose training examples are the first five."""
     plan: Any = SimpleNamespace(
-        **{"eval_every": 3, "num_rounds": 5, "test_batch_size": 7},
-        **{"num_tested_attributes": 2, "differ_by_class": True, "known_trips": False},
+        **{"num_rounds": 5, "known_trips": False},
+        scores=ScorePlan(
+            num_tested_attributes=2,
+            differ_by_class=True,
+            test_batch_size=7,
+            eval_every=3,
+        ),
         estimation=SimpleNamespace(private_attribute=0),
     )
     rows = jnp.asarray([[0, 1, 2], [3, 4, 0]])  # the last one is padding

@@ -34,8 +34,6 @@ RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.vectors": (),
     "experiments.disclosure_tables": (),
-    "experiments.shapley": (),
-    "experiments.shapley.docs_page": (),
     "experiments.attack": (
         "--num_rounds=1",
         "--cohort_size=2",
@@ -99,10 +97,6 @@ ELSEWHERE = {
     "python -m experiments.benchmark": (
         "experiments/benchmark/test_benchmark.py"
         "::test_the_command_prints_one_json_line_per_work"
-    ),
-    "python -m experiments.shapley.intervals": (
-        "experiments/shapley/test_arena.py"
-        "::test_intervals_of_the_draws_hold_as_often_as_they_say_on_shapiqs_games"
     ),
     "python -m experiments.frozen": (
         "experiments/test_frozen.py"

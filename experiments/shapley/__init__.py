@@ -1,1 +1,0 @@
-"""How near estimators of Shapley values come to the exact ones, and at what price."""
