@@ -1,6 +1,5 @@
 """Checks of flags that absl cannot make."""
 
-import pathlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -65,18 +64,3 @@ def refuse_flags(values: flags.FlagValues, names: Iterable[str], reason: str) ->
     for name in names:
         if values[name].present:
             raise ValueError(f"{name} must be left out: {reason}")
-
-
-def named_folders(items: list[str], flag: str) -> dict[str, pathlib.Path]:
-    """The folders of a flag --FLAG=NAME=FOLDER,NAME=FOLDER, by name.
-
-    Raises:
-      ValueError: an item is not NAME=FOLDER.
-    """
-    folders = {}
-    for item in items:
-        name, _, folder = item.partition("=")
-        if not name or not folder:
-            raise ValueError(f"{flag} must be NAME=FOLDER, got {item!r}")
-        folders[name] = pathlib.Path(folder)
-    return folders
