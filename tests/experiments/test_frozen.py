@@ -43,8 +43,11 @@ history = pytest.mark.skipif(
 )
 
 
+COMMITS = sorted({study.commit for study in frozen.STUDIES.values()})
+
+
 @history
-@pytest.mark.parametrize("commit", {study.commit for study in frozen.STUDIES.values()})
+@pytest.mark.parametrize("commit", COMMITS)
 def test_a_frozen_commit_is_one_that_every_clone_of_main_has(commit: str) -> None:
     assert git("merge-base", "--is-ancestor", commit, "HEAD") is not None
 
