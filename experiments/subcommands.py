@@ -21,7 +21,6 @@ MODULES = (
     "ledger",
     "attack",
     "demo",
-    "shapley",
     "build_store",
     "benchmark",
 )
