@@ -340,16 +340,36 @@ def _state(entry: Entry) -> ClientState:
 
 @functools.lru_cache(maxsize=64)
 def _policy_of(text: str) -> Policy:
-    """The policy of a log's first entry; its compiled programs are kept."""
+    """The policy of a log's first entry; its compiled programs are kept.
+
+    Raises:
+      Refused: it has a setting that this version lacks.
+    """
     asked = json.loads(text)
-    config = plugin.config_class()(**asked.pop("config"))
+    settings, known = asked.pop("config"), plugin.config_class()
+    fields = {field.name for field in dataclasses.fields(known)}
+    if gone := sorted(set(settings) - fields):
+        raise Refused(
+            f"the log was begun with {', '.join(gone)}, which this version of "
+            "fedsvp_jax lacks: go on with the version that began it"
+        )
+    config = known(**settings)
     return make_policy(config, **asked)
 
 
 def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raises Refused: the policy is not that of the log's beginning."""
+    """Raises Refused: the policy is not that of the log's beginning.
+
+    A setting that one version of the package lacks counts as off.
+    """
     both = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
-    changed = [key for key in sorted(both) if old.get(key) != new.get(key)]
+    off = (None, False)
+    changed = [
+        key
+        for key in sorted(both)
+        if old.get(key) != new.get(key)
+        and not (old.get(key) in off and new.get(key) in off)
+    ]
     if changed:
         raise Refused(
             "the client promised other settings when its log was begun: "

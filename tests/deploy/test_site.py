@@ -2,6 +2,7 @@
 
 import dataclasses
 import fcntl
+import json
 import logging
 import os
 import pathlib
@@ -24,7 +25,7 @@ from fedsvp_jax.deploy import (
     begin_round,
     end_round,
 )
-from fedsvp_jax.deploy.site import _check_settings
+from fedsvp_jax.deploy.site import _check_settings, _policy_of
 
 
 def begun(path: pathlib.Path, **changes: Any) -> Site:
@@ -279,3 +280,13 @@ def test_nobody_else_reads_what_was_spent(tmp_path: pathlib.Path) -> None:
     assert len(files) == 4
     for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_log_of_another_version_goes_on_where_no_setting_in_use_is_gone() -> None:
+    _check_settings({"clip_weights": False, "epsilon": 1.0}, {"epsilon": 1.0})
+    for old in ({"clip_weights": True, "epsilon": 1.0}, {"epsilon": 2.0}):
+        with pytest.raises(Refused, match="promised other settings"):
+            _check_settings(old, {"epsilon": 1.0})
+    log = json.dumps({"config": {"clip_weights": True}})
+    with pytest.raises(Refused, match="clip_weights, which this version"):
+        _policy_of(log)
