@@ -202,9 +202,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     for place, one in enumerate(configs):
         clients = first
         if place:
-            clients = CuriousClients(
-                one, attack, dataset, model=first.trainer.program.model
-            )
+            clients = CuriousClients(one, attack, dataset, model=first.model)
         summary, images = curious_clients.run_mechanism(
             clients, examiner, classes, folder
         )
