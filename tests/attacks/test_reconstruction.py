@@ -176,7 +176,7 @@ def test_the_classifier_learns_and_the_scores_tell_real_from_noise() -> None:
     fives = train[np.flatnonzero(data.train_labels == 5)]
     features = judge(np.asarray(fives) / 2 + 0.5)
     assert features.shape == (len(fives), classifier.FEATURE_SIZE)
-    examiner = Examiner(judge, judge, {5: fives}, num_images=60)
+    examiner = Examiner(judge, {5: fives}, num_images=60)
     held_out = examiner.score(test[np.flatnonzero(data.test_labels == 5)], 5)
     copies = examiner.score(fives[:30], 5)
     others = examiner.score(test[np.flatnonzero(data.test_labels == 8)], 5)

@@ -111,7 +111,7 @@ def test_what_cannot_be_run_is_said_in_a_sentence(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for words in ([], ["decisiv"], ["0f645f2"]):
-        assert_sentence(command("experiments.frozen", *words), "must be chosen from")
+        assert_sentence(command("experiments.frozen", *words), "study must be one of")
     if not history.args[0]:
         ended = command("experiments.frozen", "0000000", "--", "true")
         assert_sentence(ended, "lacks commit 0000000, as shallow ones do")

@@ -9,7 +9,6 @@ from commands import Ended
 from commands import command as run_command
 
 from experiments import command, presets
-from experiments.routes import proved_settings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.optimizers import METHODS
@@ -109,7 +108,7 @@ def test_the_preset_is_a_proved_promise_and_what_is_typed_wins(dataset: str) -> 
     for field in dataclasses.fields(ExperimentConfig):
         flags.DEFINE_string(field.name, None, "", flag_values=values)
     values(["train", f"--dataset={dataset}", "--num_rounds=3"])
-    route = proved_settings(dataset)
+    route = presets.proved_settings(dataset)
     command.default_settings(values, route)
     found = {name: values[name].value for name in route}
     assert found == route | {"num_rounds": "3"}
