@@ -131,14 +131,14 @@ $(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)
 	$(BIN)/python $(WHEELS) --no-deps --target $(MUTMUT) -r requirements/mutants.txt
 	touch $(MUTMUT_STAMP)
 
-# Which small mistakes the tests would notice: docs/testing.md. PART, SAMPLE, AGAIN,
-# SINCE and TABLES say how much is done. Mutants are compiled without optimization: that is most
-# of their time.
+# Which small mistakes the tests would notice: docs/testing.md. PART, SAMPLE and
+# AGAIN say how much is done. Mutants are compiled without optimization: that is most of
+# their time.
 mutants: setup $(MUTMUT_STAMP)
 	PYTHONPATH=$(abspath $(MUTMUT)) JAX_PLATFORMS=cpu \
 		XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
 		$(BIN)/python -m tests.mutants $(PART:%=--part=%) $(SAMPLE:%=--sample=%) \
-		$(AGAIN:1=--again) $(SINCE:%=--since=%) $(TABLES:1=--tables)
+		$(AGAIN:1=--again)
 
 # The site, to runs/site: a broken link fails. Nothing is fetched.
 docs: setup

@@ -1,6 +1,6 @@
 """Checks of flags that absl cannot make."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from absl import flags
@@ -40,19 +40,6 @@ def numbers(
             f"{','.join(texts)!r}"
         )
     return values
-
-
-def refuse_unknown(flag: str, names: Iterable[str], known: Collection[str]) -> None:
-    """Refuses names that a flag does not take.
-
-    Raises:
-      ValueError: one of the names is not known.
-    """
-    for name in names:
-        if name not in known:
-            raise ValueError(
-                f"{flag} must be chosen from {', '.join(known)}, got {name!r}"
-            )
 
 
 def refuse_flags(values: flags.FlagValues, names: Iterable[str], reason: str) -> None:

@@ -24,7 +24,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import command, docs_blocks, flag_values
+from fedsvp_jax.settings import unknown
+
+from . import command, docs_blocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -132,8 +134,8 @@ def difference(name: str, docs: pathlib.Path) -> str:
 def main(arguments: list[str]) -> None:
     """Compares a page, or runs what stands after `--`."""
     name, *words = arguments[1:] or [""]
-    if not (words and _COMMIT.fullmatch(name)):
-        flag_values.refuse_unknown("study", [name], STUDIES)
+    if not (words and _COMMIT.fullmatch(name)) and name not in STUDIES:
+        raise ValueError(unknown("study", name, tuple(STUDIES)))
     if words:
         with worktree(STUDIES[name].commit if name in STUDIES else name) as code:
             sys.exit(run(code, words, pathlib.Path.cwd()))

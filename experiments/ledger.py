@@ -1,6 +1,7 @@
 """Verifies a site's log, adds it up by another accountant, and writes a page of it.
 
   python -m experiments.ledger FILE [--witness=FILE] [--site_key=KEY] [--page=FILE]
+      [--json]
 
 FILE is the log that `fedsvp site init` began. Every entry must follow the one before it
 and have the site's signature and its witness's; dp-accounting adds up what was sent,
@@ -12,6 +13,7 @@ network.
 Exit status: 0 all is in order; 1 something is not, and is named; 2 bad input.
 """
 
+import json
 import pathlib
 import sys
 
@@ -21,6 +23,7 @@ from . import command
 
 _WITNESS = flags.DEFINE_string("witness", None, "SITE.seen.json of the witness.")
 _SITE_KEY = flags.DEFINE_string("site_key", None, "Public key of the site.")
+_JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 _PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written.")
 
 
@@ -33,14 +36,16 @@ def main(arguments: list[str]) -> None:
         raise ValueError("name one log")
     witness = None if _WITNESS.value is None else pathlib.Path(_WITNESS.value)
     found = ledger.audit(pathlib.Path(arguments[1]), witness, _SITE_KEY.value)
-    if rows := ledger.table(found):
-        print(text_table.aligned(rows))
-    for name, value in ledger.facts(found):
-        print(printable(f"{name}: {value}"))
-    for line in found.notes:
-        print(printable(f"note: {line}"))
-    for line in found.problems:
-        print(printable(f"NOT IN ORDER: {line}"))
+    rows, facts = ledger.table(found), ledger.facts(found)
+    lines = [f"{name}: {value}" for name, value in facts]
+    lines += [f"note: {line}" for line in found.notes]
+    lines += [f"NOT IN ORDER: {line}" for line in found.problems]
+    lines = list(map(printable, lines))
+    if _JSON.value:
+        more = {"notes": found.notes, "problems": found.problems}
+        print(json.dumps(dict(facts) | {"rows": rows} | more, indent=2))
+    else:
+        print("\n".join([*([text_table.aligned(rows)] if rows else ()), *lines]))
     if _PAGE.value is not None:
         command.print_files([ledger.write_page(found, pathlib.Path(_PAGE.value))])
     if found.problems:

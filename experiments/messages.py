@@ -12,14 +12,12 @@ from typing import Any
 
 from absl import flags
 
-OUTPUT_DIR_REQUIRED = (
-    "flag --output_dir is required: the folder where every file is written"
-)
-
-
 # Messages of absl -> sentences; the groups of a pattern fill the sentence.
 _FLAG_ERRORS = (
-    (r"flag --output_dir=None: .*must have a value.*", OUTPUT_DIR_REQUIRED),
+    (
+        r"flag --output_dir=None: .*must have a value.*",
+        "flag --output_dir is required: the folder where every file is written",
+    ),
     (
         r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)",
         r"--\1 takes true or false (or --no\1), got \2",

@@ -1,6 +1,7 @@
 """Presets: flag files for experiments.sweep, one per published table or figure.
 
-Those of experiments.train are `OF_TRAIN` (and `routes`).
+Those of experiments.train are `OF_TRAIN`. What `proved` sets are the rows *attribute
+records* of docs/results/utility.md, whose page says which code ran all routes.
 
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:
@@ -10,7 +11,7 @@ runs to convergence; mechanism, ε and seed are those of a cell of the tables.
 
 import pathlib
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FOLDER = pathlib.Path(__file__).with_name("presets")
 # What `experiments.train --preset=NAME` sets, in one line.
@@ -24,6 +25,39 @@ OF_TRAIN = {
     "fedyogi": "Yogi at the server.",
     "fedprox": "a proximal term at the clients (the settings of these five: "
     "docs/optimizers.md; choose the noise by --mechanism).",
+}
+_PROVED = {
+    "mechanism": "nbafl",
+    "calibration": "analytic",
+    "delta": 1e-5,
+    "total_accounting": "pld",
+    "solve": "noise",
+    "sensitivity": "attribute_records",
+    "partition": "iid",  # each record at one client
+    "eval_every": 4,
+    "private_weight": 0.6,
+    "private_from": 10,
+}
+_ROUTES: dict[str, dict[str, Any]] = {
+    "mnist": {
+        "model": "mlp",
+        "num_rounds": 60,
+        "max_uploads": 6,
+        "private_clip": 0.3,
+        "private_margin": 3.0,
+    },
+    "femnist": {
+        "model": "small_cnn",
+        "learning_rate": 0.2,
+        "num_rounds": 40,
+        "max_uploads": 4,
+        "private_clip": 0.1,
+        "private_layers": "classes",
+        "private_margin": 1.5,
+    },
+}
+_NOT_USEFUL = {
+    "adult": "training without any private record is as accurate there, and needs no ε",
 }
 _FLAG = re.compile(r"--(\w+)=(.*)")
 
@@ -61,3 +95,17 @@ def read_preset(name: str) -> Preset:
 def preset_names() -> list[str]:
     """The names of all presets."""
     return sorted(path.stem for path in FOLDER.glob("*.flags"))
+
+
+def proved_settings(dataset: str) -> dict[str, Any]:
+    """What `--preset=proved` sets for a data set, all but --total_epsilon.
+
+    Raises:
+      ValueError: no useful route was measured for it.
+    """
+    if dataset not in _ROUTES:
+        why = _NOT_USEFUL.get(dataset, "no useful route was measured")
+        raise ValueError(
+            f"preset proved is for {' and '.join(_ROUTES)}, got {dataset}: {why}"
+        )
+    return {"dataset": dataset, **_PROVED, **_ROUTES[dataset]}

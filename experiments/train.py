@@ -41,7 +41,7 @@ from absl import flags
 from fedsvp_jax.devices import processes
 from fedsvp_jax.optimizers import METHODS
 
-from . import command, goal, messages, presets, routes, running, unread_flags
+from . import command, goal, messages, presets, running, unread_flags
 
 command.define_settings()
 command.define_output()
@@ -101,7 +101,7 @@ def main(_: list[str]) -> None:
             raise ValueError(
                 "preset proved needs total_epsilon, the promise of the run"
             )
-        command.default_settings(values, routes.proved_settings(values.dataset))
+        command.default_settings(values, presets.proved_settings(values.dataset))
     config = command.settings_from_flags(values)
     unread_flags.refuse_unread(values, [config.mechanism])
     unread_flags.refuse_unneeded(values, config)

@@ -182,7 +182,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         num_clients=config.num_clients,
         steps=values.classifier_steps,
     )
-    examiner = Examiner(judge, judge, real, num_images=attack.num_images)
+    examiner = Examiner(judge, real, num_images=attack.num_images)
     test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
     private = config.private_attribute
     test_images = real_images(dataset, private)
@@ -202,9 +202,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     for place, one in enumerate(configs):
         clients = first
         if place:
-            clients = CuriousClients(
-                one, attack, dataset, model=first.trainer.program.model
-            )
+            clients = CuriousClients(one, attack, dataset, model=first.model)
         summary, images = curious_clients.run_mechanism(
             clients, examiner, classes, folder
         )

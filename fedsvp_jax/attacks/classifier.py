@@ -6,7 +6,7 @@ attacked model cannot say that, since the attacker optimised the images for it. 
 hidden layer of the classifier gives the features between which distances are computed.
 """
 
-from typing import Any, Protocol
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -23,17 +23,6 @@ from fedsvp_jax.structs import Array, Params
 FEATURE_SIZE = 64
 BATCH = 500  # images that a network judges at once
 _TRAIN_BATCH = 100
-
-
-class FeatureExtractor(Protocol):
-    """Computes features of images; distances between them are named after it."""
-
-    @property
-    def name(self) -> str:
-        """The name that is printed in brackets after a distance."""
-
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        """(n, height, width, channels) in [0, 1] -> (n, d)."""
 
 
 class Network(nn.Module):

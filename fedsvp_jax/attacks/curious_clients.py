@@ -119,8 +119,9 @@ class CuriousClients:
       config: resolved settings; the mechanism is the defence.
       attack: settings of the attack.
       dataset: the federation's images.
-      model: the federation's model; None builds it by name. Pass the model of another
-        federation to use again what was compiled for it.
+      model: of another federation with the same network, so that the attack uses again
+        what was compiled for it; None takes this one's. The federation itself builds
+        its model by name, or its noise would be that of a model of one's own.
     """
 
     def __init__(
@@ -132,7 +133,8 @@ class CuriousClients:
         model: Model | None = None,
     ) -> None:
         self.config, self.attack = config, attack
-        self.trainer = Trainer(build([config], dataset, model=model))
+        self.trainer = Trainer(build([config], dataset))
+        self.model = model or self.trainer.program.model
         self.plan = AttackPlan(
             image_shape=dataset.example_shape,
             num_classes=dataset.num_classes,
@@ -196,7 +198,7 @@ class CuriousClients:
         )
         attackers, losses = reconstruction.attack_round(
             self.plan,
-            self.trainer.program.model,
+            self.model,
             *_broadcast(server),
             self.trainer.program.data.examples.inputs,
             self._holdings,
@@ -210,9 +212,7 @@ class CuriousClients:
 
     def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
         """The share of the images that the attacked model classifies as `label`."""
-        asked = partial(
-            _logits, self.trainer.program.model, *_broadcast(state["server"])
-        )
+        asked = partial(_logits, self.model, *_broadcast(state["server"]))
         logits = np.concatenate(list(in_batches(asked, images, BATCH)))
         return float(np.mean(logits.argmax(axis=1) == label))
 

@@ -29,6 +29,7 @@ from fedsvp_jax.structs import Array, Params
 
 Match: TypeAlias = Literal["l2", "cosine"]
 MATCHES: tuple[Match, ...] = ("l2", "cosine")
+_LOW, _HIGH = -1.0, 1.0  # range of the pixels in a model's input
 _DECAY = {3 / 8: 0.1, 5 / 8: 0.1, 7 / 8: 0.1}  # share of the steps -> factor
 
 
@@ -43,7 +44,6 @@ class Search:
       learning_rate: first step size, in units of a model's input. It is divided by ten
         after 3/8, 5/8 and 7/8 of the steps.
       tv_weight: alpha, the weight of the total variation (cosine only).
-      low, high: range of the pixels in a model's input.
     """
 
     match: Match
@@ -51,14 +51,12 @@ class Search:
     restarts: int = 4
     learning_rate: float = 0.1
     tv_weight: float = 1e-4
-    low: float = -1.0
-    high: float = 1.0
 
 
 class Found(NamedTuple):
     """The images with the lowest objective of all starts."""
 
-    images: Array  # (batch, H, W, C) float32, in [low, high]
+    images: Array  # (batch, H, W, C) float32, in [-1, 1]
     objective: Array  # () float32: what was minimised
 
 
@@ -134,9 +132,7 @@ def invert(
     optimizer = optax.adam(schedule)
 
     def one(key: Array) -> Found:
-        start = jax.random.uniform(
-            key, shape, jnp.float32, minval=search.low, maxval=search.high
-        )
+        start = jax.random.uniform(key, shape, jnp.float32, minval=_LOW, maxval=_HIGH)
 
         def step(
             carry: tuple[Array, optax.OptState], _: None
@@ -146,7 +142,7 @@ def invert(
             with jax.numpy_dtype_promotion("standard"):  # optax: float ** int32
                 moved, state = optimizer.update(direction, state, images)
             images = optax.apply_updates(images, moved)
-            return (jnp.clip(images, search.low, search.high), state), None
+            return (jnp.clip(images, _LOW, _HIGH), state), None
 
         (images, _), _ = jax.lax.scan(
             step, (start, optimizer.init(start)), length=search.steps

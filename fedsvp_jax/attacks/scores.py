@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.attacks import frechet
-from fedsvp_jax.attacks.classifier import Classifier, FeatureExtractor
+from fedsvp_jax.attacks.classifier import Classifier
 from fedsvp_jax.structs import Array
 
 
@@ -14,7 +14,7 @@ class Scores(NamedTuple):
     """The scores of images that should show one class."""
 
     recognised: float  # share that the independent classifier assigns to the class
-    frechet_distance: float  # to the real images, in the extractor's features
+    frechet_distance: float  # to the real images, in the classifier's features
     kernel_distance: float  # unbiased squared MMD to them, in the same features
     kernel_standard_error: float
     nearest_distance: float  # mean over images; RMS over pixels in [-1, 1]
@@ -24,8 +24,8 @@ class Examiner:
     """Scores images against the real ones of their class.
 
     Args:
-      classifier: decides which class an image shows.
-      extractor: computes the features between which distances are taken.
+      classifier: decides which class an image shows, and computes the features between
+        which distances are taken.
       real: class -> its real images, (n, height, width, channels) in [-1, 1].
       num_images: most real images, evenly spaced, in the distances of features. The
         nearest neighbour is searched among all real images.
@@ -34,22 +34,20 @@ class Examiner:
     def __init__(
         self,
         classifier: Classifier,
-        extractor: FeatureExtractor,
         real: dict[int, Array],
         *,
         num_images: int,
     ) -> None:
         self._classifier = classifier
-        self._extractor = extractor
         self._real = {label: np.asarray(images) for label, images in real.items()}
         self._features = {
-            label: extractor(unit_pixels(evenly(images, num_images)))
+            label: classifier(unit_pixels(evenly(images, num_images)))
             for label, images in real.items()
         }
 
     def score(self, images: Array, label: int) -> Scores:
         """The scores of images (n, height, width, channels) that should be `label`."""
-        real, made = self._features[label], self._extractor(unit_pixels(images))
+        real, made = self._features[label], self._classifier(unit_pixels(images))
         distance = frechet.frechet_distance(
             *frechet.gaussian_fit(real), *frechet.gaussian_fit(made)
         )

@@ -49,11 +49,6 @@ def is_sweep(folder: str | Path) -> bool:
     return (Path(folder) / "results.jsonl").is_file()
 
 
-def is_run(folder: str | Path) -> bool:
-    """Whether the folder is a run's: whether it has metrics.jsonl."""
-    return (Path(folder) / "metrics.jsonl").is_file()
-
-
 def read_run(run_dir: str | Path) -> RunFiles:
     """Reads a run's folder; an unfinished run is read up to its last row.
 
@@ -61,7 +56,11 @@ def read_run(run_dir: str | Path) -> RunFiles:
       ValueError: a file is missing, damaged or empty, or the folder is a sweep's.
     """
     folder = _existing(run_dir)
-    _check_is_run(folder)
+    if is_sweep(folder) and not (folder / "metrics.jsonl").is_file():
+        raise ValueError(
+            f"{folder} is a sweep's folder, and a single run's was expected (in Python,"
+            " frames.results and write_sweep_report read a sweep)"
+        )
     ended = (folder / "summary.json").is_file()
     names = RUN_FILES if ended else RUN_FILES[:-1]
     texts = {name: _text(folder / name) for name in names}
@@ -174,14 +173,6 @@ def write_text(path: Path, text: str) -> None:
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text, encoding="utf-8", newline="\n")
     partial.replace(path)
-
-
-def _check_is_run(folder: Path) -> None:
-    if not is_run(folder) and is_sweep(folder):
-        raise ValueError(
-            f"{folder} is a sweep's folder, and a single run's was expected (in Python,"
-            " frames.results and write_sweep_report read a sweep)"
-        )
 
 
 def diverged(row: Row) -> bool:

@@ -47,25 +47,12 @@ def test_what_each_kind_does():
     assert len(np.unique(corrupted("one_class", share=1.0).labels)) == 1
     random = np.asarray(corrupted("random_labels", share=1.0).labels)
     assert len(np.unique(random)) > 5 and np.mean(random == LABELS) < 0.5
-    grey = np.asarray(corrupted("occluded_images", share=1.0).inputs) == 127
-    assert np.all(grey.reshape(40, -1).sum(1) >= 36)  # 6 of 8 pixels a side
-
-
-def test_the_same_key_gives_the_same_and_padding_does_not_count():
-    a, b = (corrupted("random_labels") for _ in range(2))
-    np.testing.assert_array_equal(a.labels, b.labels)
+    again = np.asarray(corrupted("random_labels", share=1.0).labels)
+    np.testing.assert_array_equal(random, again)
     with pytest.raises(ValueError, match="corruption must be one of"):
         corrupted("typo")
-    with pytest.raises(ValueError, match="needs images"):
-        corruption.corrupt(
-            jnp.zeros((4, 3)),
-            LABELS[:4],
-            4,
-            kind="occluded_images",
-            num_classes=10,
-            share=0.5,
-            key=jax.random.key(0),
-        )
+    grey = np.asarray(corrupted("occluded_images", share=1.0).inputs) == 127
+    assert np.all(grey.reshape(40, -1).sum(1) >= 36)  # 6 of 8 pixels a side
 
 
 def test_a_corrupted_client_gets_copies_and_the_others_keep_theirs():
@@ -92,14 +79,7 @@ def test_a_corrupted_client_gets_copies_and_the_others_keep_theirs():
         validates = copies[int(made.split.validation[client, 0])]
         before = int(LABELS[split.validation[client, 0]])
         assert validates == (before + (client == bad)) % 10
+    held = [*split.train[bad, : int(split.num_train[bad])], split.validation[bad, 0]]
     np.testing.assert_array_equal(
-        made.copies.attributes,
-        examples.attributes[
-            np.asarray(
-                [
-                    *split.train[bad, : int(split.num_train[bad])],
-                    split.validation[bad, 0],
-                ]
-            )
-        ],
+        made.copies.attributes, examples.attributes[np.asarray(held)]
     )

@@ -23,12 +23,7 @@ def test_the_frechet_distances_of_methods(
     found = [np.asarray(part) for part in (mean_a, cov_a, mean_b, cov_b)]
     assert frechet_distance(*found) == pytest.approx(distance, abs=5e-7)
     assert frechet_distance(*found[2:], *found[:2]) == pytest.approx(distance, abs=5e-7)
-
-
-def test_a_covariance_without_full_rank_is_at_distance_0_from_itself() -> None:
-    thin = RNG.normal(size=(5, 20)).astype(np.float32)
-    fit = frechet.gaussian_fit(thin)
-    assert np.linalg.matrix_rank(fit[1]) == 4
+    fit = frechet.gaussian_fit(RNG.normal(size=(5, 20)))  # without full rank
     assert frechet_distance(*fit, *fit) == pytest.approx(0, abs=1e-6)
 
 
@@ -42,12 +37,8 @@ def test_a_covariance_without_full_rank_is_at_distance_0_from_itself() -> None:
     ],
 )
 def test_what_is_no_gaussian_is_refused(changed: dict, message: str) -> None:
-    good = {
-        "mean_a": np.zeros(2),
-        "cov_a": np.eye(2),
-        "mean_b": np.zeros(2),
-        "cov_b": np.eye(2),
-    }
+    good = {"mean_a": np.zeros(2), "cov_a": np.eye(2)}
+    good |= {"mean_b": np.zeros(2), "cov_b": np.eye(2)}
     with pytest.raises(ValueError, match=message):
         frechet_distance(**(good | changed))
 
@@ -56,13 +47,9 @@ def test_the_kernel_distance_is_the_double_sum_of_its_definition() -> None:
     a, b = ONE_SET[:6], ONE_SET[6:11] + 1
 
     def mean(x: np.ndarray, y: np.ndarray, *, apart: bool) -> float:
-        values = [
-            (x[i] @ y[j] / 8 + 1) ** 3
-            for i in range(len(x))
-            for j in range(len(y))
-            if not (apart and i == j)
-        ]
-        return float(np.mean(values))
+        pairs = ((i, j) for i in range(len(x)) for j in range(len(y)))
+        kept = ((i, j) for i, j in pairs if not (apart and i == j))
+        return float(np.mean([(x[i] @ y[j] / 8 + 1) ** 3 for i, j in kept]))
 
     expected = mean(a, a, apart=True) + mean(b, b, apart=True)
     expected -= 2 * mean(a, b, apart=False)

@@ -1,6 +1,5 @@
 """The reconstruction attack in parts: networks, training, poisoning, scores."""
 
-import functools
 from typing import Any
 
 import jax
@@ -61,11 +60,6 @@ def attack(attackers: jax.Array, rounds: int) -> tuple[AttackerState, Any]:
     return state, losses
 
 
-@functools.cache
-def both() -> tuple[AttackerState, Any]:
-    return attack(ATTACKERS, rounds=40)
-
-
 @pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 1), (32, 32, 3)])
 def test_the_networks_take_the_papers_image_sizes(shape: tuple[int, ...]) -> None:
     gan.check_image_shape(shape)
@@ -88,7 +82,7 @@ def test_the_networks_take_the_papers_image_sizes(shape: tuple[int, ...]) -> Non
 @pytest.mark.slow
 def test_the_generator_learns_what_the_model_calls_the_private_class() -> None:
     """The shape of class 2 is nowhere among the attackers' images."""
-    state, losses = both()
+    state, losses = attack(ATTACKERS, rounds=40)
     told = [float(jnp.mean(found.disagreement)) for found in losses]
     assert told[-1] < 0.7 * told[0]
     images = reconstruction.reconstruct(
@@ -101,8 +95,7 @@ def test_the_generator_learns_what_the_model_calls_the_private_class() -> None:
 
 @pytest.mark.slow
 def test_an_attacker_does_not_depend_on_the_lanes_beside_it() -> None:
-    first, _ = attack(ATTACKERS, rounds=1)
-    second, _ = attack(OTHERS, rounds=1)
+    (first, _), (second, _) = (attack(one, rounds=1) for one in (ATTACKERS, OTHERS))
     for one, two in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
         np.testing.assert_allclose(one[1], two[0], atol=1e-3)
     kernel = first.generator["params"]["Dense_0"]["kernel"]
@@ -183,7 +176,7 @@ def test_the_classifier_learns_and_the_scores_tell_real_from_noise() -> None:
     fives = train[np.flatnonzero(data.train_labels == 5)]
     features = judge(np.asarray(fives) / 2 + 0.5)
     assert features.shape == (len(fives), classifier.FEATURE_SIZE)
-    examiner = Examiner(judge, judge, {5: fives}, num_images=60)
+    examiner = Examiner(judge, {5: fives}, num_images=60)
     held_out = examiner.score(test[np.flatnonzero(data.test_labels == 5)], 5)
     copies = examiner.score(fives[:30], 5)
     others = examiner.score(test[np.flatnonzero(data.test_labels == 8)], 5)

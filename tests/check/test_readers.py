@@ -105,6 +105,10 @@ def test_a_flower_app_is_read_by_its_pyproject(tmp_path: pathlib.Path) -> None:
         "[tool.flwr.app.config]\nnum-server-rounds = 7\ndp-epsilon = 5.0\n"
         "dp.clip = 0.5\n"
     )
+    with pytest.raises(ValueError, match=r"no pyproject.toml of"):
+        (tmp_path / "other").mkdir()
+        (tmp_path / "other" / "pyproject.toml").write_text("[project]\n")
+        check.READERS["flower"](tmp_path / "other" / "pyproject.toml", check.Facts())
     (app / "client.py").write_text(
         "from flip.flower.privacy import flip_local_dp_mod\n"
         "app = ClientApp(mods=[flip_local_dp_mod])\n"
@@ -120,104 +124,90 @@ def test_a_flower_app_is_read_by_its_pyproject(tmp_path: pathlib.Path) -> None:
     assert local.rounds == central.rounds == 7
 
 
-BAD = {
-    "no python": (("flower", "a.py", "def"), "is not a Python file"),
-    "nested": (("flower", "a.py", "[s =" + "[" * 10**5), "is not a Python file"),
-    "computed": (
-        ("flower", "a.py", LOCAL.format("clip(), 1, 1, 1e-5")),
+FILES = {"flower": "a.py", "flare": "a.json", "opacus": "a.py", "pfl": "a.py"}
+EPSILON = "target_epsilon=1, target_delta=1e-5, epochs=1, max_grad_norm=1, "
+GAUSSIAN = "noise_multiplier=1, max_grad_norm=1"
+# Engine, text, and what the sentence says.
+BAD = [
+    ("flower", "def", "is not a Python file"),
+    ("flower", "[s =" + "[" * 10**5, "is not a Python file"),
+    (
+        "flower",
+        LOCAL.format("clip(), 1, 1, 1e-5"),
         r"clipping_norm of LocalDpMod in a\.py, line 2 is clip\(\), which only running",
     ),
-    "set twice": (
-        ("flower", "a.py", "e = 1\ne = 2\n" + LOCAL.format("1, 1, e, 1e-5")),
+    (
+        "flower",
+        "e = 1\ne = 2\n" + LOCAL.format("1, 1, e, 1e-5"),
         "epsilon of LocalDpMod .* is e, which only running",
     ),
-    "a parameter": (
-        ("flower", "a.py", "e = 1\ndef f(e):\n return LocalDpMod(1, 1, e, 1e-5)\n"),
+    (
+        "flower",
+        "e = 1\ndef f(e):\n return LocalDpMod(1, 1, e, 1e-5)\n",
         "is e, which only running",
     ),
-    "unpacked": (
-        ("flower", "a.py", LOCAL.format("**settings")),
-        "in a dict or list",
-    ),
-    "nan": (
-        ("flower", "a.py", LOCAL.format("1, float('nan'), 1, 1e-5")),
+    ("flower", LOCAL.format("**settings"), "in a dict or list"),
+    (
+        "flower",
+        LOCAL.format("1, float('nan'), 1, 1e-5"),
         "sensitivity .* must be a finite number >= 0, got nan",
     ),
-    "delta": (
-        ("flower", "a.py", LOCAL.format("1, 1, 1, 2.0")),
-        r"must be in \(0, 1\), got 2",
-    ),
-    "no app": (("flower", "pyproject.toml", "[project]\n"), "no pyproject.toml of"),
-    "no json": (("flare", "a.json", "{"), "is not JSON"),
-    "no filters": (("flare", "a.json", "[]"), "no JSON object"),
-    "unknown filter": (
-        ("flare", "a.json", FLARE.format('{"path": "my.Filter"}')),
+    ("flower", LOCAL.format("1, 1, 1, 2.0"), r"must be in \(0, 1\), got 2"),
+    ("flare", "{", "is not JSON"),
+    ("flare", "[]", "no JSON object"),
+    (
+        "flare",
+        FLARE.format('{"path": "my.Filter"}'),
         r"Filter in a\.json is no filter whose noise is known",
     ),
-    "infinite": (
-        ("flare", "a.json", FLARE.format(FLIP.format('"sensitivity": Infinity'))),
+    (
+        "flare",
+        FLARE.format(FLIP.format('"sensitivity": Infinity')),
         "must be a finite number >= 0, got inf",
     ),
-    "no size": (
-        ("flare", "a.json", FLARE.format('{"path": "SVTPrivacy"}')),
+    (
+        "flare",
+        FLARE.format('{"path": "SVTPrivacy"}'),
         "give the model's size by --parameters",
     ),
-    "no epochs": (
-        ("opacus", "a.py", OPACUS.format("", "noise_multiplier=1, max_grad_norm=1")),
-        "give the epochs of a round by --epochs",
-    ),
-    "adaptive clip": (
-        (
-            "opacus",
-            "a.py",
-            OPACUS.format(
-                "_with_epsilon",
-                "target_epsilon=1, target_delta=1e-5, epochs=1, max_grad_norm=1, "
-                "clipping='adaptive'",
-            ),
-        ),
+    ("opacus", OPACUS.format("", GAUSSIAN), "give the epochs of a round by --epochs"),
+    (
+        "opacus",
+        OPACUS.format("_with_epsilon", EPSILON + "clipping='adaptive'"),
         "clipping = adaptive is not read",
     ),
-    "a rate above 1": (
-        ("pfl", "a.py", ACCOUNTED.format("5, 1.5, noise_parameter=1")),
+    (
+        "pfl",
+        ACCOUNTED.format("5, 1.5, noise_parameter=1"),
         "sampling_probability .* > 0 and <= 1, got 1.5",
     ),
-    "two accountants": (
-        ("pfl", "a.py", ACCOUNTED.format("5, 1.0, 1, 1e-5") * 2),
+    (
+        "pfl",
+        ACCOUNTED.format("5, 1.0, 1, 1e-5") * 2,
         "must make one accountant, got 2",
     ),
-    "no toml": (("toml", "a.toml", "noise ="), "is not TOML"),
-    "unknown setting": (
-        ("toml", "a.toml", TOML.format("gaussian", 1, "sigma = 2")),
-        "unknown settings: sigma",
+    ("toml", "noise =", "is not TOML"),
+    ("toml", TOML.format("gaussian", 1, "sigma = 2"), "unknown settings: sigma"),
+    ("toml", TOML.format("gaussian", 0, ""), "must be a finite number > 0, got 0"),
+    (
+        "toml",
+        TOML.format("gaussian", 1, "steps = 0.5"),
+        "steps of a.toml must be a finite number >= 1, got 0.5",
     ),
-    "no noise": (
-        ("toml", "a.toml", TOML.format("gaussian", 0, "")),
-        "must be a finite number > 0, got 0",
+    (
+        "toml",
+        TOML.format("gaussian", 1, "steps = 1.9"),
+        "steps of a.toml must be a whole number, got 1.9",
     ),
-    **{
-        f"part of {name}": (
-            ("toml", "a.toml", TOML.format("gaussian", 1, f"{name} = {value}")),
-            f"{name} of a.toml must be {words}, got {value}",
-        )
-        for name, value, words in (
-            ("steps", 0.5, "a finite number >= 1"),
-            ("steps", 1.9, "a whole number"),
-        )
-    },
-    "another noise": (
-        ("toml", "a.toml", TOML.format("uniform", 1, "")),
-        "noise must be gaussian or laplace",
-    ),
-}
+    ("toml", TOML.format("uniform", 1, ""), "noise must be gaussian or laplace"),
+]
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(("engine", "text", "words"), BAD)
 def test_what_cannot_be_read_is_one_sentence_and_nothing_is_guessed(
-    name: str, tmp_path: pathlib.Path
+    engine: str, text: str, words: str, tmp_path: pathlib.Path
 ) -> None:
-    (engine, file, text), words = BAD[name]
-    path = tmp_path / file
+    path = tmp_path / FILES.get(engine, "a.toml")
     path.write_text(text)
     with pytest.raises(ValueError, match=words) as caught:
         check.READERS[engine](path, check.Facts())
@@ -230,7 +220,7 @@ def test_n16_a_started_step_and_a_dropped_batch_are_counted(
     epochs: float, tmp_path: pathlib.Path
 ) -> None:
     """A tenth of an epoch of one batch was ε = 0, proved; drop_last was not read."""
-    told = OPACUS.format("", "noise_multiplier=1, max_grad_norm=1")
+    told = OPACUS.format("", GAUSSIAN)
     facts = {"examples": 99, "epochs": epochs}
     case = Case("opacus", "a.py", told, 1.0, 1.0, facts)
     kept = read(case, tmp_path)

@@ -35,18 +35,10 @@ SMALL: dict[str, tuple[str, ...]] = {
     "experiments.vectors": (),
     "experiments.disclosure_tables": (),
     "experiments.attack": (
-        "--num_rounds=1",
-        "--cohort_size=2",
-        "--attack_steps=2",
-        "--num_images=20",
-        "--classifier_steps=20",
-        "--audit_mechanisms=nbafl",
-        "--audit_trials=40",
-        "--inversion_victims=1",
-        "--inversion_restarts=1",
-        "--inversion_steps=8",
-        "--membership_shadows=5",
-        "--membership_rounds=1",
+        *("--num_rounds=1", "--cohort_size=2", "--attack_steps=2", "--num_images=20"),
+        *("--classifier_steps=20", "--audit_mechanisms=nbafl", "--audit_trials=40"),
+        *("--inversion_victims=1", "--inversion_restarts=1", "--inversion_steps=8"),
+        *("--membership_shadows=5", "--membership_rounds=1"),
     ),
     "experiments.build_store": (),
     "experiments.demo": (*RUN, "--seeds=0:1"),
@@ -58,66 +50,37 @@ SMALL: dict[str, tuple[str, ...]] = {
 }
 # Commands that only a machine or hours make sense of, and the test that runs the same
 # program small.
-ELSEWHERE = {
-    "sbatch --wait --array=1-4 examples/slurm/sweep.sbatch": (
-        "experiments/test_clusters.py"
-        "::test_a_slurm_array_writes_the_sweep_of_one_process"
-    ),
-    "python -m experiments.merge runs/array": (
-        "experiments/test_clusters.py"
-        "::test_a_slurm_array_writes_the_sweep_of_one_process"
-    ),
-    "srun --ntasks=2 python -m experiments.train": (
-        "experiments/test_clusters.py"
-        "::test_two_processes_under_srun_write_the_bytes_of_one"
-    ),
-    "python examples/ray_sweep.py": (
-        "experiments/test_clusters.py"
-        "::test_the_example_on_ray_writes_the_sweep_of_one_process"
-    ),
-    "python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER": (
-        "experiments/test_presets.py"
-        "::test_the_preset_is_a_proved_promise_and_what_is_typed_wins"
-    ),
-    **{  # a hospital's file, which no page can bring
-        f"python -m experiments.{command}": (
-            "experiments/test_schema_command.py"
-            "::test_a_table_becomes_a_proved_model_that_predicts_elsewhere"
-        )
-        for command in (
-            "schema patients.csv",
-            "schema --confirm=schema.toml",
-            "train --data=patients.csv",
-            "predict runs/proved/model.safetensors",
-        )
-    },
-    "python -m experiments.plan patients.csv": (
-        "experiments/test_plan_command.py::test_the_table_is_printed_and_written"
-    ),
-    "python -m experiments.benchmark": (
-        "experiments/benchmark/test_benchmark.py"
-        "::test_the_command_prints_one_json_line_per_work"
-    ),
-    "python -m experiments.frozen": (
-        "experiments/test_frozen.py"
-        "::test_a_page_is_what_the_frozen_code_makes_of_its_rows"
-    ),
+_ARRAY = "test_clusters.py::test_a_slurm_array_writes_the_sweep_of_one_process"
+_TABLE = (
+    "test_schema_command.py"
+    "::test_a_table_becomes_a_proved_model_that_predicts_elsewhere"
+)
+_RUN = "python -m experiments."
+ELSEWHERE = {  # in tests/experiments
+    "sbatch --wait --array=1-4 examples/slurm/sweep.sbatch": _ARRAY,
+    f"{_RUN}merge runs/array": _ARRAY,
+    f"srun --ntasks=2 {_RUN}train": "test_clusters.py"
+    "::test_two_processes_under_srun_write_the_bytes_of_one",
+    "python examples/ray_sweep.py": "test_clusters.py"
+    "::test_the_example_on_ray_writes_the_sweep_of_one_process",
+    f"{_RUN}train --preset=proved --dataset=mnist --data_dir=FOLDER": "test_presets.py"
+    "::test_the_preset_is_a_proved_promise_and_what_is_typed_wins",
+    # A hospital's file, which no page can bring.
+    f"{_RUN}schema patients.csv": _TABLE,
+    f"{_RUN}schema --confirm=schema.toml": _TABLE,
+    f"{_RUN}train --data=patients.csv": _TABLE,
+    f"{_RUN}predict runs/proved/model.safetensors": _TABLE,
+    f"{_RUN}plan patients.csv": "test_plan_command.py"
+    "::test_the_table_is_printed_and_written",
+    f"{_RUN}benchmark": "benchmark/test_benchmark.py"
+    "::test_the_command_prints_one_json_line_per_work",
+    f"{_RUN}frozen": "test_frozen.py"
+    "::test_a_page_is_what_the_frozen_code_makes_of_its_rows",
 }
 # Targets whose recipe is no experiment: tests, checks, this site.
 OTHER_TARGETS = {
-    "accelerators",
-    "audit",
-    "fuzz",
-    "test",
-    "test-lab",
-    "test-all",
-    "test-quick",
-    "test-slow",
-    "test-browser",
-    "mutants",
-    "lint",
-    "docs",
-    "tutorial",
+    *("accelerators", "audit", "docs", "fuzz", "lint", "mutants", "tutorial"),
+    *("test", "test-all", "test-browser", "test-lab", "test-quick", "test-slow"),
 }
 PLACEHOLDERS = {"RELEASE": "laplace"}
 
@@ -267,7 +230,8 @@ def test_a_command_stands_in_a_bash_block_that_the_test_above_runs(
 def test_what_runs_elsewhere_is_a_test_that_exists() -> None:
     for name in ELSEWHERE.values():
         path, _, function = name.partition("::")
-        assert f"def {function}(" in (ROOT / "tests" / path).read_text()
+        file = ROOT / "tests" / "experiments" / path
+        assert f"def {function}(" in file.read_text()
 
 
 def test_other_targets_exist() -> None:

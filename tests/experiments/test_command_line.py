@@ -3,11 +3,9 @@
 import signal
 import subprocess
 import sys
-import types
 
 import pytest
 from commands import ROOT, environment, program
-from commands import command as run_command
 
 from experiments import command, messages
 from fedsvp_jax.report import text_table
@@ -94,34 +92,6 @@ def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
     assert ended.stderr.count("\n") == 1
     # Clearing up while a compiled call is in flight ends with a segmentation fault.
     assert ended.stdout == "so far\n"
-
-
-@pytest.mark.parametrize(
-    ("flag", "sentence"),
-    [
-        ("--report=no", "--report takes true or false (or --noreport), got 'no'"),
-        ("--num_rounds=many", "--num_rounds takes an integer, got 'many'"),
-        ("--epsilom=1", "unknown flag --epsilom (did you mean epsilon?)"),
-        ("--xyzzy=1", "unknown flag --xyzzy"),
-    ],
-)
-def test_a_mistyped_flag_is_a_sentence(flag: str, sentence: str) -> None:
-    ended = run_command("experiments.train", flag, "--output_dir=unused")
-    assert (ended.status, ended.stderr) == (2, f"error: {sentence}\n")
-
-
-@pytest.mark.parametrize(
-    ("progress", "verbosity", "shown"),
-    [(True, -1, True), (True, 0, True), (True, -2, False), (False, -1, False)],
-)
-def test_less_than_warnings_is_quiet(
-    progress: bool, verbosity: int, shown: bool
-) -> None:
-    """--verbosity: 0 info, -1 warnings (the default), -2 errors alone."""
-    values = types.SimpleNamespace(progress=progress, verbosity=verbosity, quiet=False)
-    assert command.shows_progress(values) is shown
-    values.quiet = True
-    assert not command.shows_progress(values)
 
 
 @pytest.mark.parametrize(

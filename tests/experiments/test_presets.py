@@ -9,7 +9,6 @@ from commands import Ended
 from commands import command as run_command
 
 from experiments import command, presets
-from experiments.routes import proved_settings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import plan
 from fedsvp_jax.optimizers import METHODS
@@ -103,42 +102,17 @@ def test_an_unknown_preset_and_a_line_that_is_no_flag_are_refused(
         presets.read_preset("odd")
 
 
-@pytest.mark.parametrize(
-    ("name", "examples", "papers"),
-    [("cifar10_medium", 800, 2_000), ("femnist_medium", 325, 27_917)],
-)
-def test_the_noise_of_medium_runs_is_that_of_the_papers_clients(
-    name: str, examples: int, papers: int
-) -> None:
-    """`examples` are a client's; C is the published one."""
-    named = presets.read_preset(name).flags
-    assert named["l2_norm_clip"] == "20"
-    scale = float(named["noise_examples_scale"])
-    assert scale * examples == pytest.approx(papers, rel=1e-3)
-
-
 @pytest.mark.parametrize("dataset", ["mnist", "femnist"])
 def test_the_preset_is_a_proved_promise_and_what_is_typed_wins(dataset: str) -> None:
     values = flags.FlagValues()
     for field in dataclasses.fields(ExperimentConfig):
         flags.DEFINE_string(field.name, None, "", flag_values=values)
     values(["train", f"--dataset={dataset}", "--num_rounds=3"])
-    route = proved_settings(dataset)
+    route = presets.proved_settings(dataset)
     command.default_settings(values, route)
     found = {name: values[name].value for name in route}
     assert found == route | {"num_rounds": "3"}
+    # N6: each record at one client.
+    assert route["partition"] == "iid" and "class_share" not in route
     given = ExperimentConfig(**route, total_epsilon=2.0, data_dir="data")
     assert plan.told_and_made(resolve(given))[1].claim.proved
-
-
-@pytest.mark.parametrize("unknown", ["digits", "adult", "cifar10"])
-def test_other_data_sets_have_no_route(unknown: str) -> None:
-    with pytest.raises(ValueError, match=f"got {unknown}"):
-        proved_settings(unknown)
-
-
-@pytest.mark.hole
-@pytest.mark.parametrize("dataset", ["mnist", "femnist"])
-def test_n6_the_preset_deals_each_record_once(dataset: str) -> None:
-    settings = proved_settings(dataset)
-    assert settings["partition"] == "iid" and "class_share" not in settings

@@ -16,6 +16,12 @@ NOBODY = "is not read by mechanisms none, gaussian; remove it"
 REFUSED = {
     TRAIN: {
         "--epsilon=much": "--epsilon takes a number, got 'much'",
+        "--num_rounds=many": "--num_rounds takes an integer, got 'many'",
+        "--report=no": "--report takes true or false (or --noreport), got 'no'",
+        "--epsilom=1": "unknown flag --epsilom (did you mean epsilon?)",
+        "--xyzzy=1": "unknown flag --xyzzy",
+        "--dataset=store": "dataset store needs data_dir",
+        "--dataset=store --data_dir=docs": "store.json is missing",
         "--dataset=mnist": "data_dir",
         "--dataset=mnist --data_dir=/nowhere": "/nowhere",
         "--num_devices=99": "num_devices must be at most 1",
@@ -24,7 +30,6 @@ REFUSED = {
         "--total_epsilon=5 --mechanism=none": "total_epsilon",
         "--preset=proved --dataset=mnist": "preset proved needs total_epsilon",
         "--preset=proved --total_epsilon=2": "is for mnist and femnist, got digits",
-        "--epsilom=1": "epsilom",
         "epsilon=1": "epsilon=1",
     },
     SWEEP: {
@@ -41,7 +46,13 @@ REFUSED = {
         "--num_devices=99": "num_devices must be at most 1",
         "--sweep_devices=2": "devices",
         "--part=3/2": "part must be I/N",
+        "--part=1/2 --sweep_workers=2": "sweep_workers must be 1 with part",
+        "--dataset=store --data_dir=docs": "experiments.train alone",
         "--total_epsilon=0.000001 --mechanisms=fedsva": "total_epsilon",
+    },
+    "experiments.build_store": {
+        "--dataset=digits --partition=by_writer": "by_writer needs writers",
+        "--dataset=digit": "dataset must be one of",
     },
     f"{ATTACK}acgan --num_images=20 --num_attackers=2 --num_hbc_clients=2": {
         "--num_hbc_clients=1": "num_attackers must be between 1 and num_hbc_clients",

@@ -156,13 +156,3 @@ def test_a_sweep_on_two_devices_has_the_bits_of_one(tmp_path: pathlib.Path) -> N
     assert len(set(one_cells)) == 24
     assert one_cells == two_cells
     keep("two devices", "parameters of cells", tried=24, held=24)
-
-
-def test_workers_beside_what_must_be_one_process_are_refused(
-    tmp_path: pathlib.Path,
-) -> None:
-    ended = typed(
-        *SWEEP, "--sweep_workers=2", "--part=1/2", f"--output_dir={tmp_path / 'x'}"
-    )
-    assert_sentence(ended, "sweep_workers must be 1 with part")
-    assert list(tmp_path.iterdir()) == []

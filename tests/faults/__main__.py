@@ -1,4 +1,4 @@
-"""Takes rows of faults into docs/results/testing/faults.jsonl, and writes the pages.
+"""Takes rows of faults into docs/results/testing/faults.jsonl, and writes the tables.
 
     FEDSVP_FAULTS=/tmp/rows.jsonl make fuzz
     FEDSVP_FAULTS=/tmp/rows.jsonl FEDSVP_USERS_COMPILER=1 \\
@@ -12,18 +12,12 @@ from pathlib import Path
 
 from experiments import kept_rows
 
-from ..mutants import page as pages
-from .page import FILE
-from .rows import joined
-
-
-def main(files: list[str]) -> None:
-    kept = pages.DOCS / FILE
-    new = [row for file in files for row in kept_rows.read(Path(file))]
-    rows = joined(kept_rows.read(kept), new)
-    kept.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    pages.write_pages(pages.DOCS)
-
+from ..mutants.page import DOCS, FAULTS, write_pages
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    files = [DOCS / FAULTS, *map(Path, sys.argv[1:])]
+    rows = [row for file in files for row in kept_rows.read(file)]
+    newest = {(row["fault"], row["case"]): row for row in rows}
+    text = "".join(f"{json.dumps(newest[name])}\n" for name in sorted(newest))
+    (DOCS / FAULTS).write_text(text)
+    write_pages(DOCS)

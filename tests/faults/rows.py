@@ -19,7 +19,7 @@ def keep(fault: str, case: str, *, tried: int, held: int, **more: Any) -> None:
     """Keeps one row.
 
     Args:
-      fault: what was done, a key of `page.FAULTS`.
+      fault: what was done, by its name in docs/results/testing.md.
       case: to what; a row replaces the former one of its fault and case.
       tried: how often.
       held: how often the promise was kept.
@@ -30,9 +30,3 @@ def keep(fault: str, case: str, *, tried: int, held: int, **more: Any) -> None:
     if file := os.environ.get("FEDSVP_FAULTS"):
         row["provenance"] = provenance.stamp(None, None)
         kept_rows.add(Path(file), row)
-
-
-def joined(kept: list[Row], new: list[Row]) -> list[Row]:
-    """The rows, the newest of each fault and case, in order."""
-    newest = {(row["fault"], row["case"]): row for row in kept + new}
-    return [newest[key] for key in sorted(newest)]

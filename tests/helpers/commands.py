@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedsvp_jax.report.read import RUN_FILES
 
@@ -136,11 +136,17 @@ def assert_refused(
     assert not folder.exists()
 
 
+def results(folder: pathlib.Path) -> dict[str, Any]:
+    """An attack's results, without the command and the date that made them."""
+    found: dict[str, Any] = json.loads((folder / "results.json").read_text())
+    assert found.pop("provenance")["command"]
+    return found
+
+
 def assert_resumed(line: Sequence[str], folder: pathlib.Path, piece: str) -> None:
-    """Without its results and one piece, an attack's folder gets the same bytes."""
-    results = folder / "results.json"
-    before = results.read_bytes()
-    results.unlink()
+    """Without its results and one piece, an attack's folder gets the same results."""
+    before = results(folder)
+    (folder / "results.json").unlink()
     (folder / "pieces" / f"{piece}.json").unlink()
     succeeds(*line, f"--output_dir={folder}", "--resume")
-    assert results.read_bytes() == before
+    assert results(folder) == before

@@ -1,4 +1,4 @@
-"""Writes docs/testing.md and its tables: what mutants and faults showed."""
+"""Writes the tables of docs/results/testing.md: what mutants and faults showed."""
 
 import json
 import pathlib
@@ -8,120 +8,138 @@ from typing import Any
 
 from scipy import stats
 
-from experiments import docs_blocks
+from experiments import docs_blocks, kept_rows
 from fedsvp_jax.report.text_table import markdown
 
-from ..faults import page as faults
 from .parts import PARTS
 
 ROOT = pathlib.Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MUTANTS = "results/testing/mutants.json"  # in docs
-EQUIVALENT = ROOT / "tests/mutants/equivalent.toml"
+FAULTS = "results/testing/faults.jsonl"
 Json = dict[str, Any]
-_CHANGE = ("module", "function", "before", "after")
+_OF_ALL = ("fault", "case", "tried", "held", "provenance")  # what each fault's row has
 
 
 def reasons() -> dict[tuple[str, ...], str]:
     """Why no test can notice a mutant, by what it changes."""
-    listed = tomllib.loads(EQUIVALENT.read_text()).get("equivalent", [])
+    listed = tomllib.loads((ROOT / "tests/mutants/equivalent.toml").read_text())
     return {
         (module, *mutant): group["reason"]
-        for group in listed
+        for group in listed["equivalent"]
         for module, mutants in group["mutants"].items()
         for mutant in mutants
     }
 
 
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927)."""
-    found = stats.binomtest(successes, trials).proportion_ci(method="wilson")
-    return found.low, found.high
+def key(mutant: Json) -> tuple[str, ...]:
+    return tuple(mutant[name] for name in ("module", "function", "before", "after"))
 
 
-def _score(killed: int, trials: int, mutants: int) -> str:
-    if not trials:
-        return ""
+def score(killed: int, trials: int, mutants: int) -> str:
+    """The share that was killed; of a sample with its 95 % interval (Wilson 1927)."""
     share = f"{100 * killed / trials:.1f} %"
     if trials == mutants:
         return share
-    low, high = wilson(killed, trials)
-    return f"{share} ({100 * low:.0f} to {100 * high:.0f})"
+    interval = stats.binomtest(killed, trials).proportion_ci(method="wilson")
+    return f"{share} ({100 * interval.low:.0f} to {100 * interval.high:.0f})"
 
 
 def scores_table(results: Mapping[str, Json], known: Mapping[Any, str]) -> str:
-    """One row per module: mutants made, run, killed, equivalent, left, score."""
-    rows, sums = [], [0] * 5
-    for module, found in results.items():
-        equivalent = sum(key(change) in known for change in found["left"])
-        counts = [
-            found["mutants"],
-            found["run"],
-            found["killed"],
-            equivalent,
-            len(found["left"]) - equivalent,
-        ]
-        sums = [a + b for a, b in zip(sums, counts, strict=True)]
-        commit = f"`{found['commit']}`" if "commit" in found else ""
-        rows.append(_row(f"`{module}`", counts) | {"commit": commit})
-    return markdown([*rows, _row("all", sums) | {"score": "", "commit": ""}])
+    """One row per module, and their sums."""
+    rows: list[Json] = []
+    for module, kept in results.items():
+        counts = {name: kept[name] for name in ("mutants", "run", "killed")}
+        equal = sum(key(mutant) in known for mutant in kept["left"])
+        counts |= {"equivalent": equal, "survived": len(kept["left"]) - equal}
+        trials = kept["run"] - equal
+        share = score(kept["killed"], trials, kept["mutants"] - equal) if trials else ""
+        commit = f"`{kept['commit']}`" if "commit" in kept else ""
+        rows.append(
+            {"module": f"`{module}`", **counts, "score": share, "commit": commit}
+        )
+    sums = {name: sum(row[name] for row in rows) for name in counts}
+    rows.append({"module": "all", **sums, "score": "", "commit": ""})
+    waiting = [
+        f"`{module}`"
+        for part in PARTS.values()
+        for module in part.modules
+        if module not in results
+    ]
+    table = markdown([{name: f"{cell}" for name, cell in row.items()} for row in rows])
+    return table + f"\nNot run yet: {', '.join(waiting)}." * bool(waiting)
 
 
-def waiting(results: Mapping[str, Json]) -> str:
-    """A sentence that names the modules of which no mutant was run, if any."""
-    modules = [module for part in PARTS.values() for module in part.modules]
-    missing = [f"`{module}`" for module in modules if module not in results]
-    return f"\nNot run yet: {', '.join(missing)}." if missing else ""
+def mutants_table(mutants: Sequence[tuple[Json, str]], title: str) -> str:
+    """One row per mutant that no test noticed."""
 
+    def code(text: str) -> str:
+        return f"`` {text} ``".replace("|", "\\|") if text else "(removed)"
 
-def _row(name: str, counts: Sequence[int]) -> dict[str, str]:
-    mutants, ran, killed, equivalent, survived = counts
-    return {
-        "module": name,
-        "mutants": str(mutants),
-        "run": str(ran),
-        "killed": str(killed),
-        "equivalent": str(equivalent),
-        "survived": str(survived),
-        "score": _score(killed, ran - equivalent, mutants - equivalent),
-    }
-
-
-def key(change: Json) -> tuple[str, ...]:
-    return tuple(change[name] for name in _CHANGE)
-
-
-def _code(text: str) -> str:
-    return f"`` {text} ``" if text else "(removed)"
-
-
-def left_table(changes: Sequence[tuple[Json, str]], title: str) -> str:
-    """One row per mutant."""
-    if not changes:
-        return "None."
     rows = [
         {
-            "module": f"`{change['module']}`",
-            "function": f"`{change['function']}`",
-            "code": _code(change["before"]).replace("|", "\\|"),
-            "mutant": _code(change["after"]).replace("|", "\\|"),
+            "module": f"`{one['module']}`",
+            "function": f"`{one['function']}`",
+            "code": code(one["before"]),
+            "mutant": code(one["after"]),
             title: text,
         }
-        for change, text in changes
+        for one, text in mutants
     ]
-    return markdown(rows)
+    return markdown(rows) if rows else "None."
+
+
+def faults_table(rows: Sequence[Json]) -> str:
+    """One row per fault: in how many cases, how often, and how often it held."""
+    faults: dict[str, list[Json]] = {}
+    for row in rows:
+        faults.setdefault(row["fault"], []).append(row)
+    return markdown(
+        [
+            {
+                "fault": name,
+                "cases": f"{len(some)}",
+                **{n: f"{sum(row[n] for row in some):,}" for n in ("tried", "held")},
+            }
+            for name, some in faults.items()
+        ]
+    )
+
+
+def cases_table(rows: Sequence[Json]) -> str:
+    """One row per kept row."""
+    return markdown(
+        [
+            {name: row[name] for name in ("fault", "case")}
+            | {name: f"{row[name]:,}" for name in ("tried", "held")}
+            | {
+                "also": ", ".join(
+                    f"{name.replace('_', ' ')}: {value}"
+                    for name, value in row.items()
+                    if name not in _OF_ALL
+                ),
+                "commit": f"`{row['provenance']['commit'][:7]}`",
+                "date": row["provenance"]["date"][:10],
+            }
+            for row in rows
+        ]
+    )
 
 
 def write_pages(docs: pathlib.Path) -> None:
-    """Writes the blocks of docs/testing.md and of its tables from kept results."""
-    results = json.loads((docs / MUTANTS).read_text())
-    known = reasons()
-    left = [change for found in results.values() for change in found["left"]]
-    alike = [(c, known[key(c)]) for c in left if key(c) in known]
-    survived = [(c, c["status"]) for c in left if key(c) not in known]
+    """Writes the blocks of the page's tables from kept results."""
+    results, known = json.loads((docs / MUTANTS).read_text()), reasons()
+    left = [mutant for kept in results.values() for mutant in kept["left"]]
+    alike = [(one, known[key(one)]) for one in left if key(one) in known]
+    survived = [(one, one["status"]) for one in left if key(one) not in known]
+    faults = kept_rows.read(docs / FAULTS)
     blocks = {
-        "scores": lambda: scores_table(results, known) + waiting(results),
-        "equivalent": lambda: left_table(alike, "why no test can notice it"),
-        "survived": lambda: left_table(survived, "what mutmut says"),
+        "scores": scores_table(results, known),
+        "equivalent": mutants_table(alike, "why no test can notice it"),
+        "survived": mutants_table(survived, "what mutmut says"),
+        "faults": faults_table(faults),
+        "each_fault": cases_table([row for row in faults if "came_back" not in row]),
+        "sites": cases_table([row for row in faults if "came_back" in row]),
     }
-    docs_blocks.rewrite(docs / "testing.md", blocks | faults.blocks(docs))
+    written = {name: lambda text=text: text for name, text in blocks.items()}
+    docs_blocks.rewrite(docs / "testing.md", written)

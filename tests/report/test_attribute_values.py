@@ -11,30 +11,19 @@ from fedsvp_jax import report
 from fedsvp_jax.report import attribute_values, page, plotly_spec, plots, read
 
 
-def files(clients: list[dict[str, Any]], **summary: Any) -> read.RunFiles:
-    return read.RunFiles(
-        config={},
-        metrics=[],
-        clients=clients,
-        summary=summary,
-        unfinished=None,
-        sha256={},
-    )
-
-
-def upload(
-    number: int, client: int, values: list[float], margins: list[Any] | None
-) -> dict[str, Any]:
-    row = {"round": number, "client": client, "shapley_values": values}
-    return row if margins is None else row | {"shapley_margins": margins}
+def files(*uploads: tuple[Any, ...], **summary: Any) -> read.RunFiles:
+    """Of uploads (round, client, values, margins or None)."""
+    rows = []
+    for number, client, values, margins in uploads:
+        row = {"round": number, "client": client, "shapley_values": values}
+        rows.append(row if margins is None else row | {"shapley_margins": margins})
+    return read.RunFiles({}, [], rows, summary, None, {})
 
 
 TWO = files(
-    [
-        upload(1, 4, [0.1, 0.5], [0.03, 0.03]),
-        upload(1, 7, [0.3, 0.1], [0.04, 0.04]),
-        upload(2, 7, [0.1, 0.6], [0.02, 0.02]),
-    ],
+    (1, 4, [0.1, 0.5], [0.03, 0.03]),
+    (1, 7, [0.3, 0.1], [0.04, 0.04]),
+    (2, 7, [0.1, 0.6], [0.02, 0.02]),
     attributes=["a", "b"],
     private_attribute=0,
 )
@@ -63,22 +52,17 @@ def test_curves_have_bands_and_the_map_has_a_row_per_client() -> None:
     assert page.plot_data([heat])[0]["columns"] == columns
 
 
-def test_exact_values_have_no_band_and_unknown_errors_no_interval() -> None:
-    exact = files([upload(1, 0, [0.2, 0.1], None)])
-    curves, _ = attribute_values.attribute_plots(exact)
-    assert curves.series[0].lower is None  # type: ignore[union-attr]
-    assert "exact" in attribute_values.ranking_table(exact)
-    unknown = files([upload(1, 0, [0.2, 0.1], [None, 0.0])])
-    assert attribute_values.ranked(unknown)[0][2].margin is None
-    assert attribute_values.attribute_plots(files([])) == []
-
-
-def test_names_from_files_stay_strings() -> None:
-    evil = files([upload(1, 0, [0.2], None)], attributes=["<b>"], private_attribute=0)
-    assert "&lt;b&gt; (private)" in attribute_values.ranking_table(evil)
-    _, heat = attribute_values.attribute_plots(evil)
+def test_exact_values_have_no_band_and_names_stay_strings() -> None:
+    exact = files((1, 0, [0.2], None), attributes=["<b>"], private_attribute=0)
+    curves, heat = attribute_values.attribute_plots(exact)
+    assert isinstance(curves, plots.Plot) and curves.series[0].lower is None
+    table = attribute_values.ranking_table(exact)
+    assert "exact" in table and "&lt;b&gt; (private)" in table
     assert isinstance(heat, plots.HeatMap)
     assert plotly_spec.heat_map_spec(heat)["data"][0]["x"] == ["&lt;b&gt;"]
+    unknown = files((1, 0, [0.2, 0.1], [None, 0.0]))
+    assert attribute_values.ranked(unknown)[0][2].margin is None
+    assert attribute_values.attribute_plots(files()) == []
 
 
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(

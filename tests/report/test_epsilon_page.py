@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from small_folders import change
 from small_runs import digits, small
 
 from fedsvp_jax.accounting import tradeoff
@@ -49,6 +48,7 @@ def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
 
 
 def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
+    """And an older folder has one by ε and δ alone."""
     files = read.read_sweep(sweep_dir)
     rows = [row for row in files.results if row["mechanism"] == "none"]
     bare = read.SweepFiles(files.config, rows, files.cells[:2], {})
@@ -56,6 +56,11 @@ def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
     assert content["points"] == []
     assert epsilon_page.write_epsilon_page(sweep_dir / "a", content) == []
     assert not (sweep_dir / "a").exists()
+    new = ("risk", "uploads_left", "guessing", "test_rows")
+    cells = [{k: v for k, v in one.items() if k not in new} for one in files.cells]
+    older = read.SweepFiles(files.config, files.results, cells, {})
+    content = epsilon_page.document(older)
+    assert content["guessing"] is None and len(content["points"]) == 4
 
 
 def test_of_one_seed_the_interval_is_that_of_its_test_rows(sweep_dir: Path) -> None:
@@ -68,18 +73,6 @@ def test_of_one_seed_the_interval_is_that_of_its_test_rows(sweep_dir: Path) -> N
     assert accuracy["interval"] == "of 100 test rows, 1 seed"
     assert accuracy["lower"] == pytest.approx(0.8256, abs=1e-4)
     assert accuracy["upper"] == pytest.approx(0.9448, abs=1e-4)
-
-
-def test_an_older_folder_has_a_page_by_epsilon_and_delta_alone(sweep_dir: Path) -> None:
-    cells = json.loads((sweep_dir / "cells.json").read_text())
-    for cell in cells:
-        for name in ("risk", "uploads_left", "guessing", "test_rows"):
-            del cell[name]
-    (sweep_dir / "cells.json").write_text(json.dumps(cells))
-    change(sweep_dir / "config.json")
-    content = epsilon_page.document(read.read_sweep(sweep_dir))
-    assert content["guessing"] is None and len(content["points"]) == 4
-    assert epsilon_page.write_epsilon_page(sweep_dir, content)
 
 
 def test_the_page_of_clients_with_an_epsilon_of_their_own_says_both_ends(

@@ -30,16 +30,12 @@ def test_results_and_table_of_a_sweep(sweep_dir: Path) -> None:
     results = frames.results(sweep_dir)
     assert len(results) == len(read_rows(sweep_dir / "results.jsonl"))
     table = frames.table(sweep_dir)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match=r"pip install 'fedsvp_jax\[frames\]'"):
+            frames.table(sweep_dir)
     assert table["mechanism"].tolist() == ["none", *["fedsdp"] * 2, *["fedsva"] * 2]
     assert (table["num_seeds"] == 2).all()
     chosen = results.query("mechanism == 'fedsva' and epsilon == 0.5")
     best = chosen.groupby("seed")["test_accuracy"].max().mean()
     assert table["best_mean"].iloc[-1] == pytest.approx(best)
-
-
-def test_without_pandas_the_message_says_what_to_install(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install 'fedsvp_jax\[frames\]'"):
-        frames.rounds(run_dir)

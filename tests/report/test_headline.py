@@ -43,9 +43,6 @@ def test_the_sentence_is_about_the_adversary_of_the_claim() -> None:
         {"guarantees": [bare, COLLUDING], "adversary": "clients, 1 colluding"}
     )
     assert told.endswith("Against the server: nothing is hidden.")
-
-
-def test_a_nominal_claim_says_why_and_no_claim_says_so() -> None:
     why = "nominal, because the bounds of age were taken from the records"
     row = ROW | {"proved": False, "assumptions": f"one; {why}"}
     told = headline.privacy({"guarantees": [row], "adversary": "server"})

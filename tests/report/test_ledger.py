@@ -1,8 +1,6 @@
 """The auditor's view of a site's log: what is verified, added up, and named."""
 
-import math
 import pathlib
-import shutil
 from typing import Any
 
 import numpy as np
@@ -50,17 +48,11 @@ def test_another_accountant_adds_up_what_the_site_has_spent(
         assert row.recorded == pytest.approx(row.epsilon, rel=1e-5)
 
 
-def edited(site: Site, number: int) -> None:
-    lines = site.path.read_bytes().splitlines(keepends=True)
-    lines[number - 1] = lines[number - 1].replace(
-        b'"kind":"upload"', b'"kind":"charge"'
-    )
-    site.path.write_bytes(b"".join(lines))
-
-
 def test_a_tampered_entry_is_named(tmp_path: pathlib.Path) -> None:
     site = answered(tmp_path)
-    edited(site, 5)
+    lines = site.path.read_bytes().splitlines(keepends=True)
+    lines[4] = lines[4].replace(b'"kind":"upload"', b'"kind":"charge"')
+    site.path.write_bytes(b"".join(lines))
     found = ledger.audit(site.path)
     assert found.problems == [
         "entry 5 of log was changed: its signature is not the site's"
@@ -132,10 +124,10 @@ def test_n23_a_round_that_was_sent_twice_is_counted_twice_and_named(
     ]
 
 
-def test_a_promise_that_is_not_kept_is_named(tmp_path: pathlib.Path) -> None:
+def test_a_promise_that_is_not_kept_is_named() -> None:
     rows = [
         ledger.Row(n, "then", "", 1.0, epsilon, recorded)
-        for n, epsilon, recorded in ((1, 2.0, 2.0), (2, 3.1, 2.9), (3, math.inf, 3.0))
+        for n, epsilon, recorded in ((1, 2.0, 2.0), (2, 3.1, 2.9), (3, 9e9, 3.0))
     ]
     promise = {"total_epsilon": 3.0, "max_uploads": 2}
     assert ledger._sum_problems(promise, rows) == [
@@ -162,27 +154,22 @@ def test_n20_seeded_noise_and_a_clock_that_went_back_are_noted(
         randomness=Seeded(0, 0),
     )
     found = ledger.audit(site.path, witness_of(site))
-    notes = found.notes
-    assert "noise was seeded: every ε is nominal" in notes
+    assert "noise was seeded: every ε is nominal" in found.notes
     said = dict(ledger.facts(found))["every ε is"]
     assert said.startswith("nominal; against: server; neighbours: add or remove")
-    assert "the site's clock went back before entry 5" in notes
+    assert "the site's clock went back before entry 5" in found.notes
 
 
-def test_no_bytes_of_a_log_end_in_anything_but_a_sentence(
-    tmp_path: pathlib.Path,
-) -> None:
+def test_no_changed_byte_of_a_log_goes_unnoticed(tmp_path: pathlib.Path) -> None:
+    """It is named, or the file is refused in a sentence."""
     site, rng = answered(tmp_path, 1), np.random.default_rng(0)
     whole = site.path.read_bytes()
-    other = tmp_path / "other"
-    shutil.copy(site.path, other)
-    for _ in range(200):
+    for place in rng.integers(0, len(whole), 200):
         content = bytearray(whole)
-        for place in rng.integers(0, len(whole), rng.integers(1, 4)):
-            content[place] = rng.integers(0, 256)
-        other.write_bytes(bytes(content))
+        content[place] ^= rng.integers(1, 256)
+        site.path.write_bytes(content)
         try:
-            found = ledger.audit(other)
+            found = ledger.audit(site.path)
         except ValueError:
             continue
-        assert bytes(content) == whole or found.problems
+        assert found.problems

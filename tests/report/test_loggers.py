@@ -24,17 +24,14 @@ def write(folder: pathlib.Path, *names: str, run: str = "") -> None:
     logs.close()
 
 
-def test_numbers_are_scalars_and_names_of_cells_are_not(tmp_path: pathlib.Path) -> None:
+def test_numbers_are_scalars_and_a_second_start_takes_the_place_of_the_first(
+    tmp_path: pathlib.Path,
+) -> None:
+    place = tmp_path / "tensorboard" / "a-0.5-1"
+    place.mkdir(parents=True)
+    (place / "stale").touch()
     write(tmp_path, "tensorboard", run="a-0.5-1")
-    assert event_scalars(tmp_path / "tensorboard" / "a-0.5-1") == FOUND
-
-
-def test_a_second_start_takes_the_place_of_the_first(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "tensorboard").mkdir()
-    (tmp_path / "tensorboard" / "stale").touch()
-    write(tmp_path, "tensorboard")
-    assert not (tmp_path / "tensorboard" / "stale").exists()
-    assert event_scalars(tmp_path / "tensorboard") == FOUND
+    assert event_scalars(place) == FOUND and not (place / "stale").exists()
 
 
 class Told:

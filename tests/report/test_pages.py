@@ -65,7 +65,7 @@ def test_the_same_files_give_the_same_page(run_dir: Path) -> None:
 
 
 def test_strings_from_flags_and_files_stay_strings(
-    whole_run: Path, tmp_path: Path
+    whole_run: Path, sweep_dir: Path, tmp_path: Path
 ) -> None:
     plain, folder = copy(whole_run, tmp_path / "a"), copy(whole_run, tmp_path / "b")
     outline = Outline(report.write_run_report(plain).read_text())
@@ -85,9 +85,6 @@ def test_strings_from_flags_and_files_stay_strings(
     assert [t for t, _ in evil.tags if t == "script"] == ["script"] * 3
     assert {t for t, _ in evil.tags} <= {t for t, _ in outline.tags}
     assert page_data(text)["context"]["label"] == EVIL
-
-
-def test_a_sweeps_names_stay_strings(sweep_dir: Path) -> None:
     path = sweep_dir / "results.jsonl"
     path.write_text(path.read_text().replace('"fedsdp"', json.dumps(EVIL)))
     text = report.write_sweep_report(sweep_dir).read_text()
@@ -96,41 +93,28 @@ def test_a_sweeps_names_stay_strings(sweep_dir: Path) -> None:
     assert EVIL in columns["mechanism"]  # a download keeps the name as it is
 
 
-def test_every_upload_of_a_run_is_in_the_page(run_dir: Path) -> None:
-    data = page_data(report.write_run_report(run_dir).read_text())
-    rows = read_rows(run_dir / "clients.jsonl")
+def test_a_page_shows_every_upload_results_hashes_and_the_command(
+    run_dir: Path,
+) -> None:
+    text = report.write_run_report(run_dir).read_text()
+    data, rows = page_data(text), read_rows(run_dir / "clients.jsonl")
     cells = data["cells"]
     assert cells["client"] == [row["client"] for row in rows]
     assert cells["noise_std"] == [float(f"{row['noise_std']:.6g}") for row in rows]
-    assert len(cells["shapley_values"]) == 2
-    assert len(cells["utilities"]) == 4
+    assert (len(cells["shapley_values"]), len(cells["utilities"])) == (2, 4)
     assert data["context"]["private_attribute"] == 0
-
-
-def test_a_page_shows_results_guarantees_hashes_and_the_command(run_dir: Path) -> None:
-    text = report.write_run_report(run_dir).read_text()
     summary = json.loads((run_dir / "summary.json").read_text())
     for part in (
-        "FedSVA on digits",
-        f"{100 * summary['best_accuracy']:.2f}",
-        "replace one record of a client",
-        "2C/|D| bounds an upload",
-        "nominal",
-        summary["params_sha256"],
+        *("FedSVA on digits", f"{100 * summary['best_accuracy']:.2f}", "nominal"),
+        *("2C/|D| bounds an upload", summary["params_sha256"], jax.__version__),
         "python -m experiments.train --dataset=digits",
-        jax.__version__,
     ):
         assert part in text
-
-
-def test_a_run_of_a_mechanism_without_noise_has_a_page(run_dir: Path) -> None:
-    path = run_dir / "clients.jsonl"
     nothing = {"risk_tolerance": float("nan"), "shapley_values": None, "delta": 0.0}
     noiseless = nothing | {"noise_std": 0.0, "epsilon": float("inf")}
-    write_rows(path, [read_rows(path)[0] | noiseless])
+    write_rows(run_dir / "clients.jsonl", [rows[0] | noiseless])
     cells = page_data(report.write_run_report(run_dir).read_text())["cells"]
-    assert cells["epsilon"] == [None]
-    assert cells["shapley_values"] == []
+    assert cells["epsilon"] == [None] and cells["shapley_values"] == []
 
 
 @pytest.mark.parametrize("diverged", [False, True])

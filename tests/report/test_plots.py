@@ -9,13 +9,24 @@ from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
 
-def test_a_run_has_the_five_promised_curves(run_dir: Path) -> None:
+def test_a_run_has_the_promised_curves_and_without_noise_none_of_it(
+    run_dir: Path,
+) -> None:
     plots = {plot.id: plot for plot in run_plots(read.read_run(run_dir))}
     assert {"accuracy", "loss", "noise", "ratio", "epsilon"} <= set(plots)
-    accuracy = plots["accuracy"].series[0]
-    assert accuracy.x == [2, 4, 6]  # the rounds that were evaluated
-    ratio = plots["ratio"].series[0]
-    for low, mean, high in zip(ratio.lower, ratio.y, ratio.upper, strict=True):
+    assert plots["accuracy"].series[0].x == [2, 4, 6]  # the rounds that were evaluated
+    assert_within(plots["ratio"].series[0])
+    (run_dir / "metrics.jsonl").write_text(
+        '{"round": 1, "test_accuracy": 0.5, "noise_l2": 0.0, "noise_std_mean": 0.0}\n'
+    )
+    (run_dir / "clients.jsonl").write_text("")
+    (run_dir / "summary.json").write_text("{}")
+    (plot,) = run_plots(read.read_run(run_dir))
+    assert plot.id == "accuracy"
+
+
+def assert_within(series: Series) -> None:
+    for low, mean, high in zip(series.lower, series.y, series.upper, strict=True):
         assert low <= mean <= high
 
 
@@ -30,34 +41,18 @@ def test_an_accounting_known_at_the_end_alone_is_a_point(run_dir: Path) -> None:
     assert [trace["mode"] for trace in traces] == ["lines", "lines", "lines+markers"]
 
 
-def test_a_sweeps_accounting_known_at_the_end_alone_has_no_curve(
-    sweep_dir: Path,
-) -> None:
-    titles = [p.title for p in sweep_plots(read.read_sweep(sweep_dir).results)]
-    assert "Cumulative ε, Rényi DP" in titles
-    assert "Cumulative ε, privacy loss distribution" not in titles
-
-
-def test_a_run_without_noise_has_no_noise_curve(run_dir: Path) -> None:
-    (run_dir / "metrics.jsonl").write_text(
-        '{"round": 1, "test_accuracy": 0.5, "noise_l2": 0.0, "noise_std_mean": 0.0}\n'
-    )
-    (run_dir / "clients.jsonl").write_text("")
-    (run_dir / "summary.json").write_text("{}")
-    plots = run_plots(read.read_run(run_dir))
-    assert [plot.id for plot in plots] == ["accuracy"]
-
-
 def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -> None:
     plots = sweep_plots(read.read_sweep(sweep_dir).results)
     by_id = {plot.id: plot for plot in plots}
     assert by_id["accuracy"].panels == ["FedSDP", "FedSVA"]
     for series in by_id["accuracy"].series:
-        for low, mean, high in zip(series.lower, series.y, series.upper, strict=True):
-            assert low <= mean <= high
+        assert_within(series)
     fedavg = next(s for s in by_id["accuracy"].series if s.name == "FedAvg")
     assert fedavg.panel == ""  # the reference stands in every panel
     assert all(s.name != "FedAvg" for s in by_id["noise"].series)
+    titles = [plot.title for plot in plots]
+    assert "Cumulative ε, Rényi DP" in titles
+    assert "Cumulative ε, privacy loss distribution" not in titles  # of the end alone
 
 
 def plot_of(*series: Series) -> Plot:
@@ -76,27 +71,6 @@ def test_a_download_has_a_row_for_each_point() -> None:
         "lower": [0.4, None, None],
         "upper": [0.6, None, None],
     }
-
-
-def test_names_reach_plotly_escaped() -> None:
-    spec = plotly_spec(plot_of(Series({}, "<b>&", [1, 2], [0.1, 0.2])))
-    assert spec["data"][0]["name"] == "&lt;b&gt;&amp;"
-
-
-def test_gaussian_has_a_curve_a_std_and_no_place_on_the_axis_of_epsilon() -> None:
-    row = {"mechanism": "gaussian", "epsilon": 0.1, "seed": 0, "noise_l2": 1.0}
-    rows = [
-        row | {"noise_std": std, "round": t, "test_accuracy": 0.5}
-        for std in (0.01, 0.1)
-        for t in (1, 2)
-    ]
-    plots = {plot.id: plot for plot in sweep_plots(rows)}
-    assert [(s.keys["noise_std"], s.x) for s in plots["accuracy"].series] == [
-        (0.01, [1, 2]),
-        (0.1, [1, 2]),
-    ]
-    assert len({series.look.color for series in plots["accuracy"].series}) == 2
-    assert "accuracy_epsilon" not in plots
 
 
 def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None:

@@ -53,19 +53,14 @@ def test_damage_of_a_run_is_named_in_one_line(
     assert message in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("results.jsonl", "\n", "no round has been recorded"),
+def test_damage_of_a_sweep_is_named(sweep_dir: Path) -> None:
+    for name, content, message in (
         ("cells.json", "{}", "cells.json must be a JSON list"),
-    ],
-)
-def test_damage_of_a_sweep_is_named(
-    sweep_dir: Path, name: str, content: str, message: str
-) -> None:
-    (sweep_dir / name).write_text(content)
-    with pytest.raises(ValueError, match=message):
-        read.read_sweep(sweep_dir)
+        ("results.jsonl", "\n", "no round has been recorded"),
+    ):
+        (sweep_dir / name).write_text(content)
+        with pytest.raises(ValueError, match=message):
+            read.read_sweep(sweep_dir)
 
 
 def test_other_folders_are_not_read_as_a_run(sweep_dir: Path, tmp_path: Path) -> None:
@@ -103,10 +98,3 @@ def test_a_mechanism_under_its_former_name_is_read_under_its_name_of_today(
     assert sweep.config["mechanism"] == "reestimation"
     assert sweep.config["contribution_release"] == "raw"
     assert sweep.config["mechanisms"] == ["none", "reestimation"]
-
-
-def test_infinite_and_missing_numbers_read_as_unknown() -> None:
-    assert read.number(float("inf")) is None
-    assert read.number(float("nan")) is None
-    assert read.number(None) is None
-    assert read.number(3) == 3.0

@@ -9,12 +9,11 @@ import shlex
 from pathlib import Path
 
 import pytest
-from commands import command
+from commands import SMALL_RUN, command
 from small_runs import digits, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.report import provenance, read
 from fedsvp_jax.run.files import plain
 
@@ -22,25 +21,13 @@ pytestmark = pytest.mark.across("the command that a page prints, started")
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
 
-SMALL = (
-    "--model=mlp",
-    "--num_clients=7",
-    "--num_hbc_clients=1",
-    "--cohort_size=3",
-    "--class_share=0.03",
-    "--batch_size=5",
-    "--local_epochs=1",
-)
 # As flags: a run in this process, with its four devices, would compile another program.
 RUNS = {
     "default settings": ("--model=mlp",),
-    "infinite clip": (*SMALL, "--mechanism=none", "--l2_norm_clip=inf"),
+    "infinite clip": (*SMALL_RUN, "--mechanism=none", "--l2_norm_clip=inf"),
     "infinite vote": (
-        *SMALL,
-        "--influence_filter=join",
-        "--corrupted_share=0.3",
-        "--backbone_epochs=1",
-        "--vote_epsilon=inf",
+        *(*SMALL_RUN, "--influence_filter=join", "--corrupted_share=0.3"),
+        *("--backbone_epochs=1", "--vote_epsilon=inf"),
     ),
 }
 # The plan, and the base that the command line makes of it: last mechanism and ε.
@@ -97,63 +84,42 @@ def test_the_command_on_a_sweeps_page_repeats_it(tmp_path: Path) -> None:
     assert_repeats(report.write_sweep_report(tmp_path / "sweep"))
 
 
-def test_words_are_quoted_for_the_shell_and_null_settings_left_out() -> None:
-    config = {"dataset": "two words", "total_epsilon": None, "state_version": 2}
-    assert provenance.command_line("train", config, []) == (
-        "python -m experiments.train '--dataset=two words' --output_dir=DIR"
-    )
-
-
-def test_an_installed_package_names_its_one_command(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(provenance, "_INSTALLED", True)
-    assert provenance.command_line("train", {"dataset": "mnist"}, []) == (
-        "fedsvp train --dataset=mnist --output_dir=DIR"
-    )
-
-
-def test_the_commands_lie_inside_an_installed_package(tmp_path: Path) -> None:
-    package = tmp_path / "fedsvp_jax"
-    package.mkdir()
-    (tmp_path / "experiments").mkdir()
-    assert not provenance.is_installed(package)
-    (package / "experiments").mkdir()
-    assert provenance.is_installed(package)
-
-
-def test_a_sweeps_command_names_the_lists_and_not_the_single_values() -> None:
-    config = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]}
-    stds = {"noise_std": 0.2, "noise_stds": []}
-    line = "python -m experiments.sweep --noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
-    assert (
-        provenance.command_line("sweep", config | stds, [])
-        == f"{line} --output_dir=DIR"
-    )
-    part = config | stds | {"part": "2/3"}
-    assert (
-        provenance.command_line("sweep", part, [])
-        == f"{line} --part=2/3 --output_dir=DIR"
-    )
-
-
-def test_a_sweep_of_cells_side_by_side_is_repeated_side_by_side(
-    tmp_path: Path,
-) -> None:
-    plan = run.sweep.SweepPlan(("none",), (0.5,), (1, 2))
-    base = small(mechanism="none", num_rounds=1)
-    placement = Placement(cell_chunk_size=2)
-    run.sweep.sweep(base, plan, tmp_path, dataset=digits(), placement=placement)
-    config = json.loads((tmp_path / "config.json").read_text())
-    assert "--cell_chunk_size=2" in provenance.command_line("sweep", config, []).split()
+CONTINUE = "--on_divergence=continue"
+LISTS = "--noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
+DIVERGED = ({"diverged_clients": [3]}, {"diverged_clients": [], "model_finite": False})
+STDS = {"noise_std": 0.2, "noise_stds": []}
+SWEPT = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]} | STDS
 
 
 @pytest.mark.parametrize(
-    "row", [{"diverged_clients": [3]}, {"diverged_clients": [], "model_finite": False}]
+    ("config", "rounds", "words"),
+    [
+        ({"dataset": "two words", "total_epsilon": None}, [], "'--dataset=two words'"),
+        *(({}, [{"model_finite": True}, row], CONTINUE) for row in DIVERGED),
+        (SWEPT, [], LISTS),
+        (SWEPT | {"part": "2/3"}, [], f"{LISTS} --part=2/3"),
+        (SWEPT | {"cell_chunk_size": 2}, [], f"{LISTS} --cell_chunk_size=2"),
+    ],
 )
-def test_a_result_that_diverged_is_repeated_to_its_end(row: read.Row) -> None:
-    command = provenance.command_line("train", {}, [{"model_finite": True}, row])
-    assert "--on_divergence=continue" in command
+def test_a_command_names_what_was_given_and_is_read(
+    config: read.Row,
+    rounds: list[read.Row],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Quoted for the shell; of a sweep the lists; what diverged goes on."""
+    program = "sweep" if "seeds" in config else "train"
+    line = f"{program} {words} --output_dir=DIR"
+    shown = provenance.command_line(program, config | {"state_version": 2}, rounds)
+    assert shown == f"python -m experiments.{line}"
+    monkeypatch.setattr(provenance, "_INSTALLED", True)
+    assert provenance.command_line(program, config, rounds) == f"fedsvp {line}"
+
+
+def test_the_commands_lie_inside_an_installed_package(tmp_path: Path) -> None:
+    assert not provenance.is_installed(tmp_path)
+    (tmp_path / "experiments").mkdir()
+    assert provenance.is_installed(tmp_path)
 
 
 @pytest.mark.parametrize("dataset", ["digits", "cifar10", "adult", "npz", "tfds:mnist"])

@@ -25,18 +25,9 @@ SPENT = {
 MEANING = "against: server; neighbours: replace one record"
 RELATION = "replace one record of a client"
 MIXED = SPENT | {"status": {"basic": "nominal", "rdp": "proved"}}
-NOTHING = {
-    "epsilon_spent": {"basic": None, "rdp": None},
-    "delta_spent": None,
-    "target_delta": None,
-    "status": None,
-    "adversary": None,
-    "relation": None,
-}
 
 
-def summary_of(folder: Path) -> Any:
-    return json.loads((folder / "summary.json").read_text())
+NOTHING: dict[str, Any] = dict.fromkeys(SPENT)
 
 
 def page_of(folder: Path) -> str:
@@ -55,6 +46,10 @@ def test_g18_the_terminals_line_tells_status_and_delta() -> None:
         " δ = 1e-05 (proved)"
     )
     assert spent.spent_line(NOTHING) == "epsilon_spent: none is claimed"
+    both = {"FedSDP": "nominal", "NbAFL": "proved", "DPA": "proved", "FedAvg": ""}
+    assert spent.axis_title(both, "Σδ") == (
+        "ε spent at Σδ (FedSDP: nominal | NbAFL, DPA: proved)"
+    )
 
 
 @pytest.mark.hole
@@ -71,16 +66,6 @@ def test_g18_a_table_tells_delta_once_where_all_rows_share_it() -> None:
     rows = spent.columns([SPENT, SPENT | {"target_delta": 1e-6}])
     shown = [row["ε spent, rdp"] for row in rows]
     assert shown == ["4.9 at δ = 1e-05", "4.9 at δ = 1e-06"]
-
-
-@pytest.mark.hole
-def test_g18_an_axis_names_the_curves_whose_meaning_differs() -> None:
-    both = {"FedSDP": "nominal", "NbAFL": "proved", "DPA": "proved", "FedAvg": ""}
-    assert spent.axis_title(both, "Σδ") == (
-        "ε spent at Σδ (FedSDP: nominal | NbAFL, DPA: proved)"
-    )
-    assert spent.axis_title({"NbAFL": "proved"}) == "ε spent (proved)"
-    assert spent.axis_title({}) == "ε spent"
 
 
 @pytest.mark.hole
@@ -150,15 +135,10 @@ def test_g19_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
         assert (unset, others) == ({True}, {False}), name
 
 
-def test_the_span_of_what_uploads_claimed() -> None:
-    rows = [{"delta": 0.1}, {"delta": 0.13}]
-    assert spent.claimed(rows, "delta") == "0.1 to 0.13"
-    assert spent.claimed(rows[:1] * 2, "delta") == "0.1"
-    assert spent.claimed([*rows, {"delta": None}], "delta") == ""
-    assert spent.claimed([], "delta") == ""
-
-
 def test_an_uploads_claim_needs_a_proved_formula_from_epsilon_one_on() -> None:
-    assert spent.upload_status([{"epsilon": 0.5}], MIXED) == "proved"
+    rows = [{"epsilon": 0.5, "delta": 0.1}, {"epsilon": 0.5, "delta": 0.13}]
+    assert spent.claimed(rows, "delta") == "0.1 to 0.13"
+    assert spent.claimed([*rows, {"delta": None}], "delta") == ""
+    assert spent.upload_status(rows, MIXED) == "proved"
     assert spent.upload_status([{"epsilon": 1.0}], MIXED) == "nominal"
     assert spent.upload_status([{"epsilon": None}], NOTHING) == ""

@@ -59,60 +59,36 @@ def test_the_std_is_the_sample_std_over_seeds() -> None:
     assert row.epsilon_spent == {"basic": 2.5}  # the largest over seeds
 
 
-def test_the_percentage_below_fedavg_is_relative() -> None:
-    results = [*cell("none", None, 0, [0.8]), *cell("fedsdp", 0.1, 0, [0.6])]
-    fedavg, fedsdp = tables.summarize(results)
-    assert fedavg.best_below_fedavg is None
-    assert fedsdp.best_below_fedavg == pytest.approx(25.0)
-
-
-def test_fedavg_at_several_epsilons_is_one_row_of_its_seeds() -> None:
-    results = [
-        *cell("none", 0.1, 0, [0.8]),
-        *cell("none", 0.5, 0, [0.8]),
-        *cell("none", math.inf, 1, [0.9]),
-    ]
-    (row,) = tables.summarize(results)
-    assert (row.epsilon, row.num_seeds) == (None, 2)
-
-
-def test_a_round_written_twice_counts_once() -> None:
-    twice = [*cell("fedsva", 0.5, 0, [0.5, 0.7]), *cell("fedsva", 0.5, 0, [0.5, 0.7])]
-    assert tables.summarize(twice) == tables.summarize(twice[:2])
-
-
-def test_rows_do_not_depend_on_the_order_of_the_lines() -> None:
+def test_rows_are_in_order_whatever_the_lines_and_a_round_counts_once() -> None:
+    """FedAvg at several ε is one row of its seeds; the gap to it is relative."""
     results = [
         *cell("fedsva", 0.5, 1, [0.5]),
-        *cell("none", None, 0, [0.9]),
-        *cell("fedsva", 0.1, 0, [0.3]),
+        *cell("none", 0.1, 0, [0.8]),
+        *cell("none", 0.5, 0, [0.8]),
+        *cell("none", math.inf, 1, [0.8]),
+        *cell("fedsva", 0.1, 0, [0.6]),
         *cell("fedsva", 0.5, 0, [0.4]),
     ]
     rows = tables.summarize(results)
-    assert rows == tables.summarize(results[::-1])
-    assert [(row.mechanism, row.epsilon) for row in rows] == [
-        ("none", None),
-        ("fedsva", 0.1),
-        ("fedsva", 0.5),
+    assert rows == tables.summarize(results[::-1]) == tables.summarize(results * 2)
+    assert [(row.mechanism, row.epsilon, row.num_seeds) for row in rows] == [
+        ("none", None, 2),
+        ("fedsva", 0.1, 1),
+        ("fedsva", 0.5, 2),
     ]
-
-
-def test_noise_in_the_local_steps_is_named_where_uploads_get_none() -> None:
-    (row,) = cell("fedsva", 0.5, 0, [0.9])
-    (summary,) = tables.summarize([row | {"noise_l2": 0.0, "step_noise_std_mean": 0.4}])
-    assert (summary.noise_l2, summary.step_noise_std) == (0.0, 0.4)
-    assert tables.shown_cells([summary])[0]["noise L2"] == "0.4 per step"
-
-
-def test_no_result_is_refused() -> None:
+    assert rows[0].best_below_fedavg is None
+    assert rows[1].best_below_fedavg == pytest.approx(25.0)
     with pytest.raises(ValueError, match="at least one row"):
         tables.summarize([])
 
 
-def test_an_infinite_cost_is_not_shown_as_a_number() -> None:
-    row = cell("none", None, 0, [0.9])[0] | {"epsilon_spent": {"basic": math.inf}}
-    (summary,) = tables.summarize([row])
+def test_an_infinite_cost_is_no_number_and_noise_of_local_steps_is_named() -> None:
+    (row,) = cell("fedsva", 0.5, 0, [0.9])
+    row |= {"noise_l2": 0.0, "step_noise_std_mean": 0.4}
+    (summary,) = tables.summarize([row | {"epsilon_spent": {"basic": math.inf}}])
     assert summary.epsilon_spent == {"basic": None}
+    assert (summary.noise_l2, summary.step_noise_std) == (0.0, 0.4)
+    assert tables.shown_cells([summary])[0]["noise L2"] == "0.4 per step"
 
 
 def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:

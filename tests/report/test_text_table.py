@@ -8,15 +8,12 @@ ROWS = [
 ]
 
 
-def test_a_terminal_gets_columns_of_equal_width_without_markdowns_marks() -> None:
+def test_a_terminal_gets_aligned_columns_and_a_page_markdown() -> None:
     assert text_table.aligned(ROWS).splitlines() == [
         "mechanism  bound of |D|   verdict",
         "nbafl                 1     holds",
         "fedsva               20  VIOLATED",
     ]
-
-
-def test_a_page_gets_markdown_and_an_empty_table_says_so() -> None:
     head, line, *body = text_table.markdown(ROWS).splitlines()
     assert head == "| mechanism | bound of \\|D\\| | verdict |"
     assert line == "| --- | --- | --- |"

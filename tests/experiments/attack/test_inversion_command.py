@@ -2,11 +2,10 @@
 
 import json
 import pathlib
-from typing import Any
 
 import numpy as np
 import pytest
-from commands import assert_resumed, succeeds
+from commands import assert_resumed, results, succeeds
 
 from experiments.attack import gradient_inversion
 from experiments.attack.inversion_defences import Defence
@@ -24,10 +23,6 @@ TINY = (
     "--inversion_steps=300",
     "--inversion_restarts=4",
 )
-
-
-def results(folder: pathlib.Path) -> dict[str, Any]:
-    return json.loads((folder / "results.json").read_text())
 
 
 @pytest.mark.slow

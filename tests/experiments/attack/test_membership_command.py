@@ -1,12 +1,11 @@
 """`--attack=membership`, as typed: what was learned by heart tells who taught it."""
 
-import json
 import pathlib
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import assert_resumed, succeeds
+from commands import assert_resumed, results, succeeds
 
 from experiments.attack import membership
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -26,7 +25,7 @@ TINY = (
 
 
 def last_rows(folder: pathlib.Path) -> dict[tuple[str, str], dict[str, Any]]:
-    rows = json.loads((folder / "results.json").read_text())["rows"]
+    rows = results(folder)["rows"]
     last = max(row["round"] for row in rows)
     return {
         (row["mechanism"], row["attack"]): row for row in rows if row["round"] == last

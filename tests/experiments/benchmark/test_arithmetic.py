@@ -1,7 +1,6 @@
 """The arithmetic of a round, not its clock: which operations, and how many."""
 
 import itertools
-import re
 from functools import partial
 
 import jax
@@ -11,30 +10,6 @@ import pytest
 from experiments.benchmark import arithmetic, measure, workloads
 from fedsvp_jax.models.kernels import conv2d
 from fedsvp_jax.structs import Array
-
-_CONVOLUTION = re.compile(r"= \S+ (convolution\(|custom-call\(.*[Cc]onv)")
-
-
-def convolutions(compiled: jax.stages.Compiled) -> list[str]:
-    """The lines of an optimised program that convolve."""
-    return [
-        line for line in compiled.as_text().splitlines() if _CONVOLUTION.search(line)
-    ]
-
-
-def test_the_compiled_w1_round_on_a_cpu_contains_no_convolution_at_all() -> None:
-    """Hence no grouped one, and none inside a loop."""
-    assert (
-        convolutions(measure.make_trainer(workloads.of_name("W1")[0]).lower().compile())
-        == []
-    )
-
-
-def test_a_convolution_in_a_compiled_loop_would_be_seen() -> None:
-    image, kernel = jnp.ones((2, 8, 8, 3)), jnp.ones((3, 3, 3, 3))
-    convolve = partial(conv2d, kernel=kernel, kernels="tpu")
-    looped = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda _, y: convolve(y), x))
-    assert convolutions(looped.lower(image).compile())
 
 
 def dense(batch: int, *widths: int) -> int:
