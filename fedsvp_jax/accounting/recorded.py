@@ -132,7 +132,9 @@ class Recorded:
     @property
     def proved(self) -> bool:
         """Whether the mechanism's claim is, and nothing makes it nominal."""
-        return self.mechanism.claim.proved and not self.participation.nominal
+        claim = self.mechanism.claim
+        sees_noise = claim.central or claim.against_server
+        return claim.proved and sees_noise and not self.participation.nominal
 
     @property
     def view(self) -> str:
@@ -276,12 +278,15 @@ class Recorded:
         """
         delta = self.terms.target_delta if delta is None else delta
         check_delta(delta)
-        releases = math.ceil(sums.uploads) if self.release_epsilon > 0 else 0
         if method == "basic":
             told = sums.uploads * self.release_epsilon
             return sums.epsilon + told + filter_cost.basic_epsilon
         if self.mechanism.claim.concentrated:
             method = "rdp"
+        responses = (
+            (math.ceil(sums.uploads), self.release_epsilon),
+            (filter_cost.votes, filter_cost.vote_epsilon),
+        )
         subsampling, precision = self.mechanism.subsampling, sums.precision
         steps: tuple[Any, ...] = (None,)
         if subsampling is not None and method != "gdp" and math.isfinite(sums.least):
@@ -292,10 +297,7 @@ class Recorded:
                 method,
                 filter_cost.precision + precision,
                 delta,
-                releases=releases,
-                release_epsilon=self.release_epsilon,
-                votes=filter_cost.votes,
-                vote_epsilon=filter_cost.vote_epsilon,
+                responses=responses,
                 steps=one,
             )
             for one in steps

@@ -47,7 +47,7 @@ def test_few_counts_are_tried_however_many_are_kept() -> None:
 def test_g17_no_precision_overflows_an_accountant(method: str) -> None:
     """PLD ended with OverflowError where an upload's ε is in the hundreds."""
     spent = [
-        composed_epsilon(method, one, 1e-5, releases=5, release_epsilon=0.5)
+        composed_epsilon(method, one, 1e-5, responses=[(5, 0.5)])
         for one in (1.0, 1e2, 1e3, 1e4, 1e6, 1e9, 1e12)
     ]
     assert spent[0] > 0 and spent == sorted(spent) and math.isfinite(spent[-1])
