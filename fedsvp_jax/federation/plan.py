@@ -41,8 +41,8 @@ from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
+    about,
     make_mechanism,
-    mechanism_settings,
     subsampling,
     with_analytic_multiplier,
 )
@@ -151,7 +151,7 @@ def told_and_made(
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
-    mine = mechanism_settings(config.mechanism)
+    mine = about(config.mechanism).settings
     smallest = sizes.get("min_num_examples", 1.0)
     told = part(
         MechanismConfig,

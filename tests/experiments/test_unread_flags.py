@@ -48,8 +48,8 @@ def test_what_only_other_mechanisms_read_is_said_once(
 def test_what_a_mechanism_does_not_read_is_no_setting_of_its_own() -> None:
     for name in mechanisms.mechanism_names():
         unread = mechanisms.unread_settings(name)
-        assert ("epsilon" in unread) == (not mechanisms.epsilon_sets_noise(name))
-        own = mechanisms.mechanism_settings(name)
+        assert ("epsilon" in unread) == (not mechanisms.about(name).epsilon_sets_noise)
+        own = mechanisms.about(name).settings
         fields = set(own.__dataclass_fields__) if own is not None else set()
         assert not fields & unread and "l2_norm_clip" not in unread
     assert mechanisms.unread_settings("from_outside") == frozenset()

@@ -27,7 +27,7 @@ def published(name: str = "none", **changes: Any) -> MechanismConfig:
     shared = {field.name for field in dataclasses.fields(MechanismConfig)}
     own = {key: value for key, value in changes.items() if key not in shared}
     told = {key: value for key, value in changes.items() if key in shared}
-    kind = mechanisms.mechanism_settings(name)
+    kind = mechanisms.about(name).settings
     settings = kind(**own) if kind else None
     assert kind or not own, f"{name} has no settings {own}"
     return dataclasses.replace(SET_UP, settings=settings, **told)
