@@ -167,7 +167,7 @@ class Plan:
         total, by = self._terms.total_epsilon, self._terms.total_accounting
         if total is None:
             return None
-        self.check_filter()
+        self._check_filter()
         if not np.all(np.isfinite(self.precision)):
             raise ValueError(
                 f"total_epsilon = {total} cannot be promised: the mechanism adds no "
@@ -210,12 +210,8 @@ class Plan:
         costs = np.cumsum(self.allowance.costs, dtype=np.int64)
         return int((costs <= self.allowance.budget).sum())
 
-    def check_filter(self) -> None:
-        """Refuses a promise that the influence filter's events alone would break.
-
-        Raises:
-          ValueError: what they cost, and which setting to change.
-        """
+    def _check_filter(self) -> None:
+        """Refuses a promise that the influence filter's events alone would break."""
         total, cost = self._terms.total_epsilon, self.filter_cost
         if total is None or cost.passes == 0:
             return

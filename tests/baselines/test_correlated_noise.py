@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
+from promised import run_epsilon
 from published import make, upload
 
 from fedsvp_jax import prng
 from fedsvp_jax.baselines import correlated_noise
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.federation.budget import run_epsilon, solve_noise
+from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.federation.plan import mechanism_config
 from fedsvp_jax.structs import NoiseInfo
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from promised import uploads_in_a_row
+from promised import run_epsilon, uploads_in_a_row
 from small_runs import digits, small
 
 from fedsvp_jax import federation, mechanisms
@@ -36,7 +36,7 @@ def solvable(name: str, accounting: str, **changes) -> ExperimentConfig:
 
 
 def spent(config: ExperimentConfig) -> float:
-    return budget.run_epsilon(config, plan.mechanism_config(config))
+    return run_epsilon(config, plan.mechanism_config(config))
 
 
 @pytest.mark.hole
@@ -77,7 +77,7 @@ def test_noise_in_the_steps_is_solved_for_the_batches_that_there_are() -> None:
     (solved,) = program.configs
     assert program.plan.recipe.batch_size < config.batch_size
     told = program.mechanism_configs[0]
-    assert TOTAL * (1 - 1e-3) < budget.run_epsilon(solved, told) <= TOTAL * (1 + 1e-6)
+    assert TOTAL * (1 - 1e-3) < run_epsilon(solved, told) <= TOTAL * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(
