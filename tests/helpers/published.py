@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -36,6 +37,12 @@ def published(name: str = "none", **changes: Any) -> MechanismConfig:
 def make(name: str, **changes: Any) -> Mechanism:
     """The mechanism of `published`."""
     return mechanisms.make_mechanism(name, published(name, **changes))
+
+
+def says(told: Any, *, rtol: float = 1e-6, **expected: Any) -> None:
+    """Asserts numbers of a `NoiseInfo`, a claim of an upload or a `Mechanism`."""
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(told, name), value, rtol, err_msg=name)
 
 
 def served(

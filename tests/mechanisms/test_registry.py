@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 from published import SET_UP, make, published
@@ -84,12 +83,6 @@ def test_a_name_from_outside_is_new_and_an_identifier():
         mechanisms.register_mechanism("a b", fixed.make_none, summary="bad")
 
 
-def test_what_a_mechanism_does_not_read_is_known():
-    unread = mechanisms.unread_settings("dp_fedavg")
-    assert {"epsilon", "relation", "noise_std", "noise_floor"} <= unread
-    assert not {"noise_multiplier", "adaptive_clip", "delta"} & unread
-
-
 def test_results_of_an_unknown_mechanism_can_be_shown():
     assert mechanisms.about("unknown").label == "unknown"
     assert mechanisms.about("unknown").epsilon_sets_noise
@@ -133,13 +126,3 @@ def test_settings_that_a_mechanism_cannot_be_made_from_are_refused():
     with pytest.raises(ValueError, match="epsilon must be greater than 0"):
         published(epsilon=np.asarray([0.1, -0.1]))  # stacked, of a sweep
     assert make("nbafl", cohort_size=100, num_clients=100).least_multiplier > 0
-
-
-def test_tracers_pass_unchecked():
-    @jax.jit
-    def build(epsilon: jax.Array) -> jax.Array:
-        config = published(epsilon=epsilon)
-        mechanisms.make_mechanism("nbafl", config)
-        return config.epsilon
-
-    assert build(-1.0) == -1
