@@ -21,7 +21,7 @@ describes: they are composed as what they are, so many of (z, q).
 
 import functools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -216,22 +216,3 @@ def _privacy_losses(
 def response_noise(epsilon: float) -> float:
     """dp-accounting's noise parameter, 2/(1 + e^ε): chance of a uniform answer."""
     return 2.0 / (1.0 + math.exp(epsilon))
-
-
-def largest_count(keeps: Callable[[int], bool], most: int) -> int:
-    """The largest n in [0, most] that keeps a promise; 0 where not even n = 1 does.
-
-    Args:
-      keeps: whether n uploads stay within it; true up to some n, false beyond.
-      most: n is not larger.
-    """
-    low, high = 0, 1  # `low` keeps the promise
-    while high < most and keeps(high):
-        low, high = high, 2 * high
-    high = min(high, most)
-    if high > low and keeps(high):
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-    return low

@@ -11,13 +11,14 @@ The influence filter sends its contributions and votes before the uploads that i
 decides about. They are charged first; the uploads have the rest.
 """
 
+import bisect
 import math
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting.composition import Sums, largest_count
+from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.participation import FilterCost
 from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.structs import Array
@@ -186,13 +187,11 @@ class Plan:
         if by == "basic":
             fits = math.floor(1 / parts[-1] * steps) / steps
         else:
-            fits = (
-                largest_count(
-                    lambda number: self.promised(number / steps) <= limit,
-                    math.ceil(shares.sum() * steps),
-                )
-                / steps
+            numbers = range(1, math.ceil(shares.sum() * steps) + 1)
+            kept = bisect.bisect_left(
+                numbers, True, key=lambda number: self.promised(number / steps) > limit
             )
+            fits = kept / steps
         if fits < 1:
             before = ""
             if cost.passes:

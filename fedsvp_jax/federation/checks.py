@@ -6,7 +6,7 @@ from fedsvp_jax import losses
 from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import FederationSettings, PlanSettings
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
@@ -71,7 +71,7 @@ def check_outputs(model: Model, data: FederatedData) -> None:
 
 
 def check_mechanism(
-    config: FederationSettings,
+    config: PlanSettings,
     told: MechanismConfig,
     mechanism: Mechanism,
     model: Model,
