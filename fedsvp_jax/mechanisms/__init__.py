@@ -22,7 +22,7 @@ from fedsvp_jax.mechanisms.registry import (
     register_mechanism,
     unread_settings,
 )
-from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
+from fedsvp_jax.mechanisms.release import release_contribution
 from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier, risk_tolerance
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "register_mechanism",
     "release_contribution",
     "risk_tolerance",
-    "spends_release_budget",
     "unread_settings",
     "with_analytic_multiplier",
 ]

@@ -54,18 +54,19 @@ def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -
         randomized_response  one bit, R rounded at random to {0, 1} and told truly with
                              probability e^ε/(1 + e^ε): one draw of `response_chance`
     """
-    ratio, epsilon = bounded_ratio(ratio), config.release_epsilon
-    if config.contribution_release == "raw":
+    release, epsilon = config.contribution_release, config.release_epsilon
+    if release == "worst_case":
+        return jnp.ones(jnp.shape(ratio), jnp.float32)
+    if release == "randomized_response":
+        chance = response_chance(ratio, epsilon)
+        told = jax.random.uniform(key, chance.shape, jnp.float32) < chance
+        return told.astype(jnp.float32)
+    ratio = bounded_ratio(ratio)
+    if release == "raw":
         return ratio
-    if config.contribution_release == "worst_case":
-        return jnp.ones_like(ratio)
-    if config.contribution_release == "laplace":
-        draw = jax.random.laplace(key, ratio.shape, jnp.float32)
-        scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
-        return jnp.clip(ratio + scale * draw, 0.0, 1.0)
-    chance = response_chance(ratio, epsilon)
-    told = jax.random.uniform(key, chance.shape, jnp.float32) < chance
-    return told.astype(jnp.float32)
+    scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
+    draw = jax.random.laplace(key, ratio.shape, jnp.float32)
+    return jnp.clip(ratio + scale * draw, 0.0, 1.0)
 
 
 def spends_release_budget(config: MechanismConfig) -> bool:

@@ -102,17 +102,7 @@ def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
                 )
     assert book.epsilon_spent("basic", 1e-5, 2) == pytest.approx(0.7 + 2 * 0.3)
     assert book.epsilon_spent("basic", 1e-5, 0) == pytest.approx(0.3 + 0.7 + 2 * 0.3)
-    assert book.delta_spent(2) == pytest.approx(1e-6)
-
-
-def test_a_second_pass_can_show_that_a_vote_changed():
-    book = Book(3, who={"filter_cost": FilterCost(2, 5.0, 0.7, 1e-6, 2, 0.3)})
-    for passes, open_votes in ((1, False), (2, True)):
-        book.record_pass()
-        assert book.filter_cost.precision == pytest.approx(passes / 25)
-        assert book.delta_spent() == pytest.approx(passes * 1e-6)
-        for method in ("basic", "rdp", "pld"):
-            assert math.isinf(book.epsilon_spent(method, 1e-5)) == open_votes
+    assert book.by_client()["delta"][2] == pytest.approx(1e-6)
 
 
 def test_votes_and_releases_compose_with_gaussians_as_dp_accountings():
