@@ -26,7 +26,7 @@ def group(setting: str) -> str:
 def mechanism_help() -> str:
     """One line per mechanism, for the manual that --help prints."""
     lines = [
-        f"  {name:<13}{mechanisms.mechanism_summary(name)}"
+        f"  {name:<13}{mechanisms.about(name).summary}"
         for name in mechanisms.mechanism_names()
     ]
     return "Mechanisms:\n" + "\n".join(lines)

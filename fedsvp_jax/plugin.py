@@ -40,7 +40,8 @@ def load(path: str) -> None:
 
 def config_class() -> type[ExperimentConfig]:
     """All settings of a run: those of mechanisms from outside too, and the plugin."""
-    classes = map(mechanisms.mechanism_settings, mechanisms.mechanism_names())
+    names = mechanisms.mechanism_names()
+    classes = [mechanisms.about(name).settings for name in names]
     own = {
         cls: None for cls in classes if cls and not issubclass(ExperimentConfig, cls)
     }

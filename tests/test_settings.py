@@ -12,7 +12,7 @@ import pytest
 import fedsvp_jax
 from fedsvp_jax import settings
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.mechanisms import MechanismConfig, mechanism_names, mechanism_settings
+from fedsvp_jax.mechanisms import MechanismConfig, about, mechanism_names
 from fedsvp_jax.settings import SettingError, Settings, setting
 
 PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
@@ -69,7 +69,8 @@ def test_every_setting_has_its_default_and_its_limits_in_one_place() -> None:
 def test_every_setting_of_a_mechanism_is_a_setting_of_the_experiment() -> None:
     told = {field.name: field for field in dataclasses.fields(MechanismConfig)}
     facts = {"min_num_examples", "max_num_examples", "settings", "analytic_multiplier"}
-    for cls in filter(None, map(mechanism_settings, mechanism_names())):
+    settings = (about(name).settings for name in mechanism_names())
+    for cls in filter(None, settings):
         told |= {field.name: field for field in dataclasses.fields(cls)}
     for name, field in told.items():
         if name not in facts:

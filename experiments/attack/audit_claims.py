@@ -81,9 +81,7 @@ def of_votes(config: ExperimentConfig, num_votes: int) -> Claims:
     delta = config.target_delta
     once = privacy.exact_vote_epsilon(privacy.flip_probability(config.vote_epsilon))
     composed = {
-        method: composed_epsilon(
-            method, 0.0, delta, releases=num_votes, release_epsilon=once
-        )
+        method: composed_epsilon(method, 0.0, delta, responses=[(num_votes, once)])
         for method in ("rdp", "pld")
     }
     return {0: {"basic": num_votes * once, **composed, "basic_delta": 0.0}}

@@ -143,8 +143,8 @@ BUGS = {
     ),
     "release": Bug(
         release,
-        "randomized_response_release",
-        lambda _, ratio, epsilon, *, key: ratio,
+        "response_chance",
+        lambda _, ratio, epsilon: ratio,
         "fedsva-update_clip-randomized_response",
         "R is released without noise",
     ),

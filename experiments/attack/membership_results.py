@@ -54,7 +54,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     def panel(axes: Any, attack: str) -> None:
         shown = [r for r in rows if r["round"] == last and r["attack"] == attack]
         for row in shown:
-            name = mechanisms.mechanism_label(row["mechanism"])
+            name = mechanisms.about(row["mechanism"]).label
             if row["status"] is not None:
                 name += f", ε = {upload_claims.shown(row)}"
             levels = sorted(

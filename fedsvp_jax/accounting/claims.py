@@ -84,8 +84,8 @@ def row(account: Recorded, *, last: bool) -> dict[str, Any]:
     """
     methods = _AT_THE_END if last else _AT_THE_END[:2]
     spent = {method: account.epsilon_spent(method) for method in methods}
-    delta, largest = account.delta_spent(), account.largest_claim
-    return _with_meaning(account, spent, delta, largest, tally=bool(_tally(account)))
+    delta, tally = account.delta_spent(), bool(_tally(account))
+    return _with_meaning(account, spent, delta, account.largest_claim, tally)
 
 
 def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]:
@@ -98,10 +98,8 @@ def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]
     plan = Plan(account)
     sums, cost = plan.sums(uploads), plan.filter_cost
     spent = {method: account.composed(method, sums, cost) for method in _AT_THE_END}
-    largest = float(plan.epsilon.max())
-    return _with_meaning(
-        account, spent, plan.delta_of(uploads), largest, tally=cost.passes > 0
-    )
+    delta, largest = plan.delta_of(uploads), float(plan.epsilon.max())
+    return _with_meaning(account, spent, delta, largest, cost.passes > 0)
 
 
 def _with_meaning(
@@ -109,64 +107,42 @@ def _with_meaning(
     spent: dict[str, float],
     delta: float,
     largest: float,
-    *,
     tally: bool,
 ) -> dict[str, Any]:
+    """A tally of what private data decided is nominal; a promise or a plan is not."""
     meaning = {
-        "status": statuses(account, spent, delta, largest, tally=tally),
+        "status": {
+            method: "proved"
+            if not tally and _is_proved(account, method, epsilon, delta, largest)
+            else "nominal"
+            for method, epsilon in spent.items()
+        },
         "delta_spent": delta,
         "target_delta": account.terms.target_delta,
         "adversary": adversary(account),
         "relation": account.mechanism.claim.relation,
     }
-    if meaning["status"] is None:
+    if account.mechanism.claim.relation == "none":
         meaning = dict.fromkeys(meaning)
     return {"epsilon_spent": spent} | meaning
 
 
-def statuses(
-    account: Recorded,
-    spent: Mapping[str, float],
-    delta: float,
-    largest: float,
-    *,
-    tally: bool,
-) -> dict[str, str] | None:
-    """Whether each ε is "proved" or "nominal"; None where nothing is claimed.
-
-    Args:
-      account: whose claims they are.
-      spent: ε by accounting.
-      delta: Σδ, at which basic's holds.
-      largest: ε that one upload claims; the classical formula is proved below 1.
-      tally: whether private data, by the influence filter's votes, decide how often a
-        client uploads, or released models when the run ends: all are nominal then. A
-        promise is proved nevertheless, and so is what was planned.
-    """
-    claim = account.mechanism.claim
-    if claim.relation == "none":
-        return None
-    sound = dict.fromkeys(spent, True)
-    if (not claim.central and not claim.against_server) or delta >= 1:
-        sound["basic"] = False
-    sound["basic"] = sound.get("basic", False) and _holds(account, largest)
-    return {
-        method: "proved"
-        if account.proved and sound[method] and math.isfinite(epsilon) and not tally
-        else "nominal"
-        for method, epsilon in spent.items()
-    }
+def _is_proved(
+    account: Recorded, method: str, epsilon: float, delta: float, largest: float
+) -> bool:
+    """Whether an ε follows: by basic composition where Σδ < 1 and the largest ε of an
+    upload is what its noise gives, as the classical formula's is below 1."""
+    sound = account.mechanism.claim.any_epsilon or largest < 1
+    sound = method != "basic" or (sound and delta < 1)
+    return account.proved and sound and math.isfinite(epsilon)
 
 
 def upload_status(account: Recorded, epsilon: float, delta: float) -> str | None:
     """Whether the (ε, δ) claimed for one upload is proved; None where it is not one."""
-    words = statuses(account, {"basic": epsilon}, delta, epsilon, tally=False)
-    return None if words is None else words["basic"]
-
-
-def _holds(account: Recorded, largest: float) -> bool:
-    """Whether the (ε, δ) claimed for uploads follow, as the classical ones at ε < 1."""
-    return account.mechanism.claim.any_epsilon or largest < 1
+    if account.mechanism.claim.relation == "none":
+        return None
+    proved = _is_proved(account, "basic", epsilon, delta, epsilon)
+    return "proved" if proved else "nominal"
 
 
 def by_adversary(account: Recorded) -> dict[str, float]:
@@ -241,37 +217,39 @@ def _assumptions(account: Recorded) -> str:
 
 def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
     """What the uploads cost that were recorded, against everybody."""
-    basis, who = account.mechanism.claim, account.participation
+    basis, who, found = account.mechanism.claim, account.participation, []
     assumptions = _assumptions(account)
     if basis.concentrated:
         methods = [method for method in methods if method == "rdp"]
-    found = []
     for view, (_, sees) in SEEN.items():
-        name, text = adversary(account, view), f"{sees}; {assumptions}"
+        text = f"{sees}; {assumptions}"
         if view == "server" and not basis.against_server:
             told = "the server is trusted: it sees more than noised uploads"
-            found.append(_claim(account, name, "none", math.inf, told))
+            found.append(_claim(account, view, "none", math.inf, told))
             continue
         if view == account.view:
-            found.append(_basic(account, name, text))
+            known = basis.any_epsilon or account.largest_claim < 1
+            more = "; the classical formula, unproved at ε >= 1 for an upload"
+            told, spent = text if known else text + more, account.epsilon_spent("basic")
+            delta = account.delta_spent()
+            found.append(_claim(account, view, "basic", spent, told, delta))
         for method in methods:
             epsilon = account.epsilon_spent(method, view=view)
-            found.append(_claim(account, name, method, epsilon, text))
+            found.append(_claim(account, view, method, epsilon, text))
         for method in methods if who.copies > 1 else ():
             epsilon = epsilon_of_copies(account, method, view)
             alone = f"{text}; none of these clients is the adversary"
-            one = _claim(account, name, method, epsilon, alone)
+            one = _claim(account, view, method, epsilon, alone)
             relation = relation_of_copies(basis.relation, who.copies)
             found.append(one._replace(relation=relation, copies=who.copies))
     amplified = _amplified(account)
     if amplified is not None:
-        size, clients = account.even_cohort, who.num_clients
         text = (
             f"{AVERAGED}; does not know who took part: each cohort is a uniform draw "
-            f"of {size} of {clients}, kept secret; {assumptions}"
+            f"of {account.even_cohort} of {who.num_clients}, kept secret; {assumptions}"
         )
-        name, method = adversary(account, "observer"), "rdp, sampled without"
-        one = _claim(account, name, f"{method} replacement", amplified, text)
+        method = "rdp, sampled without replacement"
+        one = _claim(account, "observer", method, amplified, text)
         found.append(one._replace(relation="replace a client"))
     return found
 
@@ -283,58 +261,31 @@ def _tally(account: Recorded) -> str:
 
 def _claim(
     account: Recorded,
-    name: str,
+    view: str,
     method: str,
     epsilon: float,
     assumptions: str,
-    *,
     delta: float | None = None,
-    proved: bool = True,
 ) -> Claim:
-    return Claim(
-        name,
-        account.mechanism.claim.relation,
-        method,
-        epsilon,
-        account.terms.target_delta if delta is None else delta,
-        proved and account.proved and math.isfinite(epsilon),
-        assumptions,
-    )
-
-
-def _basic(account: Recorded, name: str, assumptions: str) -> Claim:
-    """Basic composition of the claims; the classical formula's hold below ε = 1."""
-    holds = _holds(account, account.largest_claim)
-    if not holds:
-        assumptions += "; the classical formula, unproved at ε >= 1 for an upload"
-    epsilon, delta = account.epsilon_spent("basic"), account.delta_spent()
-    proved = holds and delta < 1
-    return _claim(
-        account, name, "basic", epsilon, assumptions, delta=delta, proved=proved
-    )
+    """Of what was spent, at `target_delta` unless δ is that of basic composition."""
+    at = account.terms.target_delta if delta is None else delta
+    proved = _is_proved(account, method, epsilon, at, account.largest_claim)
+    relation, name = account.mechanism.claim.relation, adversary(account, view)
+    return Claim(name, relation, method, epsilon, at, proved, assumptions)
 
 
 def _promised(account: Recorded) -> Claim:
     """What was promised before the run, for all of it; nominal once it is broken."""
-    terms, delta, sound = account.terms, None, True
-    total, method = terms.total_epsilon, terms.total_accounting
+    total, method = account.terms.total_epsilon, account.terms.total_accounting
     assert total is not None
-    kept = account.epsilon_spent(method) <= total * (1 + _ROUNDING)
+    kept, delta = account.epsilon_spent(method) <= total * (1 + _ROUNDING), None
     if method == "basic":
         plan = Plan(account)
         delta = plan.delta_of(plan.most_uploads)
-        sound = _holds(account, account.largest_claim)
         kept &= account.delta_spent() <= delta * (1 + _ROUNDING)
-    told = _PROMISED if kept else _BROKEN
-    return _claim(
-        account,
-        adversary(account),
-        f"promise by {method}",
-        total,
-        f"{told}; {_assumptions(account)}",
-        delta=delta,
-        proved=sound and kept,
-    )
+    told = f"{_PROMISED if kept else _BROKEN}; {_assumptions(account)}"
+    one = _claim(account, account.view, method, total, told, delta)
+    return one._replace(method=f"promise by {method}", proved=one.proved and kept)
 
 
 def _amplified(account: Recorded) -> float | None:

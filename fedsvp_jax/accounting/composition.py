@@ -21,7 +21,7 @@ describes: they are composed as what they are, so many of (z, q).
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,10 +57,7 @@ def composed_epsilon(
     precision: float,
     delta: float,
     *,
-    releases: int = 0,
-    release_epsilon: float = 0.0,
-    votes: int = 0,
-    vote_epsilon: float = 0.0,
+    responses: Iterable[tuple[int, float]] = (),
     steps: SampledSteps | None = None,
 ) -> float:
     """ε at δ of Gaussians of the given precision with everything else that is given.
@@ -71,15 +68,13 @@ def composed_epsilon(
         Wang 2018), with releases and votes added up.
       precision: Σ 1/z_t² over what had Gaussian noise; inf where one had none.
       delta: δ in (0, 1).
-      releases: how many releases of R.
-      release_epsilon: ε_r of each.
-      votes: how many votes.
-      vote_epsilon: ε_v of each; inf for a vote that is reported as it is.
+      responses: (number, ε) of releases of R and of votes; ε is inf for a vote that is
+        reported as it is.
       steps: on Poisson batches, for a record that is left out of them. By "rdp"
         (Mironov, Talwar and Zhang 2019) and "pld" (Zhu, Dong and Wang 2022).
 
     Returns:
-      ε, an upper bound; inf where the precision, ε_v or 1/z of the steps is.
+      ε, an upper bound; inf where the precision, a response's ε or 1/z of the steps is.
 
     Raises:
       ValueError: δ outside (0, 1), an unknown method, or steps with "gdp".
@@ -87,9 +82,9 @@ def composed_epsilon(
     check_delta(delta)
     if method not in METHODS[1:]:
         raise ValueError(f"method must be one of rdp, pld, gdp, got {method!r}")
-    responses = tuple(
+    told = tuple(
         (int(count), float(epsilon))
-        for count, epsilon in ((releases, release_epsilon), (votes, vote_epsilon))
+        for count, epsilon in responses
         if count > 0 and epsilon > 0
     )
     if steps is not None:
@@ -100,11 +95,11 @@ def composed_epsilon(
         whole = steps.number / steps.multiplier**2
         if steps.rate == 1 or whole < _LEAST_LOSS:  # sampling can only hide more
             precision, steps = precision + whole, None
-    if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in responses):
+    if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in told):
         return math.inf
-    if precision == 0 and not responses and steps is None:
+    if precision == 0 and not told and steps is None:
         return 0.0
-    return _composed(method, float(precision), float(delta), responses, steps)
+    return _composed(method, float(precision), float(delta), told, steps)
 
 
 Responses = tuple[tuple[int, float], ...]  # (count, ε) of randomised responses
@@ -118,27 +113,28 @@ def _composed(
     responses: Responses,
     steps: SampledSteps | None,
 ) -> float:
-    if method == "rdp":
-        return _rdp_epsilon(precision, delta, responses, steps)
-    if steps is not None:
+    if method == "rdp" or steps is not None:
         largest = _rdp_epsilon(precision, delta, responses, steps)
-        if largest > _LARGEST_PLD:
+        if method == "rdp" or largest > _LARGEST_PLD:
             return largest
-        return _pld_epsilon(precision, delta, responses, largest, steps)
-    exact = gaussian_epsilon(precision, delta)
-    largest = exact + sum(count * epsilon for count, epsilon in responses)
-    if method == "gdp":
-        return largest
-    if exact > _LARGEST_PLD:  # dp-accounting overflows there; exact without responses
-        return largest
-    return _pld_epsilon(precision, delta, responses, largest)
+    else:
+        exact = gaussian_epsilon(precision, delta)
+        largest = exact + sum(count * epsilon for count, epsilon in responses)
+        # Beyond that dp-accounting overflows; it is exact without responses.
+        if method == "gdp" or exact > _LARGEST_PLD:
+            return largest
+    interval = max(_FINEST_INTERVAL, largest / _GRID_POINTS)
+    if steps is not None:  # whose losses have about the std q/z
+        interval = max(interval, _STEP_INTERVAL * steps.rate / steps.multiplier)
+    losses = _privacy_losses(precision, responses, interval, steps)
+    return float(losses.get_epsilon_for_delta(delta))
 
 
 def _rdp_epsilon(
     precision: float,
     delta: float,
     responses: Responses,
-    steps: SampledSteps | None = None,
+    steps: SampledSteps | None,
 ) -> float:
     from dp_accounting.rdp import rdp_privacy_accountant
 
@@ -182,21 +178,6 @@ def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
     return total / (orders - 1)
 
 
-def _pld_epsilon(
-    precision: float,
-    delta: float,
-    responses: Responses,
-    largest: float,
-    steps: SampledSteps | None = None,
-) -> float:
-    """By privacy loss distributions, on a grid that suits ε of at most `largest`."""
-    interval = max(_FINEST_INTERVAL, largest / _GRID_POINTS)
-    if steps is not None:  # whose losses have about the std q/z
-        interval = max(interval, _STEP_INTERVAL * steps.rate / steps.multiplier)
-    losses = _privacy_losses(precision, responses, interval, steps)
-    return float(losses.get_epsilon_for_delta(delta))
-
-
 @functools.lru_cache(maxsize=16)  # so that many δ ask one distribution
 def _privacy_losses(
     precision: float,
@@ -235,22 +216,3 @@ def _privacy_losses(
 def response_noise(epsilon: float) -> float:
     """dp-accounting's noise parameter, 2/(1 + e^ε): chance of a uniform answer."""
     return 2.0 / (1.0 + math.exp(epsilon))
-
-
-def largest_count(keeps: Callable[[int], bool], most: int) -> int:
-    """The largest n in [0, most] that keeps a promise; 0 where not even n = 1 does.
-
-    Args:
-      keeps: whether n uploads stay within it; true up to some n, false beyond.
-      most: n is not larger.
-    """
-    low, high = 0, 1  # `low` keeps the promise
-    while high < most and keeps(high):
-        low, high = high, 2 * high
-    high = min(high, most)
-    if high > low and keeps(high):
-        return high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-    return low

@@ -11,14 +11,14 @@ The influence filter sends its contributions and votes before the uploads that i
 decides about. They are charged first; the uploads have the rest.
 """
 
+import bisect
 import math
-from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting.composition import Sums, largest_count
+from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.participation import FilterCost
 from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.structs import Array
@@ -125,18 +125,30 @@ class Plan:
         where a promise or `max_uploads` ends clients' turns its rounds need a whole
         cohort of those who may take part. The run ends when there is none.
 
+        Clients with an ε of their own have a budget (M,) each. All pay the same costs:
+        in each round the largest share that any of the promises gives it, at which each
+        client's own costs are no more.
+
         Raises:
           ValueError: the mechanism adds no noise, or the filter's events, or they and
             one upload, are too much already.
         """
-        if self._account.promised:
-            return _of_all([Plan(one) for one in self._account.parts], self._account)
-        least, found = self.least_cohort, self.limits
-        if found is None:
-            return self._at_most(least)
-        shares, fits = found
-        unit = self._unit
-        return _allowance(np.ceil(shares * unit), math.floor(fits * unit), least)
+        account, cap = self._account, self._who.max_uploads
+        plans = [Plan(one) for one in account.parts] or [self]
+        limits = [plan._limits() for plan in plans]
+        unit = _UNITS // self._who.num_rounds
+        costs, free = np.zeros_like(self.precision), 0
+        if shares := [one[0] for one in limits if one is not None]:
+            costs = np.ceil(np.max(shares, axis=0) * unit)
+            free = int(costs.sum()) if cap is None else cap * unit
+        elif cap is not None:
+            costs, free = (plans[0].precision > 0).astype(float), cap
+        most = [free if one is None else math.floor(one[1] * unit) for one in limits]
+        budget = np.full(self._who.num_clients if account.promised else (), most[0])
+        for number, promised in enumerate(account.promised):
+            budget[list(promised.clients)] = most[number]
+        leaves = (costs, budget, self.least_cohort)
+        return Allowance(*(np.asarray(leaf, np.int32) for leaf in leaves))
 
     @property
     def least_cohort(self) -> int:
@@ -146,88 +158,50 @@ class Plan:
         central = thins and self._account.mechanism.claim.central
         return self._who.cohort_size if central else 1
 
-    @property
-    def _unit(self) -> int:
-        """What the costliest upload costs, in int32."""
-        return _UNITS // self._who.num_rounds
-
-    @cached_property
-    def limits(self) -> tuple[np.ndarray, float] | None:
+    def _limits(self) -> tuple[np.ndarray, float] | None:
         """(T,) costs over the largest, and how many of the largest are allowed.
 
-        None where a client keeps the promise whenever it uploads.
-
-        Raises:
-          ValueError: as `allowance`.
+        None where a client keeps the promise whenever it uploads. By basic composition
+        an upload costs the larger of its parts of what is left of ε and of Σδ < 1, by
+        the others 1/z².
         """
-        total = self._terms.total_epsilon
+        total, by = self._terms.total_epsilon, self._terms.total_accounting
         if total is None:
             return None
-        self.check_filter()
+        self._check_filter()
         if not np.all(np.isfinite(self.precision)):
             raise ValueError(
                 f"total_epsilon = {total} cannot be promised: the mechanism adds no "
                 "noise in proportion to a sensitivity"
             )
-        limit = total
-        if self._terms.total_accounting == "basic":
-            limit *= 1 + _ROUNDING
+        limit = total * (1 + _ROUNDING) if by == "basic" else total
         if self.promised(self.always) <= limit:
             return None
-        if self._terms.total_accounting == "basic":
-            shares, fits = self._fitting_claims(limit)
+        cost, parts = self.filter_cost, self.precision
+        if by == "basic":
+            left = limit - cost.basic_epsilon, (1 - cost.delta) * (1 - _ROUNDING)
+            claimed = self.epsilon + self._account.release_epsilon
+            parts = np.maximum(claimed / left[0], self.delta / left[1])
+        shares = parts / parts[-1] if math.isfinite(parts[-1]) else np.ones_like(parts)
+        steps = 1 if shares.min() == 1 else _STEPS
+        if by == "basic":
+            fits = math.floor(1 / parts[-1] * steps) / steps
         else:
-            shares, fits = self._fitting_noise(limit)
-        if fits < 1:
-            self._refuse_upload()
-        return shares, fits
-
-    def _at_most(self, least_cohort: int) -> Allowance:
-        """All may take part, where uploads are limited in so many rounds that cost."""
-        cap = self._who.max_uploads
-        if cap is None:
-            return _allowance(np.zeros_like(self.precision), 0, least_cohort)
-        return _allowance((self.precision > 0).astype(float), cap, least_cohort)
-
-    def _fitting_claims(self, limit: float) -> tuple[np.ndarray, float]:
-        """(T,) costs over the largest, and how many of the largest are allowed.
-
-        An upload's cost is the larger of its parts of what is left of ε and of Σδ < 1.
-        """
-        cost = self.filter_cost
-        left = limit - cost.basic_epsilon, (1 - cost.delta) * (1 - _ROUNDING)
-        claimed = self.epsilon + self._account.release_epsilon
-        parts = np.maximum(claimed / left[0], self.delta / left[1])
-        if not math.isfinite(parts[-1]):
-            return np.ones_like(parts), 0
-        shares = parts / parts[-1]
-        return shares, math.floor(1 / parts[-1] * _steps(shares)) / _steps(shares)
-
-    def _fitting_noise(self, limit: float) -> tuple[np.ndarray, float]:
-        """(T,) 1/z² over the largest, and how many of the largest are allowed."""
-        shares = self.precision / self.precision[-1]
-        steps = _steps(shares)
-
-        def keeps(parts: int) -> bool:
-            return self.promised(parts / steps) <= limit
-
-        return shares, largest_count(keeps, math.ceil(shares.sum() * steps)) / steps
-
-    def _refuse_upload(self) -> None:
-        """Raises ValueError: not even one upload can be promised."""
-        by, cost = self._terms.total_accounting, self.filter_cost
-        if by == "basic" and self.delta_of(1) >= 1:
-            raise ValueError(
-                "total_epsilon cannot be promised by basic composition: one upload "
-                f"claims δ = {self.delta[-1]:.3g}; a smaller --delta is needed"
+            numbers = range(1, math.ceil(shares.sum() * steps) + 1)
+            kept = bisect.bisect_left(
+                numbers, True, key=lambda number: self.promised(number / steps) > limit
             )
-        before = ""
-        if cost.passes:
-            before = f"the influence filter (ε = {self.promised(0):.4g}) and "
-        raise ValueError(
-            f"total_epsilon = {self._terms.total_epsilon} is less than {before}one "
-            f"upload costs by {by}; raise it or add noise to each upload"
-        )
+            fits = kept / steps
+        if fits < 1:
+            before = ""
+            if cost.passes:
+                before = f"the influence filter (ε = {self.promised(0):.4g}) and "
+            raise ValueError(
+                f"total_epsilon = {total} is less than {before}one upload costs by "
+                f"{by} (its δ = {self.delta[-1]:.3g}); raise it, add noise to each "
+                "upload or lower --delta"
+            )
+        return shares, fits
 
     @property
     def most_uploads(self) -> int:
@@ -235,12 +209,8 @@ class Plan:
         costs = np.cumsum(self.allowance.costs, dtype=np.int64)
         return int((costs <= self.allowance.budget).sum())
 
-    def check_filter(self) -> None:
-        """Refuses a promise that the influence filter's events alone would break.
-
-        Raises:
-          ValueError: what they cost, and which setting to change.
-        """
+    def _check_filter(self) -> None:
+        """Refuses a promise that the influence filter's events alone would break."""
         total, cost = self._terms.total_epsilon, self.filter_cost
         if total is None or cost.passes == 0:
             return
@@ -249,47 +219,14 @@ class Plan:
             return
         contributions = self.promised(0, cost._replace(votes_per_pass=0))
         alone = FilterCost(1, math.inf, 0.0, 0.0, cost.votes, cost.vote_epsilon)
-        votes = self.promised(0, alone)
-        if cost.passes > 1 and math.isinf(votes):
-            change = (
-                f"votes that may change between {cost.passes} passes have no finite ε; "
-                "take influence_filter=join"
-            )
-        elif math.isinf(votes):
-            change = (
-                "votes that are not randomised have no finite ε; set --vote_epsilon"
-            )
-        elif contributions >= votes:
-            change = "raise it or --contribution_noise"
-        else:
-            change = "raise it or lower --vote_epsilon"
         raise ValueError(
             f"total_epsilon = {total} is not more than what the influence filter costs "
             f"a client by {self._terms.total_accounting} before the first upload, "
-            f"ε = {whole:.4g} (contributions {contributions:.4g}, votes {votes:.4g}): "
-            f"{change}"
+            f"ε = {whole:.4g} (contributions {contributions:.4g}, votes "
+            f"{self.promised(0, alone):.4g}): raise it or --contribution_noise, or "
+            "lower --vote_epsilon; votes without one, or of a second pass (take "
+            "influence_filter=join), have no finite ε"
         )
-
-
-def _of_all(plans: Sequence[Plan], account: Recorded) -> Allowance:
-    """One allowance for clients with an ε of their own, with a budget (M,) each.
-
-    All pay the same costs: in each round the largest share that any of the promises
-    gives it, at which each client's own costs are no more.
-    """
-    first, limits = plans[0], [plan.limits for plan in plans]
-    limited = [found[0] for found in limits if found is not None]
-    free, cap = first._at_most(first.least_cohort), account.participation.max_uploads
-    costs, unlimited = np.asarray(free.costs), int(free.budget)
-    if limited:
-        costs = np.ceil(np.max(limited, axis=0) * first._unit)
-        unlimited = int(costs.sum()) if cap is None else cap * first._unit
-    budget = np.zeros(account.participation.num_clients)
-    for promised, found in zip(account.promised, limits, strict=True):
-        budget[list(promised.clients)] = (
-            unlimited if found is None else math.floor(found[1] * first._unit)
-        )
-    return _allowance(costs, budget, first.least_cohort)
 
 
 def _total(values: np.ndarray, uploads: float | None) -> float:
@@ -298,15 +235,3 @@ def _total(values: np.ndarray, uploads: float | None) -> float:
     if uploads is None:
         return whole
     return min(uploads * float(values[-1]), whole) if uploads else 0.0
-
-
-def _steps(shares: np.ndarray) -> int:
-    """Into how many parts an upload is divided; none where all cost the same."""
-    return 1 if shares.min() == 1 else _STEPS
-
-
-def _allowance(
-    costs: np.ndarray, budget: int | np.ndarray, least_cohort: int
-) -> Allowance:
-    leaves = (costs, budget, least_cohort)
-    return Allowance(*(np.asarray(leaf, np.int32) for leaf in leaves))

@@ -132,7 +132,9 @@ class Recorded:
     @property
     def proved(self) -> bool:
         """Whether the mechanism's claim is, and nothing makes it nominal."""
-        return self.mechanism.claim.proved and not self.participation.nominal
+        claim = self.mechanism.claim
+        sees_noise = claim.central or claim.against_server
+        return claim.proved and sees_noise and not self.participation.nominal
 
     @property
     def view(self) -> str:
@@ -236,7 +238,9 @@ class Recorded:
             raise ValueError(f"method must be one of {', '.join(METHODS)}")
         if view not in VIEWS:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
-        chosen = self._chosen(client_id)
+        count = len(self.uploads)
+        if client_id is not None and not 0 <= client_id < count:
+            raise ValueError(f"client_id must be in [0, {count}), got {client_id}")
         if self.promised:
             return max(
                 part.epsilon_spent(
@@ -248,6 +252,7 @@ class Recorded:
                 for one, part in zip(self.promised, self.parts, strict=True)
                 if client_id is None or client_id in one.clients
             )
+        chosen = slice(None) if client_id is None else [client_id]
         number = VIEWS.index(view)
         most = _not_exceeded(
             self.uploads[chosen], self.precision[number][chosen], self.epsilon[chosen]
@@ -276,12 +281,15 @@ class Recorded:
         """
         delta = self.terms.target_delta if delta is None else delta
         check_delta(delta)
-        releases = math.ceil(sums.uploads) if self.release_epsilon > 0 else 0
         if method == "basic":
             told = sums.uploads * self.release_epsilon
             return sums.epsilon + told + filter_cost.basic_epsilon
         if self.mechanism.claim.concentrated:
             method = "rdp"
+        responses = (
+            (math.ceil(sums.uploads), self.release_epsilon),
+            (filter_cost.votes, filter_cost.vote_epsilon),
+        )
         subsampling, precision = self.mechanism.subsampling, sums.precision
         steps: tuple[Any, ...] = (None,)
         if subsampling is not None and method != "gdp" and math.isfinite(sums.least):
@@ -292,18 +300,15 @@ class Recorded:
                 method,
                 filter_cost.precision + precision,
                 delta,
-                releases=releases,
-                release_epsilon=self.release_epsilon,
-                votes=filter_cost.votes,
-                vote_epsilon=filter_cost.vote_epsilon,
+                responses=responses,
                 steps=one,
             )
             for one in steps
         )
 
-    def delta_spent(self, client_id: int | None = None) -> float:
+    def delta_spent(self) -> float:
         """Σδ as claimed: the δ at which basic composition's ε holds."""
-        return float(np.max(self.by_client()["delta"][self._chosen(client_id)]))
+        return float(np.max(self.by_client()["delta"]))
 
     def by_client(self) -> dict[str, np.ndarray]:
         """(M,) uploads and what basic composition counts, ε at δ, for summary.json."""
@@ -313,15 +318,6 @@ class Recorded:
             "epsilon": epsilon + self.filter_cost.basic_epsilon,
             "delta": self.delta + self.filter_cost.delta,
         }
-
-    def _chosen(self, client_id: int | None) -> slice:
-        if client_id is None:
-            return slice(None)
-        if not 0 <= client_id < len(self.uploads):
-            raise ValueError(
-                f"client_id must be in [0, {len(self.uploads)}), got {client_id}"
-            )
-        return slice(client_id, client_id + 1)
 
     def to_json(self) -> dict[str, list[float]]:
         """The sums: what a checkpoint and a client's state file keep."""

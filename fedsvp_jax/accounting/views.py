@@ -87,7 +87,7 @@ def counted(
       view: of the claim.
       colluders: h.
     """
-    multiplier, bound, at_upload, claimed, deltas = (
+    z, bound, at_upload, claimed, deltas = (
         np.asarray(leaf, float)
         for leaf in (
             noise.noise_multiplier,
@@ -98,22 +98,18 @@ def counted(
         )
     )
     noised = (at_upload > 0) | (view != "server")
-    noised &= np.isfinite(multiplier)  # an upload of public data carries no noise
-    std = np.where(noised, multiplier, 0) * np.where(noised, bound, 0)
-    in_steps = np.any((std == 0) & (multiplier > 0) & np.isfinite(multiplier))
-    size = len(multiplier)
-    alone = weights is None or size == 0 or bool(in_steps)
-    share = np.ones(size) if alone else np.asarray(weights, float)
-    seen = dict.fromkeys(VIEWS, multiplier)
-    if not alone:
-        seen |= {
-            other: averaged_multiplier(multiplier, std, share, known)
-            for other, known in zip(VIEWS[1:], (0, 1, colluders), strict=True)
-        }
-    if view != "server" and not alone:
-        met = seen[view]
-        anew = concentrated_epsilon(jnp.asarray(met), jnp.asarray(deltas))
-        claimed = np.where(met > 0, np.asarray(anew, float), math.inf)
-        claimed = np.where(np.isinf(met), 0.0, claimed)
-    even = not alone and size > 1 and len({*std}) == len({*share}) == 1
-    return Counted(np.stack([seen[one] for one in VIEWS]), claimed, even)
+    noised &= np.isfinite(z)  # an upload of public data carries no noise
+    std = np.where(noised, z, 0) * np.where(noised, bound, 0)
+    in_steps = np.any((std == 0) & (z > 0) & np.isfinite(z))
+    met = np.stack([z] * len(VIEWS))
+    if weights is None or not len(z) or in_steps:
+        return Counted(met, claimed, even=False)
+    share = np.asarray(weights, float)
+    for number, known in enumerate((0, 1, colluders), 1):
+        met[number] = averaged_multiplier(z, std, share, known)
+    if view != "server":
+        own = met[VIEWS.index(view)]
+        anew = concentrated_epsilon(jnp.asarray(own), jnp.asarray(deltas))
+        claimed = np.where(own > 0, np.asarray(anew, float), math.inf)
+        claimed = np.where(np.isinf(own), 0.0, claimed)
+    return Counted(met, claimed, len(z) > 1 and len({*std}) == len({*share}) == 1)

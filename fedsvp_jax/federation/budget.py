@@ -14,15 +14,10 @@ from typing import Any, TypeVar, Unpack
 import numpy as np
 
 from fedsvp_jax import extras
-from fedsvp_jax.accounting import Account, FilterCost, Participation
+from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation import plan
-from fedsvp_jax.mechanisms import (
-    Mechanism,
-    MechanismConfig,
-    make_mechanism,
-    noise_setting,
-)
+from fedsvp_jax.mechanisms import Mechanism, noise_setting
 
 Accounted = TypeVar("Accounted", bound=AccountedSettings)
 
@@ -34,41 +29,18 @@ _FINE = 1e-9  # of its logarithm: finer than float32
 _FAR = 50.0  # in the place of an infinite logarithm
 
 
-def planned_cost(config: AccountedSettings) -> FilterCost:
-    """What the influence filter's planned passes cost; nothing without a filter."""
-    if config.influence_filter == "none":
-        return FilterCost()
-    cost: FilterCost = extras.around("influence.admission").planned_cost(config)
-    return cost
-
-
 def account_of(config: AccountedSettings, mechanism: Mechanism, **who: Any) -> Account:
-    """The account of a run before its first round.
+    """The account of a run before its first round, with what its filter will cost.
 
     Args:
       config: resolved; its promise and who takes part.
       mechanism: made from it, concrete.
       who: fields of `Participation` that follow from the data.
     """
-    who |= {"filter_cost": planned_cost(config)}
+    if config.influence_filter != "none":
+        cost = extras.around("influence.admission").planned_cost(config)
+        who |= {"filter_cost": cost}
     return Account.of(mechanism, Participation.of(config, **who), config)
-
-
-def run_epsilon(config: AccountedSettings, told: MechanismConfig) -> float:
-    """ε of a client that uploads whenever it may, counted as --total_accounting says.
-
-    In every round, or --max_uploads times. The influence filter's planned passes are
-    counted too.
-
-    Args:
-      config: the promise and T.
-      told: the mechanism's settings, concrete.
-    """
-    return _spent(account_of(config, make_mechanism(config.mechanism, told)))
-
-
-def _spent(account: Account) -> float:
-    return account.plan.promised(account.plan.always)
 
 
 def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
@@ -100,31 +72,31 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
     refused: list[str] = []
 
     def spends(value: float) -> float:
+        tried = with_value(value)
         try:
-            tried = with_value(value)
             _, mechanism = plan.told_and_made(tried, **sizes)
         except ValueError as error:  # the calibration has no proof for so large an ε
             refused.append(str(error))
             return math.inf
-        return _spent(account_of(tried, mechanism))
+        planned = account_of(tried, mechanism).plan
+        return planned.promised(planned.always)
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
-    _, most_noise = plan.told_and_made(with_value(quiet), **sizes)
-    account_of(config, most_noise).plan.check_filter()
     least = spends(quiet)
-    if least <= total and spends(loud) == least:
-        raise ValueError(
-            f"solve=noise cannot solve for {name}, which does not change the noise of "
-            f"mechanism {config.mechanism}; register it with a noise_setting that does"
-        )
     if least > total:
-        account = account_of(with_value(quiet), most_noise)
+        tried = with_value(quiet)
+        account = account_of(tried, plan.told_and_made(tried, **sizes)[1])
         _ = account.plan.allowance  # raises where not even one upload can be promised
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "
             f"{config.mechanism} from {min(quiet, loud):g} to {max(quiet, loud):g} "
             "adds enough noise; raise it, or lower --delta"
+        )
+    if spends(loud) == least:
+        raise ValueError(
+            f"solve=noise cannot solve for {name}, which does not change the noise of "
+            f"mechanism {config.mechanism}; register it with a noise_setting that does"
         )
     found = loudest(spends, total, quiet, loud)
     if refused and spends(found) < _NEAR * total:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Unpack
 
 import jax
@@ -11,7 +11,6 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, client_groups
 from fedsvp_jax.accounting.participation import Promised
-from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import Accounted, account_of, solve_noise
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -21,18 +20,21 @@ class Group(NamedTuple, Generic[Accounted]):
     """Clients that are promised the same ε.
 
     Attributes:
-      epsilon: theirs over the run; NaN where nothing is promised.
       config: with `total_epsilon` theirs, and the noise solved for it.
       told: to their mechanism.
       mechanism: made from it.
       clients: ids, ascending.
     """
 
-    epsilon: float
     config: Accounted
     told: MechanismConfig
     mechanism: Mechanism
     clients: tuple[int, ...]
+
+    @property
+    def epsilon(self) -> float:
+        """Theirs over the run; NaN where nothing is promised."""
+        return math.nan if (e := self.config.total_epsilon) is None else e
 
 
 def groups_of(
@@ -55,38 +57,35 @@ def groups_of(
       ValueError: a promise cannot be kept, named by its clients; or with solve=noise a
         noise that the cohort shares or the server adds, which is the same for all.
     """
+
+    def group(mine: Accounted, clients: Iterable[int]) -> Group[Accounted]:
+        if mine.solve == "noise":
+            mine = solve_noise(mine, **sizes)
+        return Group(mine, *plan.told_and_made(mine, **sizes), tuple(clients))
+
     if epsilons is None:
-        solved = solve_noise(config, **sizes) if config.solve == "noise" else config
-        everybody = tuple(range(config.num_clients))
-        return (
-            Group(math.nan, solved, *plan.told_and_made(solved, **sizes), everybody),
-        )
+        return (group(config, range(config.num_clients)),)
     found = []
-    for epsilon in np.unique(epsilons):
-        mine = dataclasses.replace(config, total_epsilon=float(epsilon))
-        clients = tuple(np.flatnonzero(epsilons == epsilon).tolist())
+    for epsilon in np.unique(epsilons).tolist():
+        clients = np.flatnonzero(epsilons == epsilon).tolist()
         try:
-            if config.solve == "noise":
-                _check_own_noise(mine, plan.told_and_made(mine, **sizes)[1])
-                mine = solve_noise(mine, **sizes)
-            told, made = plan.told_and_made(mine, **sizes)
-            group = Group(float(epsilon), mine, told, made, clients)
-            _ = account_of(mine, made).plan.allowance
+            mine = dataclasses.replace(config, total_epsilon=epsilon)
+            made = plan.told_and_made(mine, **sizes)[1]
+            if mine.solve == "noise" and (
+                made.claim.central or made.server is not None
+            ):
+                raise ValueError(
+                    "solve must be uploads with client_epsilons for mechanism "
+                    f"{config.mechanism} with noise_trust={config.noise_trust}, whose "
+                    "noise is the same for all: clients then differ in how often they "
+                    "upload"
+                )
+            found.append(group(mine, clients))
+            _ = account_of(mine, found[-1].mechanism).plan.allowance
         except ValueError as error:
-            who = client_groups.words(float(epsilon), clients)
+            who = client_groups.words(epsilon, clients)
             raise ValueError(f"client_epsilons: the {who}: {error}") from error
-        found.append(group)
     return tuple(found)
-
-
-def _check_own_noise(config: AccountedSettings, mechanism: Mechanism) -> None:
-    """Refuses a noise that no client can have of its own."""
-    if mechanism.claim.central or mechanism.server is not None:
-        raise ValueError(
-            "solve must be uploads with client_epsilons for mechanism "
-            f"{config.mechanism} with noise_trust={config.noise_trust}, whose noise is "
-            "the same for all: clients then differ in how often they upload"
-        )
 
 
 def promising(
@@ -104,20 +103,8 @@ def promising(
     if not groups:
         return account
     return account.promising(
-        [
-            Promised(
-                float(one.config.total_epsilon or 0),
-                one.clients,
-                claimed(one.mechanism),
-            )
-            for one in groups
-        ]
+        [Promised(one.epsilon, one.clients, claimed(one.mechanism)) for one in groups]
     )
-
-
-def promises_text(promised: np.ndarray | None) -> list[str]:
-    """What a run's digest says of the ε by client; nothing where there are none."""
-    return [] if promised is None else [f"client_epsilons {promised.tolist()}"]
 
 
 def mechanisms_by_client(
@@ -147,13 +134,3 @@ def mechanisms_by_client(
         return told
 
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(of_cell, cells))
-
-
-def shares_by_client(
-    weighting: str, promised: Sequence[np.ndarray | None]
-) -> jax.Array | None:
-    """(cells, M) ε_i over the smallest, with weighting=epsilon; else None."""
-    if weighting != "epsilon":
-        return None
-    known = [one / one.min() for one in promised if one is not None]
-    return jnp.asarray(np.stack(known), jnp.float32)

@@ -17,7 +17,6 @@ from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.promised_epsilons import client_names, promised_epsilons
 from fedsvp_jax.structs import Array, Examples, Split
 
 _LOG = logging.getLogger(__name__)
@@ -169,7 +168,7 @@ def federate(
         if config.seed in by_seed:
             continue
         parts = loading.client_parts(config, dataset)
-        called[config.seed] = client_names(config, dataset, parts)
+        called[config.seed] = loading.client_names(config, dataset, parts)
         split = train_validation.make_split(
             parts,
             found.ids,
@@ -218,7 +217,7 @@ def federate(
         if dataset.writer_names is None or first.partition != "by_writer"
         else tuple(called[first.seed]),
         promised=tuple(
-            promised_epsilons(config, called[config.seed]) for config in configs
+            loading.promised_epsilons(config, called[config.seed]) for config in configs
         ),
     )
 

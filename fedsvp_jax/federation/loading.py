@@ -1,7 +1,7 @@
 """The data that the settings name, and how they deal it: attributes and clients."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -55,7 +55,7 @@ def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset
     check_inputs(config, dataset.example_shape)
     count = len(dataset.train_labels)
     if most is not None and most < count:
-        dataset = _trained_on(dataset, np.arange(most) * count // most)
+        dataset = _only(dataset, "train", np.arange(most) * count // most)
     if config.model in FEATURE_MODELS:
         dataset = extras.around("features.kept").of_images(
             config.model, dataset, config.features_dir
@@ -85,31 +85,26 @@ def evaluated_on(dataset: Data, most: int | None) -> Data:
     count = len(dataset.test_labels)
     if most is None or most >= count:
         return dataset
-    return _tested_on(dataset, np.arange(most) * count // most)
+    return _only(dataset, "test", np.arange(most) * count // most)
 
 
-def _trained_on(dataset: Dataset, kept: np.ndarray) -> Dataset:
-    """The data with these of its training examples."""
-    return dataclasses.replace(
-        dataset,
-        train_inputs=dataset.train_inputs[kept],
-        train_labels=dataset.train_labels[kept],
-        train_writers=_chosen(dataset.train_writers, kept),
-        train_targets=_chosen(dataset.train_targets, kept),
-        columns=_rows_of(dataset.columns, kept),
-    )
+def _only(dataset: Data, side: str, rows: np.ndarray) -> Data:
+    """The data with these rows of its `train` or `test` examples."""
 
+    def kept(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {
+                name: column._replace(codes=column.codes[rows])
+                for name, column in value.items()
+            }
+        return None if value is None else value[rows]
 
-def _tested_on(dataset: Data, kept: np.ndarray) -> Data:
-    """The data with these of its test examples."""
-    fewer: dict[str, Any] = {
-        "test_inputs": dataset.test_inputs[kept],
-        "test_labels": dataset.test_labels[kept],
-    }
-    if isinstance(dataset, Dataset):
-        fewer["test_columns"] = _rows_of(dataset.test_columns, kept)
-        fewer["test_targets"] = _chosen(dataset.test_targets, kept)
-    return dataclasses.replace(dataset, **fewer)
+    fields = [field.name for field in dataclasses.fields(dataset)]
+    names = [name for name in fields if name.startswith(f"{side}_")]
+    if side == "train":
+        names.append("columns")
+    changes: dict[str, Any] = {name: kept(getattr(dataset, name)) for name in names}
+    return dataclasses.replace(dataset, **changes)
 
 
 def withhold(dataset: Dataset, wanted: int, seed: int) -> tuple[Dataset, Examples]:
@@ -129,7 +124,7 @@ def withhold(dataset: Dataset, wanted: int, seed: int) -> tuple[Dataset, Example
     warmup = preprocessing.device_examples(
         dataset.train_inputs[own], dataset.train_labels[own]
     )
-    return _trained_on(dataset, rest), warmup
+    return _only(dataset, "train", rest), warmup
 
 
 def withhold_validation(
@@ -152,24 +147,12 @@ def withhold_validation(
         )
     drawn = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
     own, rest = np.sort(drawn[:wanted]), np.sort(drawn[wanted:])
-    targets = dataset.test_targets if isinstance(dataset, Dataset) else None
+    mine = _only(dataset, "test", own)
+    targets = mine.test_targets if isinstance(mine, Dataset) else None
     validation = preprocessing.device_examples(
-        dataset.test_inputs[own],
-        dataset.test_labels[own],
-        targets=_chosen(targets, own),
+        mine.test_inputs, mine.test_labels, targets=targets
     )
-    return _tested_on(dataset, rest), validation
-
-
-def _chosen(values: np.ndarray | None, rows: np.ndarray) -> np.ndarray | None:
-    return None if values is None else values[rows]
-
-
-def _rows_of(columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:
-    return {
-        name: column._replace(codes=column.codes[rows])
-        for name, column in columns.items()
-    }
+    return _only(dataset, "test", rest), validation
 
 
 def example_attributes(config: AttributeSettings, dataset: Dataset) -> Attributes:
@@ -352,3 +335,38 @@ def client_parts(
                 min_examples=least,
                 seed=seed,
             )
+
+
+def promised_epsilons(
+    config: FederationSettings, names: Sequence[str]
+) -> np.ndarray | None:
+    """(M,) the ε of each client; None without --client_epsilons.
+
+    Args:
+      config: with `total_epsilon`, which the clients have that the file does not name.
+      names: (M,) what the file calls them.
+
+    Raises:
+      ValueError: the file is not right, or nothing is promised to the others.
+    """
+    if config.client_epsilons is None:
+        return None
+    if config.total_epsilon is None:
+        raise ValueError(
+            "client_epsilons needs total_epsilon, the ε of the clients that "
+            f"{config.client_epsilons} does not name"
+        )
+    read = extras.around("tables.client_epsilons").read_client_epsilons
+    found: np.ndarray = read(config.client_epsilons, names, config.total_epsilon)
+    return found
+
+
+def client_names(
+    config: FederationSettings, dataset: Dataset, parts: Sequence[np.ndarray]
+) -> list[str]:
+    """(M,) each client's number, or with partition=by_writer its writer's name."""
+    if config.partition != "by_writer" or dataset.train_writers is None:
+        return list(map(str, range(len(parts))))
+    writers = [int(dataset.train_writers[part[0]]) for part in parts]
+    names = dataset.writer_names
+    return [str(one) if names is None else names[one] for one in writers]

@@ -41,8 +41,8 @@ from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
+    about,
     make_mechanism,
-    mechanism_settings,
     subsampling,
     with_analytic_multiplier,
 )
@@ -151,7 +151,7 @@ def told_and_made(
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
-    mine = mechanism_settings(config.mechanism)
+    mine = about(config.mechanism).settings
     smallest = sizes.get("min_num_examples", 1.0)
     told = part(
         MechanismConfig,
@@ -211,36 +211,33 @@ def asked_of(
     """
     if not told.clip.asks:
         return None
-    if told.private_margin > 0 and not data.game.private_classes:
+    classes, wanted = data.game.private_classes, told.private_layers
+    if told.private_margin > 0 and not classes:
         raise ValueError(
             "private_margin must be 0 where the private attribute is no class, got "
             f"{told.private_margin:g}"
         )
     example = preprocessing.normalize(data.examples.inputs[:1])
-    if told.private_layers == "all":
-        params, _ = jax.eval_shape(model.init, jax.random.key(0), example)
-        return tuple(True for _ in jax.tree.leaves(params))
+    params, _ = jax.eval_shape(model.init, jax.random.key(0), example)
+    leaves = jax.tree.leaves(params)
+    if wanted == "all":
+        return (True,) * len(leaves)
     if build is None:
         raise ValueError(
             "private_layers must be all for a model that is not built by name, got "
-            f"{told.private_layers}"
+            f"{wanted}"
         )
     is_last = jax.tree.leaves(backbone_of(build, example).is_last)
-    shapes = jax.eval_shape(model.init, jax.random.key(0), example)[0]
-    if told.private_layers == "last":
+    if wanted == "last":
         return tuple(is_last)
-    if not data.game.private_classes:
+    of_last = [leaf for leaf, last in zip(leaves, is_last, strict=True) if last]
+    if not classes or any(leaf.shape[0] != data.num_classes for leaf in of_last):
         raise ValueError(
             "private_layers must be all or last where the private attribute is no "
-            "class, got classes"
+            "class, or the model's last layer keeps no class's weights in a row, got "
+            f"{wanted}"
         )
-    by_row = [leaf.shape[0] == data.num_classes for leaf in jax.tree.leaves(shapes)]
-    if not all(row for row, last in zip(by_row, is_last, strict=True) if last):
-        raise ValueError(
-            "private_layers must be all or last for a model whose last layer does not "
-            "keep a class's weights in a row, got classes"
-        )
-    return tuple(data.game.private_classes if last else False for last in is_last)
+    return tuple(classes if last else False for last in is_last)
 
 
 def make_plan(

@@ -1,10 +1,12 @@
 """The program of some cells: what the engine compiles, built in one place."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import losses, models, prng
@@ -24,9 +26,7 @@ from fedsvp_jax.federation.client_promises import (
     Group,
     groups_of,
     mechanisms_by_client,
-    promises_text,
     promising,
-    shares_by_client,
 )
 from fedsvp_jax.federation.federated_data import (
     CohortStream,
@@ -37,7 +37,6 @@ from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import claimed, run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.base import over_data
-from fedsvp_jax.mechanisms.played import check_noise
 from fedsvp_jax.structs import Array, Model
 
 
@@ -74,11 +73,10 @@ class Program:
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """One per cell: what each one claims, of data that were read as they were."""
-        made = (
-            claimed(make_mechanism(self.plan.mechanism, told), config)
+        return tuple(
+            self._over_data(claimed(make_mechanism(self.plan.mechanism, told), config))
             for told, config in zip(self.mechanism_configs, self.configs, strict=True)
         )
-        return tuple(map(self._over_data, made))
 
     def _over_data(self, mechanism: Mechanism) -> Mechanism:
         return over_data(mechanism, self.data.from_records)
@@ -97,13 +95,9 @@ class Program:
     @cached_property
     def accounts(self) -> tuple[Account, ...]:
         """One per cell, before the first round."""
-        nominal = STATS_LEAVE if self.keeps_stats else ""
         found = []
         for config, mechanism, copies, groups in zip(
-            self.configs,
-            self.mechanisms,
-            self.data.most_copies,
-            self.groups,
+            *(self.configs, self.mechanisms, self.data.most_copies, self.groups),
             strict=True,
         ):
             given = neighbour_assumptions(config)
@@ -111,7 +105,7 @@ class Program:
                 config,
                 mechanism,
                 equal_weights=self.equal_weights,
-                nominal=nominal,
+                nominal=STATS_LEAVE if self.keeps_stats else "",
                 assumptions=f"{given}; {client_groups.PUBLIC}" if groups else given,
                 copies=copies,
             )
@@ -212,61 +206,44 @@ def build(
     data = federate(configs, dataset)
     if own is not None and data.examples.targets is None:
         checks.check_outputs(own, data)
+    example = preprocessing.normalize(data.examples.inputs[:1])
     if loss is not None:
-        example = preprocessing.normalize(data.examples.inputs[:1])
         losses.check_shape(model, data.examples, example)
     groups = [
         groups_of(one, promised, **plans.sizes(one, data))
         for one, promised in zip(configs, data.promised, strict=True)
     ]
     configs = [
-        dataclasses.replace(by_epsilon[0].config, total_epsilon=one.total_epsilon)
-        for one, by_epsilon in zip(configs, groups, strict=True)
+        dataclasses.replace(of[0].config, total_epsilon=one.total_epsilon)
+        for one, of in zip(configs, groups, strict=True)
     ]
-    made = [(by_epsilon[0].told, by_epsilon[0].mechanism) for by_epsilon in groups]
-    asked = plans.asked_of(made[0][0], model, build_model, data)
-    for told, mechanism in (
-        (one.told, one.mechanism) for all_ in groups for one in all_
-    ):
-        ends = told.min_num_examples, told.max_num_examples
-        check_noise(mechanism, first.num_rounds, sizes=ends)
-        checks.check_grid(mechanism, first, model, data, asked)
-        checks.check_momentum(first.client_momentum, told, mechanism)
-        checks.check_utility(first, model, data, mechanism)
-        checks.check_weighting(first, data, mechanism)
-        checks.check_client_values(first, data, mechanism, first.mechanism)
-    by_client = [
-        () if promised is None else of
-        for promised, of in zip(data.promised, groups, strict=True)
-    ]
-    allowances = [
-        promising(account_of(config, mechanism), of).plan.allowance
-        for config, (_, mechanism), of in zip(configs, made, by_client, strict=True)
-    ]
-    mechanism_configs = tuple(jax.tree.map(np.float32, told) for told, _ in made)
-    other = []
+    told = groups[0][0].told
+    asked = plans.asked_of(told, model, build_model, data)
+    for one in itertools.chain(*groups):
+        checks.check_mechanism(first, one.told, one.mechanism, model, data, asked)
+    own_words = []
     if own is not None or loss is not None:
-        init = jax.eval_shape(
-            model.init,
-            jax.random.key(0),
-            preprocessing.normalize(data.examples.inputs[:1]),
-        )
-        other = [str(init), "" if loss is None else losses.name_of(loss)]
-    roots = [
-        prng.run_keys(
-            config.seed,
-            run_digest(
-                config, mechanism, data.fingerprint, *other, *promises_text(promised)
-            ),
-        )
-        for config, (_, mechanism), promised in zip(
-            configs, made, data.promised, strict=True
-        )
-    ]
+        shapes = jax.eval_shape(model.init, jax.random.key(0), example)
+        own_words = [str(shapes), "" if loss is None else losses.name_of(loss)]
+    by_client, allowances, roots = [], [], []
+    for config, of, promised in zip(configs, groups, data.promised, strict=True):
+        mechanism, words = of[0].mechanism, list(own_words)
+        by_client.append(() if promised is None else of)
+        if promised is not None:
+            words.append(f"client_epsilons {promised.tolist()}")
+        account = promising(account_of(config, mechanism), by_client[-1])
+        allowances.append(account.plan.allowance)
+        digest = run_digest(config, mechanism, data.fingerprint, *words)
+        roots.append(prng.run_keys(config.seed, digest))
+    mechanism_configs = tuple(jax.tree.map(np.float32, of[0].told) for of in groups)
+    shares = None
+    if first.weighting == "epsilon":
+        known = [one / one.min() for one in data.promised if one is not None]
+        shares = jnp.asarray(np.stack(known), jnp.float32)
     cells = dataclasses.replace(
         plans.make_cells(configs, data, mechanism_configs, allowances, roots),
         by_client=mechanisms_by_client(by_client, first.num_clients),
-        shares=shares_by_client(first.weighting, data.promised),
+        shares=shares,
     )
     stream = None
     if data.reader is not None:
@@ -276,13 +253,12 @@ def build(
             cohorts=first.cohorts,
             allowance=allowances[0],
         )
-    shape = data.examples.inputs.shape[1:]
-    together = plans.sides(first, target, model, shape)
+    together = plans.sides(first, target, model, data.examples.inputs.shape[1:])
     return Program(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, made[0][0], data, target, together, asked),
+        plan=plans.make_plan(first, told, data, target, together, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,

@@ -16,7 +16,6 @@ tells what the longer one tells. Where something follows T, the two share no dra
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 from fedsvp_jax.common_settings import EvaluationSettings, ExecutionSettings
@@ -40,32 +39,23 @@ _CHANGES_NOTHING = {
     for field in dataclasses.fields(settings)
 } | {"data_dir", "features_dir", "schema", "client_epsilons"}
 
-# What follows T, and when
-_FOLLOWS: dict[str, Callable[[AccountedSettings], bool]] = {
-    "the promise of total_epsilon is for all rounds": lambda c: (
-        c.total_epsilon is not None
-    ),
-    "max_uploads limits the uploads of all rounds": lambda c: c.max_uploads is not None,
-    "the influence filter plans for all rounds": lambda c: c.influence_filter != "none",
-    "the room for a Poisson batch follows their number": lambda c: (
-        c.batches == "poisson"
-    ),
-    "learning_rate_schedule=cosine falls over all rounds": lambda c: (
-        c.learning_rate_schedule == "cosine"
-    ),
-}
-
 
 def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str | None:
     """Why the first rounds would be others in a run of another length; None if not."""
-    for why, follows in _FOLLOWS.items():
-        if follows(config):
-            return why
-    if mechanism.follows_num_rounds:
-        return (
-            f"the noise of mechanism {config.mechanism} depends on the number of rounds"
-        )
-    return None
+    follows = {
+        "the promise of total_epsilon is for all rounds": config.total_epsilon,
+        "max_uploads limits the uploads of all rounds": config.max_uploads,
+        "the influence filter plans for all rounds": config.influence_filter != "none",
+        "the room for a Poisson batch follows their number": config.batches
+        == "poisson",
+        "learning_rate_schedule=cosine falls over all rounds": (
+            config.learning_rate_schedule == "cosine"
+        ),
+        f"the noise of mechanism {config.mechanism} depends on the number of rounds": (
+            mechanism.follows_num_rounds
+        ),
+    }
+    return next((why for why, true in follows.items() if true), None)
 
 
 def check_more_rounds(

@@ -14,19 +14,15 @@ from fedsvp_jax.mechanisms.calibration import (
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
+    about,
     current_name,
-    epsilon_sets_noise,
-    explained,
     make_mechanism,
-    mechanism_label,
     mechanism_names,
-    mechanism_settings,
-    mechanism_summary,
     noise_setting,
     register_mechanism,
     unread_settings,
 )
-from fedsvp_jax.mechanisms.release import release_contribution, spends_release_budget
+from fedsvp_jax.mechanisms.release import release_contribution
 from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier, risk_tolerance
 
 __all__ = [
@@ -35,23 +31,18 @@ __all__ = [
     "Mechanism",
     "MechanismConfig",
     "UploadNoise",
+    "about",
     "analytic_multiplier",
     "classical_multiplier",
     "current_name",
-    "epsilon_sets_noise",
-    "explained",
     "guided_multiplier",
     "make_mechanism",
-    "mechanism_label",
     "mechanism_names",
-    "mechanism_settings",
-    "mechanism_summary",
     "noise_setting",
     "nothing_private",
     "register_mechanism",
     "release_contribution",
     "risk_tolerance",
-    "spends_release_budget",
     "unread_settings",
     "with_analytic_multiplier",
 ]

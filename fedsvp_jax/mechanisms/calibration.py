@@ -129,21 +129,16 @@ def check_calibration(config: MechanismConfig, *, has_analytic: bool = True) -> 
     """
     epsilon = concrete(config.epsilon)
     if config.calibration == "analytic":
-        if config.analytic_multiplier is None and (
-            epsilon is None or concrete(config.delta) is None
-        ):
+        traced = epsilon is None or concrete(config.delta) is None
+        if config.analytic_multiplier is None and traced:
             raise ValueError(
                 "calibration='analytic' needs with_analytic_multiplier(config) "
                 "before epsilon or delta is traced"
             )
-    elif (
-        epsilon is not None and np.any(epsilon >= 1) and not config.allow_large_epsilon
-    ):
-        other = (
-            "calibration='analytic'"
-            if has_analytic
-            else "a mechanism with an analytic calibration, such as nbafl"
-        )
+    elif not (config.allow_large_epsilon or epsilon is None or np.all(epsilon < 1)):
+        other = "calibration='analytic'"
+        if not has_analytic:
+            other = "a mechanism with an analytic calibration, such as nbafl"
         raise ValueError(
             f"epsilon must be < 1 with calibration='classical', got {config.epsilon}: "
             f"take {other}, or allow_large_epsilon for the unproved value"

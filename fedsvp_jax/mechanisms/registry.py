@@ -16,15 +16,26 @@ from fedsvp_jax.settings import Settings, unknown
 
 
 class Entry(NamedTuple):
-    """One registered mechanism."""
+    """What is known of a mechanism before it is made: see `register_mechanism`."""
 
-    factory: Callable[[MechanismConfig], Mechanism]
-    settings: type[Settings] | None  # the mechanism's own
-    summary: str
     label: str
-    noise_setting: str | None
-    unread: tuple[str, ...]  # common settings that it does not read
-    explain: Callable[[Mapping[str, Any]], str] | None
+    factory: Callable[[MechanismConfig], Mechanism] | None = None
+    summary: str = ""
+    settings: type[Settings] | None = None
+    noise_setting: str | None = "epsilon"
+    unread: tuple[str, ...] = ()
+    explain: Callable[[Mapping[str, Any]], str] = lambda config: ""
+
+    @property
+    def epsilon_sets_noise(self) -> bool:
+        """Whether the setting epsilon decides the noise."""
+        return self.noise_setting == "epsilon"
+
+    @property
+    def own_settings(self) -> frozenset[str]:
+        """The names of the settings that are the mechanism's own."""
+        fields = dataclasses.fields(self.settings) if self.settings else ()
+        return frozenset(field.name for field in fields)
 
 
 _REGISTRY: dict[str, Entry] = {}
@@ -43,7 +54,7 @@ def register_mechanism(
     label: str | None = None,
     noise_setting: str | None = "epsilon",
     unread: tuple[str, ...] = (),
-    explain: Callable[[Mapping[str, Any]], str] | None = None,
+    explain: Callable[[Mapping[str, Any]], str] = lambda config: "",
 ) -> None:
     """Makes a mechanism known by name.
 
@@ -72,7 +83,7 @@ def register_mechanism(
     if current_name(name) in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
     _REGISTRY[name] = Entry(
-        factory, settings, summary, label or name, noise_setting, unread, explain
+        label or name, factory, summary, settings, noise_setting, unread, explain
     )
 
 
@@ -86,45 +97,12 @@ def current_name(name: str) -> str:
     return _RENAMED.get(name, name)
 
 
-def _known(name: str) -> Entry | None:
-    return _REGISTRY.get(current_name(name))
-
-
-def _entry(name: str) -> Entry:
-    entry = _known(name)
-    if entry is None:
-        raise ValueError(unknown("mechanism", name, mechanism_names()))
-    return entry
-
-
-def mechanism_summary(name: str) -> str:
-    """One line for --help and reports; a reconstruction is called one.
-
-    Raises:
-      ValueError: unknown name.
-    """
-    return _entry(name).summary
-
-
-def mechanism_label(name: str) -> str:
-    """How tables and figures call it: `fedsva` -> `FedSVA`; unknown names as they are.
+def about(name: str) -> Entry:
+    """What is known of a mechanism; of an unknown name its label alone.
 
     Results of a mechanism from outside can be shown where it is not registered.
     """
-    entry = _known(name)
-    return entry.label if entry else name
-
-
-def explained(name: str, config: Mapping[str, Any]) -> str:
-    """How the noise of a run follows R; "" where it does not, and for unknown names."""
-    entry = _known(name)
-    return entry.explain(config) if entry and entry.explain else ""
-
-
-def epsilon_sets_noise(name: str) -> bool:
-    """Whether the setting epsilon decides the noise; true for unknown names."""
-    entry = _known(name)
-    return entry is None or entry.noise_setting == "epsilon"
+    return _REGISTRY.get(current_name(name), Entry(name))
 
 
 def unread_settings(name: str) -> frozenset[str]:
@@ -133,19 +111,12 @@ def unread_settings(name: str) -> frozenset[str]:
     They are the common ones that it was registered with as `unread`, epsilon where it
     does not set the noise, and the other mechanisms' own.
     """
-    entry = _known(name)
-    if entry is None:
+    entry = about(name)
+    if entry.factory is None:
         return frozenset()
-    others = set().union(*map(_own_settings, _REGISTRY.values()))
-    common = {*entry.unread} | (set() if epsilon_sets_noise(name) else {"epsilon"})
-    return frozenset(others - _own_settings(entry) | common)
-
-
-def _own_settings(entry: Entry) -> set[str]:
-    """The names of the settings that are the mechanism's own."""
-    if entry.settings is None:
-        return set()
-    return {field.name for field in dataclasses.fields(entry.settings)}
+    others = frozenset().union(*(one.own_settings for one in _REGISTRY.values()))
+    common = entry.unread if entry.epsilon_sets_noise else (*entry.unread, "epsilon")
+    return others - entry.own_settings | frozenset(common)
 
 
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
@@ -154,7 +125,9 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     Raises:
       ValueError: unknown name, or a setting out of its range.
     """
-    entry = _entry(name)
+    entry = about(name)
+    if entry.factory is None:
+        raise ValueError(unknown("mechanism", name, mechanism_names()))
     check_config(config)
     wanted = entry.settings
     if wanted is not None and config.settings is None:
@@ -182,23 +155,14 @@ def noise_setting(name: str) -> tuple[str, bool]:
     """The setting that scales a mechanism's noise; whether a larger one means less.
 
     Raises:
-      ValueError: unknown name, or a mechanism whose noise no setting scales.
+      ValueError: no setting scales its noise.
     """
-    entry = _entry(name)
+    entry = about(name)
     if entry.noise_setting is None:
         raise ValueError(
             f"no setting scales the noise of mechanism {name}: nothing to solve for"
         )
-    return entry.noise_setting, epsilon_sets_noise(name)
-
-
-def mechanism_settings(name: str) -> type[Settings] | None:
-    """The class of a mechanism's own settings; None where it has none.
-
-    Raises:
-      ValueError: unknown name.
-    """
-    return _entry(name).settings
+    return entry.noise_setting, entry.epsilon_sets_noise
 
 
 @dataclasses.dataclass(frozen=True)

@@ -29,14 +29,6 @@ def bounded_ratio(ratio: Array | float) -> Array:
     return jnp.where(jnp.isfinite(told), jnp.clip(told, 0.0, 1.0), jnp.float32(1))
 
 
-def laplace_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
-    """clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP, since R in [0, 1] moves by ≤ 1."""
-    ratio = bounded_ratio(ratio)
-    scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
-    draw = jax.random.laplace(key, ratio.shape, jnp.float32)
-    return jnp.clip(ratio + scale * draw, 0.0, 1.0)
-
-
 def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
     """P(1) of a randomised response, float32, of the ratio's shape.
 
@@ -50,30 +42,31 @@ def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
     return jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
 
 
-def randomized_response_release(ratio: Array, epsilon: Leaf, *, key: Array) -> Array:
-    """One bit: R rounded at random to {0, 1}, told truly w.p. e^ε/(1 + e^ε).
-
-    One draw of `response_chance` does both steps.
-    """
-    chance = response_chance(ratio, epsilon)
-    return (jax.random.uniform(key, chance.shape, jnp.float32) < chance).astype(
-        jnp.float32
-    )
-
-
 def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -> Array:
     """The R that the noise may follow, of the ratio's shape, float32.
 
-    `config.contribution_release` names the way: raw (R itself: no guarantee),
-    worst_case (1), laplace or randomized_response (`release_epsilon` each time).
+    `config.contribution_release` names the way, of which the last two spend
+    `release_epsilon` = ε each time:
+
+        raw                  R itself: no guarantee
+        worst_case           1
+        laplace              clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP, as R moves by ≤ 1
+        randomized_response  one bit, R rounded at random to {0, 1} and told truly with
+                             probability e^ε/(1 + e^ε): one draw of `response_chance`
     """
-    if config.contribution_release == "raw":
-        return bounded_ratio(ratio)
-    if config.contribution_release == "worst_case":
+    release, epsilon = config.contribution_release, config.release_epsilon
+    if release == "worst_case":
         return jnp.ones(jnp.shape(ratio), jnp.float32)
-    if config.contribution_release == "laplace":
-        return laplace_release(ratio, config.release_epsilon, key=key)
-    return randomized_response_release(ratio, config.release_epsilon, key=key)
+    if release == "randomized_response":
+        chance = response_chance(ratio, epsilon)
+        told = jax.random.uniform(key, chance.shape, jnp.float32) < chance
+        return told.astype(jnp.float32)
+    ratio = bounded_ratio(ratio)
+    if release == "raw":
+        return ratio
+    scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
+    draw = jax.random.laplace(key, ratio.shape, jnp.float32)
+    return jnp.clip(ratio + scale * draw, 0.0, 1.0)
 
 
 def spends_release_budget(config: MechanismConfig) -> bool:

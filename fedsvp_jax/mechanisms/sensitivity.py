@@ -202,18 +202,50 @@ def check_clips_update(config: MechanismConfig, name: str) -> None:
 
 
 def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
+    """Of the upload or the step of one client alone."""
     rule, c = config.clip, jnp.asarray(config.l2_norm_clip, jnp.float32)
+    left_out, scale = config.relation == "add_remove", config.noise_examples_scale
+    factor = 1.0 if left_out else 2.0
     if rule.granted:
-        return _published(config)
-    if config.noise_examples_scale != 1:
+        assumption = (
+            "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
+            "gradients are clipped to C at every step"
+        )
+        if scale != 1:
+            assumption += (
+                f"; said of clients with {scale:g} times the examples that these have "
+                "(noise_examples_scale), whose own records this noise hides less"
+            )
+        return Sensitivity(
+            rule,
+            no_clip,
+            lambda size: published_bound(
+                config.l2_norm_clip, scaled_size(config, size)
+            ),
+            "replace one record of a client",
+            assumption,
+        )
+    if scale != 1:
         raise ValueError(
             "noise_examples_scale must be 1 unless sensitivity is paper: it makes the "
             "noise of other clients than there are, of which nothing is proved, got "
-            f"{config.noise_examples_scale:g} with sensitivity {config.sensitivity}"
+            f"{scale:g} with sensitivity {config.sensitivity}"
         )
-    left_out = config.relation == "add_remove"
     if rule.asks:
-        return _private_query(config, left_out)
+        changed = (
+            "leave one record of the private attribute out of a client's query"
+            if left_out
+            else "replace one record of the private attribute of a client by another "
+            "of that attribute"
+        )
+        return Sensitivity(
+            rule,
+            no_clip,
+            lambda count: query_bound(config.private_clip, count, factor=factor),
+            f"{changed}; records of other attributes are not protected",
+            "which records have the private attribute, and how many, is public; the "
+            "gradient of each of them is clipped",
+        )
     if rule.in_steps:
         return _per_example(config, left_out)
     whole_client = "replace all records of a client (one record among them)"
@@ -229,52 +261,12 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
     return Sensitivity(
         rule,
         lambda updates, params: clip_update(updates, params, config.l2_norm_clip),
-        lambda _: (1.0 if left_out else 2.0) * c,
+        lambda _: factor * c,
         "add or remove a client (its update against zero)"
         if left_out
         else whole_client,
         "the update, as one vector, lies in a ball of radius C",
-        client_swap=2.0 if left_out else 1.0,
-    )
-
-
-def _published(config: MechanismConfig) -> Sensitivity:
-    """2C/|D|, which nobody has proved."""
-    scale, c = config.noise_examples_scale, config.l2_norm_clip
-    assumption = (
-        "granted, not proved: that 2C/|D| bounds an upload when batch-mean "
-        "gradients are clipped to C at every step"
-    )
-    if scale != 1:
-        assumption += (
-            f"; said of clients with {scale:g} times the examples that these have "
-            "(noise_examples_scale), whose own records this noise hides less"
-        )
-    return Sensitivity(
-        config.clip,
-        no_clip,
-        lambda num_examples: published_bound(c, scaled_size(config, num_examples)),
-        "replace one record of a client",
-        assumption,
-    )
-
-
-def _private_query(config: MechanismConfig, left_out: bool) -> Sensitivity:
-    """f·C/|P| of the answer to a private query."""
-    factor = 1.0 if left_out else 2.0
-    changed = (
-        "leave one record of the private attribute out of a client's query"
-        if left_out
-        else "replace one record of the private attribute of a client by another of "
-        "that attribute"
-    )
-    return Sensitivity(
-        config.clip,
-        no_clip,
-        lambda count: query_bound(config.private_clip, count, factor=factor),
-        f"{changed}; records of other attributes are not protected",
-        "which records have the private attribute, and how many, is public; the "
-        "gradient of each of them is clipped",
+        client_swap=2.0 / factor,
     )
 
 

@@ -25,16 +25,6 @@ from fedsvp_jax.mechanisms.subsampling import is_poisson
 from fedsvp_jax.structs import MechanismState, NoiseInfo, Params
 
 
-def one_step(config: MechanismConfig) -> bool:
-    """Whether an upload is one step on one Poisson batch.
-
-    The sum of a cohort's uploads is then the broadcast model's step on the sum of their
-    noised sums. After a second step it would not be, since a client's own noise decides
-    where that step starts.
-    """
-    return is_poisson(config) and config.local_steps == 1
-
-
 def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
     """The mechanism, with a claim about the cohort's average in place of an upload's.
 
@@ -52,11 +42,14 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
         is shared by the cohort already.
     """
     root = root_sharers(config)
+    # After a second step an upload is no step on a sum of noised sums: a client's own
+    # noise decides where that step starts.
+    one_step = is_poisson(config) and config.local_steps == 1
     state = mechanism.init(1)
     if (
         mechanism.claim.central
         or mechanism.claim.relation == "none"
-        or (mechanism.step_noise_std is not None and not one_step(config))
+        or (mechanism.step_noise_std is not None and not one_step)
         or mechanism.needs_contribution
         or state.clients
         or state.shared
@@ -73,7 +66,13 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
         updates: Params, state: MechanismState, **named: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         upload, memory, info = mechanism.update(updates, state, **named)
-        return upload, memory, _counted(info, root)
+        counted = dataclasses.replace(
+            info,
+            noise_multiplier=info.noise_multiplier / root,
+            sensitivity=info.sensitivity * root,
+            epsilon=concentrated_epsilon(info.noise_multiplier, info.delta),
+        )
+        return upload, memory, counted
 
     return mechanism._replace(
         update=update,
@@ -92,13 +91,4 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
         most_epsilon=concentrated_epsilon(
             jnp.asarray(mechanism.least_multiplier, jnp.float32), mechanism.most_delta
         ),
-    )
-
-
-def _counted(info: NoiseInfo, root: float) -> NoiseInfo:
-    return dataclasses.replace(
-        info,
-        noise_multiplier=info.noise_multiplier / root,
-        sensitivity=info.sensitivity * root,
-        epsilon=concentrated_epsilon(info.noise_multiplier, info.delta),
     )

@@ -183,7 +183,7 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
             for row in tables.summarize(one.results):
                 best = labels.percent(row.best_mean, row.best_std)
                 last5 = labels.percent(row.last5_mean, row.last5_std)
-                label = mechanisms.mechanism_label(row.mechanism)
+                label = mechanisms.about(row.mechanism).label
                 epsilon = labels.significant(row.epsilon)
                 cells.append((name, label, epsilon, best, last5))
                 groups.append(row.groups)
@@ -200,7 +200,7 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
             )
         )
         groups.append(((private, None), (worst, None)))
-        label = mechanisms.mechanism_label(str(one.config.get("mechanism")))
+        label = mechanisms.about(str(one.config.get("mechanism"))).label
         epsilon = spent.claimed(one.clients, "epsilon") or "–"
         shown = labels.percent(accuracy), labels.percent(mean, std)
         cells.append((name, label, epsilon, *shown))
@@ -221,7 +221,7 @@ def _nominal(files: dict[str, Files]) -> str:
             summaries[name] = one.summary
             continue
         for cell in one.cells:
-            label = mechanisms.mechanism_label(str(cell.get("mechanism")))
+            label = mechanisms.about(str(cell.get("mechanism"))).label
             summaries[f"{name}: {label}"] = cell
     return guarantees.nominal_note(summaries)
 

@@ -119,7 +119,7 @@ def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] 
     by_client = client_groups.smallest_and_largest(rows)
     left = [one["uploads_left"] for one in cells if one.get("uploads_left") is not None]
     return {
-        "mechanism": mechanisms.mechanism_label(row.mechanism),
+        "mechanism": mechanisms.about(row.mechanism).label,
         "epsilon": max(by_client, default=row.total_epsilon)
         or (own or claimed)[0]["epsilon"],
         **({"epsilon_by_client": by_client} if by_client else {}),

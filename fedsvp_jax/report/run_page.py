@@ -157,9 +157,9 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     whole = isinstance(private, int) and not isinstance(private, bool)
     mechanism = str(config.get("mechanism"))
     release = config.get("contribution_release")
-    label = mechanisms.mechanism_label(mechanism)
+    label = mechanisms.about(mechanism).label
     caveats = [_NOT_CLIPPED] if config.get("sensitivity") == "paper" else []
-    formula = mechanisms.explained(mechanism, config)
+    formula = mechanisms.about(mechanism).explain(config)
     if formula and release == "raw":
         caveats.append(_LEAKS)
     return {
@@ -186,7 +186,7 @@ _LEAKS = (
 
 def _title(run: read.RunFiles) -> tuple[str, str]:
     config = run.config
-    mechanism = mechanisms.mechanism_label(str(config.get("mechanism")))
+    mechanism = mechanisms.about(str(config.get("mechanism"))).label
     parts = [
         f"{name} {value}" for name, key in _SUBTITLE if (value := _get(config, key))
     ]

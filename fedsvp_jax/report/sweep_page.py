@@ -31,7 +31,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     plots = sweep_plots(sweep.results)
     first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
     curves = [plot for plot in plots if plot.id != "accuracy_epsilon"]
-    names = dict.fromkeys(mechanisms.mechanism_label(row.mechanism) for row in rows)
+    names = dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows)
     seeds = max(row.num_seeds for row in rows)
     rounds = max(row.num_rounds for row in rows)
     sections = [
@@ -86,8 +86,7 @@ def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> str:
         f" {spent.by_client_note(sweep.config)}"
     )
     by_mechanism = {
-        mechanisms.mechanism_label(str(cell.get("mechanism"))): cell
-        for cell in sweep.cells
+        mechanisms.about(str(cell.get("mechanism"))).label: cell for cell in sweep.cells
     }
     note = guarantees.nominal_note(by_mechanism)
     return (

@@ -102,7 +102,7 @@ def _meanings(results: Sequence[read.Row], method: str) -> dict[str, str]:
     rows = [row for row in tables.summarize(results) if row.status]
     meanings: dict[str, str] = {}
     for row in rows:
-        name = mechanisms.mechanism_label(row.mechanism)
+        name = mechanisms.about(row.mechanism).label
         if not meanings.get(name, "").startswith("nominal"):
             told = dataclasses.asdict(row)
             meanings[name] = meaning(told, row.status.get(method))
@@ -159,7 +159,7 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
         series.append(
             Series(
                 keys={"mechanism": name, "status": status},
-                name=spent.marked(mechanisms.mechanism_label(name), status),
+                name=spent.marked(mechanisms.about(name).label, status),
                 x=[row.epsilon_spent[method] for row in points]
                 if status
                 else [0.9 * budgets[0], 1.1 * budgets[-1]],
@@ -206,7 +206,7 @@ def _curves(
             if value is not None:
                 over_seeds.append(value)
         x = [t for t in sorted(rounds) if rounds[t] or not skip_gaps]
-        label = mechanisms.mechanism_label(mechanism)
+        label = mechanisms.about(mechanism).label
         suffix = f", {group.setting}" if group.setting else ""
         look = style.of_mechanism(mechanism)
         for level, among in (

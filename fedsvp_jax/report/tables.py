@@ -98,7 +98,7 @@ def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]
     """
     by_group: dict[Group, dict[int, dict[int, read.Row]]] = {}
     for row in results:
-        by_epsilon = mechanisms.epsilon_sets_noise(row["mechanism"])
+        by_epsilon = mechanisms.about(row["mechanism"]).epsilon_sets_noise
         group = Group(
             row["mechanism"],
             read.number(row["epsilon"]) if by_epsilon else None,
@@ -371,7 +371,7 @@ def _shown(row: SummaryRow, best: str, totals: bool) -> dict[str, str]:
     def gap(value: float | None) -> str:
         return "–" if value is None else f"{value:.2f}"
 
-    name = mechanisms.mechanism_label(row.mechanism)
+    name = mechanisms.about(row.mechanism).label
     if row.noise_std is not None:
         name += f", std = {labels.significant(row.noise_std)}"
     return {

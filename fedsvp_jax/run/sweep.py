@@ -61,7 +61,7 @@ class SweepPlan:
                 "a sweep with solve=noise needs total_epsilons, for which the noise is "
                 "solved; epsilons are ε per upload"
             )
-        fixed = not mechanisms.epsilon_sets_noise(mechanism)
+        fixed = not mechanisms.about(mechanism).epsilon_sets_noise
         epsilons = self.epsilons[:1] if fixed else self.epsilons
         stds = self.noise_stds if mechanism == "gaussian" else ()
         return [
@@ -133,7 +133,7 @@ def cell_name(config: AccountedSettings) -> dict[str, Any]:
     if config.solve == "noise":
         shared = {"mechanism": config.mechanism, "epsilon": None, "seed": config.seed}
         return shared | {"total_epsilon": config.total_epsilon}
-    by_epsilon = mechanisms.epsilon_sets_noise(config.mechanism)
+    by_epsilon = mechanisms.about(config.mechanism).epsilon_sets_noise
     name: dict[str, Any] = {
         "mechanism": config.mechanism,
         "epsilon": config.epsilon if by_epsilon else None,

@@ -15,7 +15,6 @@ from fedsvp_jax.federation.federated_data import (
     game_of,
     num_curious,
 )
-from fedsvp_jax.federation.promised_epsilons import promised_epsilons
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.store.clients import StoredClients
 from fedsvp_jax.store.folder import open_store
@@ -120,5 +119,5 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
         fingerprint=fingerprint,
         validation=chooses,
         reader=reader,
-        promised=(promised_epsilons(config, list(map(str, clients.chosen))),),
+        promised=(loading.promised_epsilons(config, list(map(str, clients.chosen))),),
     )

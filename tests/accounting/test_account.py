@@ -45,7 +45,7 @@ def test_releasing_r_costs_more_than_fixing_it_at_its_worst():
     def spent(ratio: float, release: float) -> float:
         multiplier = math.sqrt(ratio - 2 * math.log(0.02)) / 0.2
         found = composition.composed_epsilon(
-            "pld", 40 / multiplier**2, 1e-5, releases=40, release_epsilon=release
+            "pld", 40 / multiplier**2, 1e-5, responses=[(40, release)]
         )
         return round(found, 3)
 
@@ -83,16 +83,6 @@ def test_noise_in_the_steps_is_not_hidden_by_the_noise_of_others():
     assert on_upload.epsilon_spent("rdp", 1e-5, view="observer") < server
 
 
-def test_the_largest_client_is_found_when_another_released_more_often():
-    book = Book(2, release_epsilon=0.5)
-    for _ in range(3):
-        record(book, [0])
-    record(book, [1], multiplier=1.0)
-    for method in ("rdp", "pld"):
-        each = [book.epsilon_spent(method, 1e-5, i) for i in range(2)]
-        assert book.epsilon_spent(method, 1e-5) == max(each)
-
-
 def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
     """Contributions join the Gaussians, votes the randomised responses."""
     cost = FilterCost(1, 5.0, 0.7, 1e-6, votes_per_pass=2, epsilon_per_vote=0.3)
@@ -107,25 +97,12 @@ def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
                         method,
                         precision + 1 / 25,
                         1e-5,
-                        releases=releases,
-                        release_epsilon=0.1,
-                        votes=2,
-                        vote_epsilon=0.3,
+                        responses=[(releases, 0.1), (2, 0.3)],
                     )
                 )
     assert book.epsilon_spent("basic", 1e-5, 2) == pytest.approx(0.7 + 2 * 0.3)
     assert book.epsilon_spent("basic", 1e-5, 0) == pytest.approx(0.3 + 0.7 + 2 * 0.3)
-    assert book.delta_spent(2) == pytest.approx(1e-6)
-
-
-def test_a_second_pass_can_show_that_a_vote_changed():
-    book = Book(3, who={"filter_cost": FilterCost(2, 5.0, 0.7, 1e-6, 2, 0.3)})
-    for passes, open_votes in ((1, False), (2, True)):
-        book.record_pass()
-        assert book.filter_cost.precision == pytest.approx(passes / 25)
-        assert book.delta_spent() == pytest.approx(passes * 1e-6)
-        for method in ("basic", "rdp", "pld"):
-            assert math.isinf(book.epsilon_spent(method, 1e-5)) == open_votes
+    assert book.by_client()["delta"][2] == pytest.approx(1e-6)
 
 
 def test_votes_and_releases_compose_with_gaussians_as_dp_accountings():
@@ -136,18 +113,16 @@ def test_votes_and_releases_compose_with_gaussians_as_dp_accountings():
     for count, epsilon in ((4, 0.3), (9, 0.1)):
         noise = composition.response_noise(epsilon)
         accountant.compose(dp_accounting.RandomizedResponseDpEvent(noise, 2), count)
-    both = {"releases": 4, "release_epsilon": 0.3, "votes": 9, "vote_epsilon": 0.1}
-    found = composition.composed_epsilon("rdp", 4 / 25, 1e-5, **both)
+
+    def spent(method: str, *responses: tuple[int, float]) -> float:
+        return composition.composed_epsilon(method, 4 / 25, 1e-5, responses=responses)
+
+    both = (4, 0.3), (9, 0.1)
+    found, exact = spent("rdp", *both), spent("pld", *both)
     np.testing.assert_allclose(found, accountant.get_epsilon(1e-5), rtol=1e-6)
-    exact = composition.composed_epsilon("pld", 4 / 25, 1e-5, **both)
-    swapped = {"releases": 9, "release_epsilon": 0.1, "votes": 4, "vote_epsilon": 0.3}
     assert exact < found
-    assert exact == pytest.approx(
-        composition.composed_epsilon("pld", 4 / 25, 1e-5, **swapped), rel=1e-6
-    )
-    assert composition.composed_epsilon("gdp", 4 / 25, 1e-5, **both) == pytest.approx(
-        composition.composed_epsilon("gdp", 4 / 25, 1e-5) + 4 * 0.3 + 9 * 0.1
-    )
+    assert exact == pytest.approx(spent("pld", *both[::-1]), rel=1e-6)
+    assert spent("gdp", *both) == pytest.approx(spent("gdp") + 4 * 0.3 + 9 * 0.1)
 
 
 def test_of_fewer_uploads_with_less_noise_the_dearer_count():

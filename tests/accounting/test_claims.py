@@ -95,18 +95,6 @@ def test_g15_one_upload_is_proved_where_bound_and_formula_are() -> None:
         assert claims.upload_status(account, 0.3, delta) == word
 
 
-def test_what_was_promised_has_a_row_with_its_adversary_and_assumptions() -> None:
-    for changes, adversary in (
-        ({"mechanism": "nbafl", "sensitivity": "update_clip"}, "server"),
-        ({"mechanism": "dp_fedavg"}, "outside observer of the final model"),
-    ):
-        told = changes | {"total_epsilon": 30.0}
-        row = claims.summary(before(**told))["guarantees"][-1]
-        assert row["method"] == "promise by rdp" and row["epsilon"] == 30.0
-        assert row["adversary"] == adversary and row["status"] == "proved"
-        assert row["assumptions"].endswith("; as dealt")
-
-
 def test_pld_is_composed_in_the_last_round_alone() -> None:
     assert "pld" in accounting.composition.METHODS
     account = after(2, mechanism="nbafl")
@@ -143,16 +131,6 @@ def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None
     assert set(planned["status"].values()) == {"nominal"}
     tally = claims.table(voted.record_pass(), methods=("rdp",))
     assert {one.proved for one in tally} == {False}
-
-
-def test_planned_rows_have_the_methods_that_were_asked_for() -> None:
-    spent, planned = (after(uploads, mechanism="nbafl") for uploads in (1, 3))
-    methods = [
-        row.method
-        for row in claims.table(spent, methods=("rdp",), planned=planned)
-        if row.method.endswith("planned rounds")
-    ]
-    assert {method.partition(",")[0] for method in methods} == {"basic", "rdp"}
 
 
 @pytest.mark.hole

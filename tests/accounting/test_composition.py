@@ -1,10 +1,10 @@
-"""ε at the ends of the numbers, and the search for the most uploads."""
+"""ε at the ends of the numbers."""
 
 import math
 
 import pytest
 
-from fedsvp_jax.accounting.composition import composed_epsilon, largest_count
+from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon_bound
 
 
@@ -26,28 +26,12 @@ def test_the_exact_epsilon_is_taken_up_to_both_ends_of_its_range() -> None:
     assert exact < gaussian_epsilon_bound(1e6, 1e-5)
 
 
-@pytest.mark.parametrize("true", [0, 1, 2, 3, 7, 8, 9, 99, 100, 101])
-def test_the_largest_count_is_found_and_is_not_above_the_most(true: int) -> None:
-    assert largest_count(lambda count: count <= true, 100) == min(true, 100)
-
-
-def test_few_counts_are_tried_however_many_are_kept() -> None:
-    tried = []
-
-    def keeps(count: int) -> bool:
-        tried.append(count)
-        return count <= 10**9
-
-    assert largest_count(keeps, 2**31) == 10**9
-    assert len(tried) < 70 and math.isfinite(max(tried))
-
-
 @pytest.mark.hole
 @pytest.mark.parametrize("method", ["rdp", "pld", "gdp"])
 def test_g17_no_precision_overflows_an_accountant(method: str) -> None:
     """PLD ended with OverflowError where an upload's ε is in the hundreds."""
     spent = [
-        composed_epsilon(method, one, 1e-5, releases=5, release_epsilon=0.5)
+        composed_epsilon(method, one, 1e-5, responses=[(5, 0.5)])
         for one in (1.0, 1e2, 1e3, 1e4, 1e6, 1e9, 1e12)
     ]
     assert spent[0] > 0 and spent == sorted(spent) and math.isfinite(spent[-1])

@@ -70,16 +70,6 @@ def test_n6_an_average_spends_no_more_than_uploads_where_these_are_claimed(
     assert spent == pytest.approx(composed_epsilon("gdp", uploads / 2.0**2, 1e-5))
 
 
-def test_n6_the_server_row_is_dp_accountings() -> None:
-    book = Book(3, who={"copies": 2})
-    for _ in range(4):
-        record(book, [0, 1, 2], **UPLOADS)
-    accountant = rdp_privacy_accountant.RdpAccountant()
-    accountant.compose(dp_accounting.GaussianDpEvent(2.0), 2 * 4)
-    spent = epsilon_of_copies(book.account, "rdp", "server")
-    assert spent == pytest.approx(accountant.get_epsilon(1e-5))
-
-
 def test_n6_poisson_batches_of_clients_of_two_sizes_compose() -> None:
     """No kind alone bounds the mixture; the worst rate with the worst count does."""
     subsampling = Subsampling(((0.05, 40), (0.02, 80)), 80)

@@ -8,6 +8,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from ledgers import Book, record
+from promised import run_epsilon
 
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -122,4 +123,4 @@ def test_a_promise_is_a_cap_on_uploads_that_one_more_would_break():
     assert spent(uploads) <= 1.0 < spent(uploads + 1)
     everyone = dataclasses.replace(config, total_accounting="rdp", noise_std=0.25)
     told = plan.mechanism_config(everyone, **SIZES)
-    assert budget.run_epsilon(everyone, told) < 1.0
+    assert run_epsilon(everyone, told) < 1.0

@@ -12,9 +12,6 @@ from published import make, upload
 
 from fedsvp_jax import prng
 from fedsvp_jax.baselines import correlated_noise
-from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.federation.budget import run_epsilon, solve_noise
-from fedsvp_jax.federation.plan import mechanism_config
 from fedsvp_jax.structs import NoiseInfo
 
 SEED = 3
@@ -148,24 +145,3 @@ def test_an_audit_of_what_the_server_adds_finds_the_claim_and_no_more() -> None:
             assert separation >= claimed * 0.85  # the last column is cut short
         else:  # sooner than promised: the audit would notice
             assert separation > claimed * 1.15
-
-
-def test_a_total_is_solved_for_over_the_turns_of_a_client() -> None:
-    config = resolve(
-        ExperimentConfig(
-            mechanism="dp_fedavg",
-            cohorts="cyclic",
-            noise_bands=3,
-            num_clients=30,
-            cohort_size=10,
-            num_rounds=10,
-            delta=1e-5,
-            total_epsilon=4.0,
-            total_accounting="rdp",
-            solve="noise",
-        )
-    )
-    assert config.max_uploads == 4
-    solved = solve_noise(config)
-    spent = run_epsilon(solved, mechanism_config(solved, batch_size=10))
-    assert 4 - 1e-3 < spent <= 4

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import make, served, upload
+from published import make, says, served, upload
 
 from fedsvp_jax.baselines import dp_fedavg
 from fedsvp_jax.config import ExperimentConfig
@@ -28,8 +28,7 @@ def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
         cohort_size=4,
     )
     info = upload(mechanism, jnp.ones((3,)))[2]
-    np.testing.assert_allclose(info.noise_std, on_sum / 2, rtol=1e-6)
-    np.testing.assert_allclose(info.noise_multiplier, z / 2, rtol=1e-6)
+    says(info, noise_std=on_sum / 2, noise_multiplier=z / 2)
     assert not mechanism.claim.against_server
 
 
@@ -66,18 +65,13 @@ def test_an_upload_is_told_with_its_part_of_the_rounds_noise_and_the_rounds_clai
     )
     _, state, info = upload(mechanism, jnp.ones((3,)))
     assert info.sensitivity == 2 and state.shared == {"clip": 2.0}
-    np.testing.assert_allclose(info.noise_std * 16**0.5, 3.0, rtol=1e-6)  # z·S
+    claimed = calibration.concentrated_epsilon(1.5, 0.01)
+    says(info, noise_std=3.0 / 16**0.5, noise_multiplier=1.5 / 4)  # of z·S
+    says(info, epsilon=claimed, delta=0.01)
     assert mechanism.uniform_weights
-    np.testing.assert_allclose(info.noise_multiplier, 1.5 / 4, rtol=1e-6)
-    np.testing.assert_allclose(
-        info.epsilon, calibration.concentrated_epsilon(1.5, 0.01), rtol=1e-6
-    )
-    np.testing.assert_allclose(info.delta, 0.01, rtol=1e-6)
     assert np.isnan(info.risk_tolerance) and info.step_noise_std == 0
     # A promise is about the average of a whole cohort.
-    np.testing.assert_allclose(mechanism.least_multiplier, 1.5, rtol=1e-6)
-    np.testing.assert_allclose(mechanism.most_epsilon, info.epsilon, rtol=1e-6)
-    np.testing.assert_allclose(mechanism.most_delta, 0.01, rtol=1e-6)
+    says(mechanism, least_multiplier=1.5, most_epsilon=claimed, most_delta=0.01)
     claim = mechanism.claim
     assert claim.proved and claim.central and claim.against_server and claim.any_epsilon
     assert claim.client_swap == 2 and mechanism.server is None

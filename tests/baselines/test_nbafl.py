@@ -61,36 +61,6 @@ def test_downlink_at_the_published_set_up(exposures: int, std: float):
     np.testing.assert_allclose(found, std, rtol=3e-6)
 
 
-def test_the_claim_follows_sensitivity_and_calibration():
-    claims = [
-        make("nbafl", sensitivity=choice, calibration=calibration).claim
-        for choice in ("paper", "update_clip")
-        for calibration in ("classical", "analytic")
-    ]
-    assert [claim.proved for claim in claims] == [False, False, True, True]
-    assert [claim.any_epsilon for claim in claims] == [False, True, False, True]
-    assert [claim.client_swap for claim in claims] == [None, None, 1.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("changes", "clipped_to"),
-    [
-        ({}, None),
-        ({"sensitivity": "update_clip"}, 2.0),
-    ],
-)
-def test_what_is_clipped_follows_the_sensitivity(
-    changes: dict, clipped_to: float | None
-):
-    mechanism = make("nbafl", l2_norm_clip=2.0, **changes)
-    start, update = jnp.asarray([1.0, 1.0]), jnp.asarray([3.0, 4.0])
-    sent, _, info = upload(mechanism, update, params=start)
-    whole = update if clipped_to is None else update * clipped_to / 5
-    drawn = info.noise_std * jax.random.normal(jax.random.key(0), (2,))
-    np.testing.assert_allclose(sent["w"], whole + drawn, rtol=1e-5)
-    assert bool(info.clipped) == (clipped_to is not None)
-
-
 def test_the_downlinks_noise_is_the_servers_keys_own():
     mechanism = make("nbafl", min_num_examples=2000.0, downlink_noise=True)
     key, params = jax.random.key(5), {"w": jnp.full((4,), 7.0)}

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import make, upload
+from published import make, says, upload
 
 from fedsvp_jax import baselines
 from fedsvp_jax.mechanisms import Mechanism
@@ -93,8 +93,7 @@ def check(mechanism: Mechanism, factors: np.ndarray) -> None:
     """z_t is the constant z times the factor, and ε_t ε over it."""
     z = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2 * factors
     info = upload(mechanism, jnp.ones((3,)), round_num=2, num_examples=500)[2]
-    np.testing.assert_allclose(info.noise_multiplier, z[2], rtol=1e-5)
-    np.testing.assert_allclose(info.sensitivity, 2 * 20 / 500, rtol=1e-6)
-    np.testing.assert_allclose(mechanism.least_multiplier, z, rtol=1e-5)
-    np.testing.assert_allclose(mechanism.most_epsilon, 0.2 / factors, rtol=1e-5)
-    np.testing.assert_allclose(mechanism.most_delta, 0.02, rtol=1e-6)
+    says(info, rtol=1e-5, noise_multiplier=z[2], epsilon=0.2 / factors[2])
+    says(info, sensitivity=2 * 20 / 500, delta=0.02)
+    says(mechanism, rtol=1e-5, least_multiplier=z, most_epsilon=0.2 / factors)
+    says(mechanism, most_delta=0.02)

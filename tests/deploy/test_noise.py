@@ -75,7 +75,7 @@ def test_n21_a_mechanism_is_looked_at_at_the_sizes_that_clients_have(
 
         return honest._replace(update=update)
 
-    settings = registry.mechanism_settings("nbafl")
+    settings = registry.about("nbafl").settings
     registry.register_mechanism("weaker", weaker, settings=settings, summary="")
     with pytest.raises(ValueError, match="must be at least least_multiplier"):
         policy(**UPDATE_CLIP | {"mechanism": "weaker"})

@@ -29,50 +29,23 @@ RECORDS = {
     "batches": "poisson",
     "local_steps": 1,
 }
-ANALYTIC = {"calibration": "analytic", "delta": 1e-6}
+ANALYTIC = {"calibration": "analytic", "delta": 1e-6} | CLIENTS
+SOLVED = {"solve": "noise"}
+BASIC, PLD = ({"total_accounting": by} for by in ("basic", "pld"))
+RELEASED = {"contribution_release": "randomized_response", "release_epsilon": 0.01}
+GUIDED = {"allow_large_epsilon": True, "num_attributes": 2, "delta": 1e-6} | CLIENTS
+NBAFL, GAUSSIAN = {"mechanism": "nbafl"} | ANALYTIC, {"mechanism": "gaussian"}
+VARYING, DPA = ({"mechanism": name} | ANALYTIC for name in ("time_varying", "dpa"))
 CASES = {
-    "noise of uploads": {"mechanism": "nbafl", "solve": "noise"} | ANALYTIC | CLIENTS,
-    "noise in steps": {"mechanism": "gaussian", "solve": "noise"} | RECORDS,
-    "noise, counted by PLD": {
-        "mechanism": "gaussian",
-        "solve": "noise",
-        "total_accounting": "pld",
-    }
-    | CLIENTS,
-    "noise, by basic composition": {
-        "mechanism": "nbafl",
-        "solve": "noise",
-        "total_accounting": "basic",
-    }
-    | ANALYTIC
-    | CLIENTS,
-    "noise by a released R": {
-        "mechanism": "fedsva",
-        "solve": "noise",
-        "contribution_release": "randomized_response",
-        "release_epsilon": 0.01,
-        "allow_large_epsilon": True,
-        "num_attributes": 2,
-        "delta": 1e-6,
-    }
-    | CLIENTS,
-    "noise that follows the round": {
-        "mechanism": "time_varying",
-        "solve": "noise",
-    }
-    | ANALYTIC
-    | CLIENTS,
-    "uploads": {"mechanism": "nbafl", "epsilon": 0.5} | ANALYTIC | CLIENTS,
-    "uploads of changing noise": {"mechanism": "dpa", "epsilon": 0.5}
-    | ANALYTIC
-    | CLIENTS,
-    "uploads, by basic composition": {
-        "mechanism": "time_varying",
-        "epsilon": 0.5,
-        "total_accounting": "basic",
-    }
-    | ANALYTIC
-    | CLIENTS,
+    "noise of uploads": NBAFL | SOLVED,
+    "noise in steps": GAUSSIAN | SOLVED | RECORDS,
+    "noise, counted by PLD": GAUSSIAN | SOLVED | PLD | CLIENTS,
+    "noise, by basic composition": NBAFL | SOLVED | BASIC,
+    "noise by a released R": {"mechanism": "fedsva"} | SOLVED | RELEASED | GUIDED,
+    "noise that follows the round": VARYING | SOLVED,
+    "uploads": NBAFL | {"epsilon": 0.5},
+    "uploads of changing noise": DPA | {"epsilon": 0.5},
+    "uploads, by basic composition": VARYING | BASIC | {"epsilon": 0.5},
     "uploads of a sum": {"mechanism": "dp_fedavg", "noise_multiplier": 8.0},
 }
 
@@ -201,22 +174,6 @@ def test_each_client_draws_the_noise_of_its_own_epsilon(ran: Ran) -> None:
         make_policy(ran.config, min_num_examples=10)
 
 
-def test_one_epsilon_for_all_is_the_promise_of_today(tmp_path: Path) -> None:
-    """The same noise, uploads and ε as --total_epsilon alone promises."""
-    settings = CASES["noise of uploads"]
-    one = small(**(ALL | settings | {"total_epsilon": 2.0}))
-    same = promising(tmp_path, [2.0] * 7, **settings)
-    found = [
-        run.train(config, tmp_path / str(number), dataset=digits())
-        for number, config in enumerate((one, same))
-    ]
-    assert found[0]["epsilon_spent"] == found[1]["epsilon_spent"]
-    for name in ("uploads", "epsilon", "delta"):
-        np.testing.assert_array_equal(
-            found[0]["by_client"][name], found[1]["by_client"][name]
-        )
-
-
 def test_the_claims_name_every_epsilon_and_its_clients(ran: Ran) -> None:
     promises = {
         row["relation"].partition("; for ")[2]: row["epsilon"]
@@ -232,13 +189,6 @@ def test_the_claims_name_every_epsilon_and_its_clients(ran: Ran) -> None:
     for row in ran.summary["guarantees"]:
         assert row["proved"]
         assert "decided by public facts" in row["assumptions"]
-
-
-def test_the_same_is_nominal_where_one_promise_is(tmp_path: Path) -> None:
-    changes = CASES["noise of uploads"] | {"sensitivity": "paper"}
-    config = promising(tmp_path, EPSILONS, **changes | {"relation": "replace_one"})
-    for row in claims.table(built(config).accounts[0]):
-        assert not row.proved
 
 
 @pytest.mark.parametrize(

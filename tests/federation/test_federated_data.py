@@ -4,13 +4,11 @@ import dataclasses
 from typing import Any
 
 import chex
-import jax
 import numpy as np
 import pytest
 from small_runs import digits, small
 
-from fedsvp_jax import models, prng
-from fedsvp_jax.accounting import Allowance
+from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import build, federated_data, loading, plan
@@ -62,26 +60,6 @@ def test_every_partition_gives_every_client_examples_by_seed(
     assert held(small(**changes, seed=1), dataset) != first
     if changes["partition"] != "paper":
         assert sum(map(len, first)) == len(set().union(*first))
-
-
-def test_cells_stack_what_they_vary_and_keep_one_root_a_seed() -> None:
-    configs = [small(seed=seed, epsilon=0.1 + seed) for seed in (0, 0, 1)]
-    configs = [dataclasses.replace(c, allow_large_epsilon=True) for c in configs]
-    made = federated_data.federate(configs, digits())
-    settings = [plan.mechanism_config(config) for config in configs]
-    kept = [
-        Allowance(np.full(5, 1, np.int32), np.asarray(most), np.asarray(1))
-        for most in (3, 4, 5)
-    ]
-    roots = [prng.run_keys(config.seed, (n, 0)) for n, config in enumerate(configs)]
-    cells = plan.make_cells(configs, made, settings, kept, roots)
-    np.testing.assert_allclose(cells.mechanism.epsilon, [0.1, 0.1, 1.1], rtol=1e-6)
-    np.testing.assert_array_equal(cells.allowance.budget, [3, 4, 5])
-    assert cells.allowance.costs.shape == (3, 5)
-    shared, own = map(np.asarray, map(jax.random.key_data, cells.root))
-    np.testing.assert_array_equal(shared[0], shared[1])
-    assert not np.array_equal(shared[0], shared[2])
-    assert len({tuple(words) for words in own}) == 3
 
 
 def test_the_smallest_client_bounds_the_noise() -> None:

@@ -5,11 +5,11 @@ upload in the place of training: resolve, solve, cap, record, sum up, write.
 """
 
 import dataclasses
+import itertools
 import json
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -19,16 +19,15 @@ from promised import uploads_in_a_row
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, Allowance, claims
 from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import client_promises
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.influence import admission
-from fedsvp_jax.mechanisms import noise, played
+from fedsvp_jax.mechanisms import played
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
-from fedsvp_jax.run import records
 from fedsvp_jax.run.files import plain
+from fedsvp_jax.structs import NoiseInfo
 
 MOST_ROUNDS = 4000  # that are simulated
 SENSITIVITIES = (
@@ -41,6 +40,14 @@ SENSITIVITIES = (
 ROUNDING = 1e-5  # relative: claims are float32 numbers
 
 
+class Uploaded(NamedTuple):
+    """What the clients of a round uploaded, as `ClientMetrics` has it."""
+
+    client_id: np.ndarray
+    weight: np.ndarray
+    noise: NoiseInfo
+
+
 class Drawn(NamedTuple):
     """What a run with these settings would say of its privacy."""
 
@@ -51,7 +58,7 @@ class Drawn(NamedTuple):
     planned: dict[str, Any]  # what the dry run shows of a client that always uploads
     text: str  # the terminal's line and the page's table
     sizes: np.ndarray  # (M,) training examples
-    rounds: list[ClientMetrics]  # what the clients of every round uploaded
+    rounds: list[Uploaded]
 
 
 def drawn(seed: int) -> dict[str, Any]:
@@ -159,12 +166,8 @@ def account(
         epsilons = config.total_epsilon * shares
     groups = client_promises.groups_of(config, epsilons, **ends)
     for group in groups:
-        with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
-            played.check_noise(
-                group.mechanism,
-                config.num_rounds,
-                sizes=(group.told.min_num_examples, group.told.max_num_examples),
-            )
+        sizes_of = group.told.min_num_examples, group.told.max_num_examples
+        played.check_noise(group.mechanism, config.num_rounds, sizes=sizes_of)
     config = dataclasses.replace(groups[0].config, total_epsilon=config.total_epsilon)
     before = account_of(
         config,
@@ -177,13 +180,12 @@ def account(
     most = [before, *before.parts][-1]  # of the largest ε, where each has its own
     planned = claims.planned_row(most, most.plan.always)
     after, uploaded = before, []
-    for number, metrics in enumerate(_rounds(config, groups, sizes, kept, rng), 1):
-        if number > MOST_ROUNDS:
-            break
+    rounds = _rounds(config, groups, sizes, kept, rng)
+    for number, clients in enumerate(itertools.islice(rounds, MOST_ROUNDS), 1):
         if admission.num_passes(config, number) > after.passes:
             after = after.record_pass()
-        after = records.record_round(after, metrics)
-        uploaded.append(metrics.clients)
+        after = after.record(clients.client_id, clients.noise, clients.weight)
+        uploaded.append(clients)
     summary, text = _summed_up(config, after)
     return Drawn(
         config,
@@ -202,8 +204,8 @@ def _rounds(
     sizes: np.ndarray,
     kept: Allowance,
     rng: np.random.Generator,
-) -> Iterator[RoundMetrics]:
-    """The rounds as `records` takes them; they end when nobody may upload any more."""
+) -> Iterator[Uploaded]:
+    """By round; they end when nobody may upload any more."""
     spent = np.zeros(len(sizes), np.int32)
     mechanism = groups[0].mechanism
     uniform = config.weighting == "uniform" or mechanism.uniform_weights
@@ -231,7 +233,9 @@ def _rounds(
         chosen = np.sort(rng.choice(able, count, replace=False))
         spent[chosen] += kept.costs[round_num]
         share = np.ones(count) if uniform else sizes[chosen].astype(np.float64)
-        yield _metrics(chosen, share / max(share.sum(), 1.0), infos)
+        weight = (share / max(share.sum(), 1.0)).astype(np.float32)
+        noise = {name: leaf[chosen] for name, leaf in vars(infos).items()}
+        yield Uploaded(chosen, weight, NoiseInfo(**noise))
 
 
 def _infos(
@@ -241,55 +245,18 @@ def _infos(
     round_num: int,
 ) -> Any:
     """What the upload of each client says of its noise, by its own mechanism."""
-    params = {"w": jnp.ones((2,), jnp.float32)}
     group_of = np.zeros(len(sizes), int)
     for number, group in enumerate(groups):
         group_of[list(group.clients)] = number
-
-    def info(group: client_promises.Group) -> Any:
-        state = group.mechanism.init(len(sizes)).of(0)
-
-        @jax.vmap
-        def one(size: jax.Array, ratio: jax.Array) -> Any:
-            return group.mechanism.update(
-                params,
-                state,
-                key=jax.random.key(0),
-                num_examples=size,
-                contribution_ratio=ratio,
-                round_num=round_num,
-                params=params,
-            )[2]
-
-        with mock.patch.object(noise, "add_gaussian_noise", _no_draw):
-            return jax.device_get(one(jnp.asarray(sizes), jnp.asarray(ratios)))
-
-    found = [info(group) for group in groups]
+    found = [
+        jax.vmap(played.player(group.mechanism), (0, 0, None))(
+            jnp.asarray(sizes), jnp.asarray(ratios), jnp.int32(round_num)
+        )
+        for group in groups
+    ]
     return jax.tree.map(
         lambda *leaves: np.stack(leaves)[group_of, np.arange(len(sizes))], *found
     )
-
-
-def _no_draw(tree: Any, std: Any, *, key: Any) -> tuple[Any, Any]:
-    """In the place of the noise, whose draw would be most of the time."""
-    del key
-    return tree, jnp.asarray(std, jnp.float32)
-
-
-def _metrics(chosen: np.ndarray, weights: np.ndarray, infos: Any) -> RoundMetrics:
-    clients = ClientMetrics(
-        client_id=chosen,
-        num_examples=None,
-        update_l2=None,
-        weight=weights.astype(np.float32),
-        finite=None,
-        estimation=None,
-        released_ratio=None,
-        noise=jax.tree.map(lambda leaf: leaf[chosen], infos),
-        steps=None,
-    )
-    fields = dict.fromkeys(f.name for f in dataclasses.fields(RoundMetrics))
-    return RoundMetrics(**fields | {"clients": clients})
 
 
 def _summed_up(config: ExperimentConfig, after: Account) -> tuple[dict[str, Any], str]:

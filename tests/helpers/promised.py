@@ -13,6 +13,8 @@ from fedsvp_jax import mechanisms, prng
 from fedsvp_jax.accounting import Account, Allowance, FilterCost, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.structs import NoiseInfo
 
@@ -21,6 +23,12 @@ def told(name: str, **changes: Any) -> tuple[MechanismConfig, Mechanism]:
     """A mechanism of the published set-up with changes, and what it was told."""
     config = mechanisms.with_analytic_multiplier(published.published(name, **changes))
     return config, mechanisms.make_mechanism(name, config)
+
+
+def run_epsilon(config: AccountedSettings, told: MechanismConfig) -> float:
+    """ε, as it is promised, of a client that uploads whenever it may."""
+    planned = account_of(config, mechanisms.make_mechanism(config.mechanism, told)).plan
+    return planned.promised(planned.always)
 
 
 def uploads_in_a_row(found: Allowance) -> int:

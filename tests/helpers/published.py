@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -27,7 +28,7 @@ def published(name: str = "none", **changes: Any) -> MechanismConfig:
     shared = {field.name for field in dataclasses.fields(MechanismConfig)}
     own = {key: value for key, value in changes.items() if key not in shared}
     told = {key: value for key, value in changes.items() if key in shared}
-    kind = mechanisms.mechanism_settings(name)
+    kind = mechanisms.about(name).settings
     settings = kind(**own) if kind else None
     assert kind or not own, f"{name} has no settings {own}"
     return dataclasses.replace(SET_UP, settings=settings, **told)
@@ -36,6 +37,12 @@ def published(name: str = "none", **changes: Any) -> MechanismConfig:
 def make(name: str, **changes: Any) -> Mechanism:
     """The mechanism of `published`."""
     return mechanisms.make_mechanism(name, published(name, **changes))
+
+
+def says(told: Any, *, rtol: float = 1e-6, **expected: Any) -> None:
+    """Asserts numbers of a `NoiseInfo`, a claim of an upload or a `Mechanism`."""
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(told, name), value, rtol, err_msg=name)
 
 
 def served(

@@ -2,7 +2,7 @@
 
 The events come from what every upload says of its noise, by the definition of each
 adversary's view; nothing of `fedsvp_jax.accounting` is called. They are composed by
-dp-accounting's accountants, and by prv-accountant, which says how wrong it can be
+dp-accounting's Rényi accountant, and by prv-accountant, which says how wrong it can be
 (Gopi, Lee and Wutschitz 2021, arXiv 2106.02848).
 """
 
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import dp_accounting
 import numpy as np
-from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
 from drawn_settings import Drawn
 from prv_accountant import PRVAccountant
@@ -128,31 +127,25 @@ def worst(seen: dict[int, Seen]) -> list[Seen]:
     return [by_number[key] for key in sorted(by_number)[-3:]]
 
 
-def _events(
-    one: Seen, *, concentrated: bool = False, twice: bool = False
-) -> list[tuple[Any, int]]:
-    """dp-accounting's events; `twice` where it takes z for noise over half of Δ."""
+def _events(one: Seen, *, concentrated: bool = False) -> list[tuple[Any, int]]:
+    """dp-accounting's events."""
 
     def gaussian(z: float) -> Any:
         if concentrated:  # of discrete noise that alone is proved
             return dp_accounting.ZCDpEvent(0.5 / z**2)
-        return dp_accounting.GaussianDpEvent(2 * z if twice else z)
+        return dp_accounting.GaussianDpEvent(z)
+
+    def sampled(z: float, q: float) -> Any:
+        event = dp_accounting.GaussianDpEvent(z)
+        return dp_accounting.PoissonSampledDpEvent(q, event)
+
+    def response(e: float) -> Any:
+        return dp_accounting.RandomizedResponseDpEvent(2 / (1 + math.exp(e)), 2)
 
     return [
         *((gaussian(z), n) for z, n in one.gaussians),
-        *(
-            (
-                dp_accounting.PoissonSampledDpEvent(
-                    q, dp_accounting.GaussianDpEvent(z)
-                ),
-                n,
-            )
-            for z, q, n in one.sampled
-        ),
-        *(
-            (dp_accounting.RandomizedResponseDpEvent(2 / (1 + math.exp(e)), 2), n)
-            for e, n in one.responses
-        ),
+        *((sampled(z, q), n) for z, q, n in one.sampled),
+        *((response(e), n) for e, n in one.responses),
     ]
 
 
@@ -162,36 +155,13 @@ def by_rdp(one: Seen, delta: float, *, concentrated: bool = False) -> float:
     orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
     if any(q < 1 for _, q, _ in one.sampled):
         orders = orders[orders == np.round(orders)]
-    accountant = RdpAccountant(orders, neighboring_relation=_relation(one))
+    relations = dp_accounting.NeighboringRelation
+    relation = relations.ADD_OR_REMOVE_ONE  # a Gaussian's z is the same in all
+    if one.responses:
+        relation = relations.REPLACE_SPECIAL if one.sampled else relations.REPLACE_ONE
+    accountant = RdpAccountant(orders, neighboring_relation=relation)
     for event, count in _events(one, concentrated=concentrated):
         accountant.compose(event, count)
-    return float(accountant.get_epsilon(delta))
-
-
-def _relation(one: Seen) -> Any:
-    """Under which dp-accounting knows all the events; a Gaussian's z is the same."""
-    relations = dp_accounting.NeighboringRelation
-    if one.sampled and one.responses:
-        return relations.REPLACE_SPECIAL
-    return relations.REPLACE_ONE if one.responses else relations.ADD_OR_REMOVE_ONE
-
-
-@functools.cache
-def by_pld(one: Seen, delta: float) -> float:
-    """dp-accounting's ε by privacy loss distributions."""
-    relation = _relation(one)
-    accountant = PLDAccountant(
-        neighboring_relation=relation,
-        value_discretization_interval=1e-3 if one.sampled else 1e-4,
-    )
-    replaces = relation is dp_accounting.NeighboringRelation.REPLACE_ONE
-    for event, count in _events(one, twice=replaces):
-        # Version 0.6 drops the count of a randomised response.
-        times = (
-            count if isinstance(event, dp_accounting.RandomizedResponseDpEvent) else 1
-        )
-        for _ in range(times):
-            accountant.compose(event, count // times)
     return float(accountant.get_epsilon(delta))
 
 

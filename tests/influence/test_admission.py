@@ -115,7 +115,7 @@ def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path)
     summary = run.train(config, tmp_path / "run", dataset=digits(), placement=placed)
     assert summary["stopped_by"] == "promise" and summary["most_uploads"] >= 2
     cost = planned_cost(config)
-    told = {"votes": cost.votes, "vote_epsilon": cost.vote_epsilon}
+    told = {"responses": [(cost.votes, cost.vote_epsilon)]}
     alone = composed_epsilon("pld", cost.precision, config.target_delta, **told)
     assert 0.1 < alone < summary["epsilon_spent"]["pld"]
     assert summary["epsilon_spent"]["rdp"] <= 0.6

@@ -40,7 +40,7 @@ def test_a_test_set_pays_for_every_vote_and_without_end_for_one_that_may_change(
         settings, num_participants=100, delta=1e-5, passes=passes
     )
     assert cost.votes == 99 * passes and math.isfinite(cost.precision)
-    told = {"votes": cost.votes, "vote_epsilon": cost.vote_epsilon}
+    told = {"responses": [(cost.votes, cost.vote_epsilon)]}
     exact = composed_epsilon("pld", 0.0, 1e-5, **told)
     if finite:  # at most the sum, and more than k ε tanh(ε/2), its mean
         assert 99 * 0.5 * math.tanh(0.25) < exact < 99 * 0.5

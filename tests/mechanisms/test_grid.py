@@ -47,15 +47,6 @@ def test_the_noise_has_the_std_asked_for_and_lies_on_the_grid():
     assert length == pytest.approx(np.linalg.norm(added), rel=0.01)
 
 
-def test_without_noise_the_vector_is_rounded_within_its_norm():
-    vector = np.random.default_rng(0).normal(size=300)
-    vector /= np.linalg.norm(vector)
-    sent, length = noised(vector, 0.0, Grid(12, 1, 1.0))
-    assert length == 0
-    assert np.linalg.norm(sent.astype(np.float64)) <= 1
-    np.testing.assert_allclose(sent, vector, atol=2 * 2.0**-11)
-
-
 def test_rounding_leaves_neighbours_as_far_apart_as_they_may_be():
     """Two vectors beside the edges of the grid, which rounding drives apart."""
     apart, size = 0.02, 400

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import jax
 import numpy as np
 import pytest
 from published import SET_UP, make, published
@@ -35,10 +34,10 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_built_in_mechanisms_are_there_in_order_with_labels_of_their_own():
     names = mechanisms.mechanism_names()
     assert names[: len(PUBLISHED)] == PUBLISHED
-    assert mechanisms.mechanism_label("fedsva") == "FedSVA"
-    assert len({mechanisms.mechanism_label(name) for name in names}) == len(names)
+    assert mechanisms.about("fedsva").label == "FedSVA"
+    assert len({mechanisms.about(name).label for name in names}) == len(names)
     rebuilt = {"time_varying", "reestimation", "dpa", "fedsdp"}
-    marked = {n for n in PUBLISHED if "[rec" in mechanisms.mechanism_summary(n)}
+    marked = {n for n in PUBLISHED if "[rec" in mechanisms.about(n).summary}
     assert marked == rebuilt
 
 
@@ -52,9 +51,9 @@ def test_the_setting_that_scales_the_noise_is_known():
         "own": ("noise_std", False),
     }.items():
         assert mechanisms.noise_setting(name) == scaled_by
-        assert mechanisms.epsilon_sets_noise(name) == scaled_by[1]
+        assert mechanisms.about(name).epsilon_sets_noise == scaled_by[1]
     for name in ("none", "silent"):
-        assert not mechanisms.epsilon_sets_noise(name)
+        assert not mechanisms.about(name).epsilon_sets_noise
         with pytest.raises(ValueError, match=f"no setting scales .* mechanism {name}"):
             mechanisms.noise_setting(name)
 
@@ -84,17 +83,11 @@ def test_a_name_from_outside_is_new_and_an_identifier():
         mechanisms.register_mechanism("a b", fixed.make_none, summary="bad")
 
 
-def test_what_a_mechanism_does_not_read_is_known():
-    unread = mechanisms.unread_settings("dp_fedavg")
-    assert {"epsilon", "relation", "noise_std", "noise_floor"} <= unread
-    assert not {"noise_multiplier", "adaptive_clip", "delta"} & unread
-
-
 def test_results_of_an_unknown_mechanism_can_be_shown():
-    assert mechanisms.mechanism_label("unknown") == "unknown"
-    assert mechanisms.epsilon_sets_noise("unknown")
+    assert mechanisms.about("unknown").label == "unknown"
+    assert mechanisms.about("unknown").epsilon_sets_noise
     assert mechanisms.unread_settings("unknown") == frozenset()
-    assert registry.explained("unknown", {}) == registry.explained("nbafl", {}) == ""
+    assert {mechanisms.about(name).explain({}) for name in ("unknown", "nbafl")} == {""}
 
 
 def test_only_what_reads_r_spends_on_its_release():
@@ -108,7 +101,7 @@ def test_only_what_reads_r_spends_on_its_release():
 
 def test_a_formula_is_explained_with_what_r_can_change():
     told = {"delta": 0.02, "noise_floor": 1e-3}
-    assert registry.explained("fedsva", told) == (
+    assert mechanisms.about("fedsva").explain(told) == (
         "T = R − ln δ², σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with δ = "
         "0.02 and β = 0.001: R can change the noise by at most 6.2 %."
     )
@@ -117,7 +110,7 @@ def test_a_formula_is_explained_with_what_r_can_change():
 def test_a_former_name_means_the_mechanism_of_today():
     former = resolve(ExperimentConfig(mechanism="sensitivity"))
     assert former.mechanism == "reestimation"
-    assert mechanisms.mechanism_label("sensitivity") == "Sensitivity re-estimation"
+    assert mechanisms.about("sensitivity").label == "Sensitivity re-estimation"
     with pytest.raises(ValueError, match="did you mean fedsva"):
         make("fedsav")
 
@@ -133,13 +126,3 @@ def test_settings_that_a_mechanism_cannot_be_made_from_are_refused():
     with pytest.raises(ValueError, match="epsilon must be greater than 0"):
         published(epsilon=np.asarray([0.1, -0.1]))  # stacked, of a sweep
     assert make("nbafl", cohort_size=100, num_clients=100).least_multiplier > 0
-
-
-def test_tracers_pass_unchecked():
-    @jax.jit
-    def build(epsilon: jax.Array) -> jax.Array:
-        config = published(epsilon=epsilon)
-        mechanisms.make_mechanism("nbafl", config)
-        return config.epsilon
-
-    assert build(-1.0) == -1

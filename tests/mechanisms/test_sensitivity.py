@@ -4,6 +4,7 @@ import dataclasses
 import math
 import pathlib
 import re
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,50 +45,44 @@ def test_a_scaled_noise_is_nominal():
     assert "5 times the examples that these have" in rule.assumptions
 
 
-def test_the_rules_bounds_and_swaps_are_those_of_the_modules_table():
-    def rule(choice: str, **changes: str) -> sensitivity.Sensitivity:
-        config = published(
-            l2_norm_clip=3.0,
-            batch_size=6,
-            local_epochs=4,
-            private_clip=5.0,
-            sensitivity=choice,
-            **changes,
-        )
-        made = sensitivity.make_sensitivity(config)
-        assert made.rule.name == choice
-        return made
-
-    size = jnp.int32(100)
-    alone = rule("update_clip", relation="add_remove")
-    record, private = (
-        rule(choice, relation="add_remove")
-        for choice in ("per_example", "attribute_records")
-    )
-    bounds = {
-        rule("paper"): (2 * 3 / 100, None, "replace one record"),
-        rule("weight_clip"): (2 * 3, 1.0, "replace all records"),
-        rule("update_clip"): (2 * 3, 1.0, "replace all records"),
-        alone: (3.0, 2.0, "add or remove a client"),
-        rule("per_example"): (2 * 2 * 3 / 6, None, "replace one record"),
-        record: (2 * 3 / 6, None, "leave one record of a client out"),
-        rule("attribute_records"): (
-            2 * 5 / 100,
-            None,
-            "replace one record of the private attribute",
+@pytest.mark.parametrize(
+    ("choice", "bound", "removed", "swaps", "relations"),
+    [
+        ("paper", 2 * 3 / 100, None, (None, None), ("replace one record",)),
+        ("weight_clip", 2 * 3, None, (1.0, 1.0), ("replace all records",)),
+        (
+            *("update_clip", 2 * 3, 3, (1.0, 2.0)),
+            ("replace all records", "add or remove a client"),
         ),
-        private: (5 / 100, None, "leave one record of the private attribute"),
-    }
-    big = {"w": jnp.asarray([30.0, 40.0])}
-    for made, (bound, swap, relation) in bounds.items():
-        np.testing.assert_allclose(made.bound(size), bound, rtol=1e-6)
-        assert made.client_swap == swap and made.relation.startswith(relation)
-        assert made.assumptions
-        clipped, was = made.clip(big, {"w": jnp.zeros((2,))})
-        clips = made.rule.name.endswith("_clip")
-        length = jnp.linalg.norm(clipped["w"])
-        np.testing.assert_allclose(length, 3.0 if clips else 50.0, rtol=3e-6)
-        assert bool(was) == clips
+        (
+            *("per_example", 2 * 2 * 3 / 6, 2 * 3 / 6, (None, None)),
+            ("replace one record", "leave one record of a client out"),
+        ),
+        (
+            *("attribute_records", 2 * 5 / 100, 5 / 100, (None, None)),
+            ("replace one record of the private", "leave one record of the private"),
+        ),
+    ],
+)
+def test_the_rules_are_those_of_the_modules_table_under_either_relation(
+    choice: str, bound: float, removed: float | None, swaps: Any, relations: Any
+):
+    told = {"l2_norm_clip": 3.0, "batch_size": 6, "local_epochs": 4}
+    told |= {"private_clip": 5.0, "sensitivity": choice}
+    clip, start = CLIPS[choice], {"w": jnp.asarray([1.0, 2.0])}
+    assert clip.either_relation == (removed is not None)
+    for number, relation in enumerate(("replace_one", "add_remove")):
+        made = sensitivity.make_sensitivity(published(**told, relation=relation))
+        moves = bound if number == 0 or removed is None else removed
+        np.testing.assert_allclose(made.bound(jnp.int32(100)), moves, rtol=1e-6)
+        assert made.rule == clip and made.client_swap == swaps[number]
+        assert made.relation.startswith(relations[-1 if number else 0])
+        assert base.claim_of(made).proved != clip.granted and made.assumptions
+        moved, was = made.clip({"w": jnp.asarray([3e5, -4e5])}, start)
+        ends = moved["w"] + (start["w"] if clip.of_weights else 0)
+        length = 3.0 if clip.in_ball else 5e5
+        np.testing.assert_allclose(jnp.linalg.norm(ends), length, rtol=3e-6)
+        assert bool(was) == clip.in_ball
 
 
 def test_the_least_clip_still_clips_what_float32_can_square() -> None:
@@ -141,19 +136,3 @@ def test_no_module_compares_the_name_of_a_clip_but_the_one_that_makes_it() -> No
     files = [*root.glob("fedsvp_jax/**/*.py"), *root.glob("experiments/**/*.py")]
     found = [file.name for file in files if compared.search(file.read_text())]
     assert files and not found
-
-
-def test_what_is_known_of_a_clip_by_its_name_is_so_once_it_is_made() -> None:
-    for name, clip in CLIPS.items():
-        made = sensitivity.make_sensitivity(published(sensitivity=name))
-        assert made.rule == clip and clip.name == name
-        assert base.claim_of(made).proved != clip.granted
-        other = published(sensitivity=name, relation="add_remove")
-        removed = sensitivity.make_sensitivity(other)
-        one = jnp.int32(1)
-        assert (removed.bound(one) < made.bound(one)) == clip.either_relation
-        far = {"w": jnp.asarray([3e5, -4e5])}
-        start = {"w": jnp.asarray([1.0, 2.0])}
-        moved, _ = made.clip(far, start)
-        weights = moved["w"] + (start["w"] if clip.of_weights else 0)
-        assert (float(jnp.linalg.norm(weights)) <= 20 * (1 + 1e-5)) == clip.in_ball
