@@ -144,11 +144,6 @@ def cell_name(config: AccountedSettings) -> dict[str, Any]:
     return name
 
 
-def _run_name(name: dict[str, Any]) -> str:
-    """A cell's name in TensorBoard: `fedsva-0.2-0`, `gaussian-0-0.01`, `none-0`."""
-    return "-".join(str(value) for value in name.values() if value is not None)
-
-
 def _test_rows(test: Examples) -> dict[str, Any]:
     """How many test rows there are, and the share of their most frequent class."""
     labels = np.asarray(processes.to_host(test.labels))
@@ -237,7 +232,6 @@ def sweep(
                     checkpoints=folder.path / "checkpoints" / mechanism,
                     names=names,
                     group={"mechanism": mechanism},
-                    runs=[_run_name(name) for name in names],
                 ),
                 options,
             )
