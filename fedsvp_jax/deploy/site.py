@@ -58,6 +58,8 @@ class Site:
             witness = WitnessFolder(witness)
         self.witness, self.name, self._data = witness, name or self.path.name, data
         self._log: Log | None = None  # while it is open
+        # What was read last, up to its last whole entry, and its verified entries.
+        self._verified: tuple[bytes, list[Entry]] = b"", []
         self._key = Key(self.path.with_name(self.path.name + ".key"))
         if policy is not None:
             self.policy = policy
@@ -122,7 +124,7 @@ class Site:
             content = self.path.read_bytes()
         except FileNotFoundError:
             raise self._missing() from None
-        return self._verified(content)
+        return self._entries_of(content)
 
     def read(self) -> ClientState:
         """What was written last.
@@ -167,10 +169,9 @@ class Site:
                     "open"
                 ) from None
             content = os.pread(number, os.fstat(number).st_size, 0)
-            entries = self._verified(content)
+            entries = self._entries_of(content)
             self._check_data(entries[0])
-            intact = content.splitlines(keepends=True)[: len(entries)]
-            if len(content) > (size := sum(map(len, intact))):
+            if len(content) > (size := len(self._verified[0])):
                 os.ftruncate(number, size)
             self._log = Log(self, number, entries)
             self._log.catch_up()
@@ -179,9 +180,19 @@ class Site:
             self._log = None
             os.close(number)
 
-    def _verified(self, content: bytes) -> list[Entry]:
-        """As `entries`, of a file's content."""
-        entries, problem = read_entries(content, self.path.name)
+    def _entries_of(self, content: bytes) -> list[Entry]:
+        """As `entries`, of a file's content.
+
+        Of a file that goes on from what was read before, byte by byte, the new entries
+        alone are verified; any other is verified whole.
+        """
+        known, before = self._verified
+        if not content.startswith(known):
+            known, before = b"", []
+        rest = content[len(known) :]
+        entries, problem = read_entries(rest, self.path.name, before)
+        intact = rest.splitlines(keepends=True)[: len(entries) - len(before)]
+        self._verified = known + b"".join(intact), entries
         seen = self.witness.last(self.name)
         torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
         if problem and not torn:  # a last entry that is torn was never reported

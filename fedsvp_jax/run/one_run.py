@@ -22,7 +22,7 @@ from fedsvp_jax.run import records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.options import USUAL, Options, takes_options
+from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, probabilities
@@ -31,7 +31,6 @@ from fedsvp_jax.structs import Model
 from fedsvp_jax.tree import cell_of
 
 
-@takes_options
 def train(
     config: ExperimentConfig,
     output_dir: str | os.PathLike[str],

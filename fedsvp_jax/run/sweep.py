@@ -21,7 +21,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.options import USUAL, Options, takes_options
+from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.structs import Examples, Model
@@ -155,7 +155,6 @@ def _test_rows(test: Examples) -> dict[str, Any]:
     }
 
 
-@takes_options
 def sweep(
     base: ExperimentConfig,
     plan: SweepPlan,

@@ -69,7 +69,7 @@ def load_rows(path: Path, schema: Schema) -> np.ndarray:
     return encoding.encode(schema, table, str(path)).inputs
 
 
-def from_table(
+def from_table(  # noqa: PLR0913
     table: Any,
     *,
     label: str | None = None,
