@@ -27,7 +27,7 @@ from safetensors.numpy import save
 from small_folders import whole_run  # noqa: F401, a fixture
 from stores import digits_store
 
-from fedsvp_jax import check, run
+from fedsvp_jax import check
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.table_settings import TableSettings
@@ -254,14 +254,3 @@ def test_a_damaged_run_is_read_or_refused_in_a_sentence(
         (tmp_path / file).write_bytes((whole_run / file).read_bytes())
     reader = Reader(tmp_path / name, lambda: read.read_run(tmp_path))
     fuzzed(name, reader, files, seconds)
-
-
-def test_a_damaged_config_of_a_run_gives_no_model(
-    tmp_path: Path,
-    whole_run: Path,  # noqa: F811, the fixture
-) -> None:
-    (tmp_path / "config.json").write_bytes(
-        (whole_run / "config.json").read_bytes()[:-9]
-    )
-    with pytest.raises(ValueError, match="is damaged"):
-        run.load_model(tmp_path)

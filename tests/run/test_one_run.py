@@ -62,18 +62,12 @@ def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
     assert summary["num_parameters"] == 64 * 128 + 128 + 128 * 10 + 10
 
 
+@pytest.mark.parametrize("how", [{}, {"rounds_per_call": 3}], ids=str)
 def test_the_same_settings_give_the_same_bytes(
-    whole: pathlib.Path, tmp_path: pathlib.Path
+    how: dict[str, int], whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    train(tmp_path / "again")
+    train(tmp_path / "again", **how)
     assert contents(tmp_path / "again", SAME_BYTES) == contents(whole, SAME_BYTES)
-
-
-def test_rounds_per_call_changes_no_byte(
-    whole: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    train(tmp_path / "run", rounds_per_call=3)
-    assert contents(tmp_path / "run", SAME_BYTES) == contents(whole, SAME_BYTES)
 
 
 @pytest.mark.parametrize("round_num", [2, 5])

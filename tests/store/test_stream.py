@@ -219,18 +219,6 @@ def test_the_next_round_is_read_while_one_runs_and_none_beyond_the_last(
     assert asked == [0, 1, 2] and stream._ahead is None
 
 
-def test_an_error_of_the_reader_reaches_the_run(
-    store: ClientStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise OSError("the disk is gone")
-
-    stream = stream_of(store)
-    monkeypatch.setattr(CohortReader, "read", broken)
-    with pytest.raises(OSError, match="the disk is gone"):
-        stream.take(0, jnp.zeros(8, jnp.int32))
-
-
 def test_places_without_a_client_hold_nothing(store: ClientStore) -> None:
     reader = reader_of(store)
     found = reader.read(np.asarray([4, -1, -1], np.int32))

@@ -180,14 +180,7 @@ def test_labels_are_what_is_written(
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"\xef\xbb\xbf" + table_of().encode(), {}),
-        (table_of().replace("\r\n", "\n") + "\n\n", {}),
         (table_of().replace(",", ";"), {}),
-        (table_of().replace(",", " \t "), {}),
-        (table_of().replace(",", "|"), {}),
-        ("sep=;\r\n" + table_of().replace(",", ";"), {}),
-        (table_of().encode("utf-16"), {}),
-        (table_of().replace("\r\n", "\r"), {}),
         ('"x","y"\r\n' + table_of().split("\r\n", 1)[1], {}),
         (table_of(split=SPLIT), {"drop_columns": "split"}),
         (table_of(t=with_one(LABELS, "NA", "")), {"drop_columns": "t"}),
