@@ -149,8 +149,9 @@ def finish(
     ratio = _released(policy, contribution, randomness, round_num)
     with np.errstate(over="ignore", invalid="ignore"):
         update = [new - old for new, old in zip(trained, base, strict=True)]
-    if not policy.clips and not all(np.all(np.isfinite(leaf)) for leaf in update):
-        update = [np.zeros_like(leaf) for leaf in update]  # elsewhere the clip does so
+    finite = all(np.all(np.isfinite(leaf)) for leaf in update)
+    if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
+        update = [np.zeros_like(leaf) for leaf in update]
     key = (
         randomness.key(round_num, Stream.NOISE)
         if isinstance(randomness, Seeded)

@@ -130,18 +130,13 @@ def cell_name(config: AccountedSettings) -> dict[str, Any]:
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
     whose noise was solved for has its `total_epsilon`, and neither of these.
     """
-    if config.solve == "noise":
-        shared = {"mechanism": config.mechanism, "epsilon": None, "seed": config.seed}
-        return shared | {"total_epsilon": config.total_epsilon}
-    by_epsilon = mechanisms.epsilon_sets_noise(config.mechanism)
-    name: dict[str, Any] = {
-        "mechanism": config.mechanism,
-        "epsilon": config.epsilon if by_epsilon else None,
-        "seed": config.seed,
-    }
-    if config.mechanism == "gaussian":
-        name["noise_std"] = config.noise_std
-    return name
+    mechanism, solved = config.mechanism, config.solve == "noise"
+    told = not solved and mechanisms.epsilon_sets_noise(mechanism)
+    epsilon = config.epsilon if told else None
+    name = {"mechanism": mechanism, "epsilon": epsilon, "seed": config.seed}
+    if solved:
+        return name | {"total_epsilon": config.total_epsilon}
+    return name | ({"noise_std": config.noise_std} if mechanism == "gaussian" else {})
 
 
 def _test_rows(test: Examples) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from fedsvp_jax.data.client_store import ClientStore
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import (
     FederatedData,
+    division_of,
     game_of,
-    num_curious,
 )
 from fedsvp_jax.federation.promised_epsilons import promised_epsilons
 from fedsvp_jax.settings import FEATURE_MODELS
@@ -86,11 +86,7 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
         attribute_table=found.ids,
         by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
         num_attributes=config.num_attributes,
-        private_attribute=found.private,
-        num_hbc=num_curious(config),
-        train_fraction=config.train_fraction,
-        seed=config.seed,
-        split=config.split,
+        division=division_of(config, found.private),
     )
     train, validation = clients.attribute_counts()
     num_train, num_validation = train.sum(1), validation.sum(1)

@@ -33,15 +33,15 @@ from fedsvp_jax.data.dataset import Column
         ({"train_writers": np.array([0, 1], np.int32)}, "train_writers"),
         (
             {"columns": {"sex": Column(np.array([0, 0.5, 1]), ("f", "m"))}},
-            "column sex must be non-negative whole",
+            "column sex must be whole numbers",
         ),
         (
             {"columns": {"sex": Column(np.array([0, 2, 0], np.int32), ("f", "m"))}},
-            "column sex has the code 2",
+            "column sex must be from 0 to 1, got 2",
         ),
         (
             {"test_columns": {"sex": Column(np.array([0, 2], np.int32), ("f", "m"))}},
-            "test column sex has the code 2",
+            "test column sex must be from 0 to 1, got 2",
         ),
         (
             {"test_columns": {"sex": Column(np.array([0, 1], np.int32), ("f", "x"))}},

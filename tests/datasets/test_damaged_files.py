@@ -227,5 +227,6 @@ def test_a_pickle_under_the_name_npz_is_not_loaded(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ValueError, match=r"digits, mnist.*tfds:NAME, got 'imagenet'"):
-        sources.load("imagenet", "/tmp")
+    for name in ("imagenet", "tfds:"):
+        with pytest.raises(ValueError, match=f"digits, mnist.*tfds:NAME, got '{name}'"):
+            sources.load(name, "/tmp")

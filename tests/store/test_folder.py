@@ -57,23 +57,15 @@ WRONG = {
     "twice": ([client(3, 2), client(3, 4)], "client 3 comes twice"),
     "labels out of range": (
         [client(0, 2, labels=np.asarray([0, 4], np.int32))],
-        "client 0: train labels must be from 0 to 3, .* got 4",
-    ),
-    "fewer labels": (
-        [client(0, 2, labels=np.zeros(1, np.int32))],
-        "client 0: train labels must have the shape",
+        "client 0: train labels must be from 0 to 3, got 4",
     ),
     "another shape": (
         [client(0, 2), client(1, 2, inputs=np.zeros((2, 4), np.uint8))],
-        "client 1: training examples have the shape .* must agree",
+        "client 1: training examples are .* must agree",
     ),
     "another type": (
         [client(0, 2, inputs=np.zeros((2, 3, 3, 1), np.float32))],
         "client 0: training inputs are float32",
-    ),
-    "no number": (
-        [client(0, 2, inputs=np.zeros((2, 3, 3, 1), np.int64))],
-        "client 0: train inputs must be uint8 pixels or floats",
     ),
 }
 
