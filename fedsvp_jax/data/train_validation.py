@@ -92,8 +92,8 @@ class Division(NamedTuple):
     private: int
     curious: Collection[int]
     seed: int
-    train_fraction: float = 0.8
-    how: str = "stratified"
+    train_fraction: float
+    how: str
 
     def of_client(
         self, client: int, attributes: np.ndarray

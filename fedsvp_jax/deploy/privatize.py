@@ -19,12 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.deploy.noise import (
+    SECRET,
+    Randomness,
+    Seeded,
     add_secret_noise,
     released_in_secret,
     whole_numbers,
 )
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.mechanisms import nothing_private, release_contribution

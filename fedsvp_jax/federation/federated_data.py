@@ -14,8 +14,7 @@ from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.promised_epsilons import client_names, promised_epsilons
 from fedsvp_jax.structs import Array, Examples, Split

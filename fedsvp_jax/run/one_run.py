@@ -9,8 +9,7 @@ import numpy as np
 from fedsvp_jax import extras, federation
 from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import ClientStore
 from fedsvp_jax.data.train_validation import Division
 from fedsvp_jax.store.folder import examples_of
 

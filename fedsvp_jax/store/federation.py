@@ -8,7 +8,7 @@ import numpy as np
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import partition, preprocessing, train_validation
-from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import ClientStore
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import (
     FederatedData,

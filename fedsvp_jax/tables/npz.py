@@ -20,7 +20,7 @@ from fedsvp_jax.data.dataset import (
     integer_labels,
     non_finite,
 )
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.settings import unknown
 from fedsvp_jax.tables import encoding, files
 

@@ -20,7 +20,8 @@ def split_of(
     parts: Parts, ids: np.ndarray = ATTRIBUTES.ids, *, num_hbc: int = 0, **how: Any
 ) -> Split:
     curious = partition.hbc_clients(len(parts), num_hbc).tolist()
-    named = {"private": 0, "curious": curious, "seed": 0} | how
+    named = {"private": 0, "curious": curious, "seed": 0}
+    named |= {"train_fraction": 0.8, "how": "stratified"} | how
     return Division(**named).split(parts, ids)
 
 
@@ -56,7 +57,7 @@ def test_every_attribute_held_twice_is_in_both_parts(
     ids = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     if len(ids) < 2 or max(sizes) == 1:
         return
-    parts = Division(0, (), seed, fraction).of_client(0, ids)
+    parts = Division(0, (), seed, fraction, "stratified").of_client(0, ids)
     trained, tested = (np.bincount(ids[p], minlength=len(sizes)) for p in parts)
     np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(ids)))
     assert (np.abs(trained - fraction * np.array(sizes)) <= 1).all()

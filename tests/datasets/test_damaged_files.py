@@ -15,7 +15,7 @@ import pytest
 import tiny_files
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables import npz
 
 pytestmark = [

@@ -27,7 +27,7 @@ from small_folders import whole_run  # noqa: F401, a fixture
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.deploy import Site
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables import csv_file, draft, schema
 from fedsvp_jax.tables.table import load_csv
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables import draft
 from fedsvp_jax.tables.schema import from_toml, to_toml
 from fedsvp_jax.tables.table import from_table
