@@ -24,7 +24,7 @@ import tempfile
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 
 from . import command
 

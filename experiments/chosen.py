@@ -3,8 +3,7 @@
 from collections.abc import Collection
 
 from fedsvp_jax.config import SIZED, ExperimentConfig
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset, examples_of
+from fedsvp_jax.data.dataset import ClientStore, Dataset, examples_of
 from fedsvp_jax.federation import loading
 
 _OWN = ("npz", "csv", "store")

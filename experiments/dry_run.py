@@ -13,8 +13,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, client_groups
 from fedsvp_jax.accounting.claims import meaning, planned_row
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.client_promises import Group

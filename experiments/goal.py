@@ -18,8 +18,7 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.sources import DataSettings
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import DataSettings, TableSettings
 
 GOALS = ("proved", "trial")
 _ROUNDS = 60

@@ -28,8 +28,7 @@ import numpy as np
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 
 from . import command
 

@@ -33,7 +33,7 @@ from typing import Any
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.run import environment
 
 from . import kept_rows

@@ -4,13 +4,15 @@
       [--witness=FOLDER] [--site_name=NAME] [--records=FILE] SETTINGS
 
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
-the promise. They stand in the log, and nothing that a server sends changes them.
+the promise. They stand in the log, and nothing that a server sends changes them. The
+promise holds at --target_delta, and where that is left out at --delta if it is smaller.
 FILE.key, beside it, signs every entry. --witness is a folder that should lie elsewhere:
 on another disk or machine. --records binds the log to files (or folders) of records.
 
 Exit status: 0 done; 2 bad input, or the site has begun already (one line says why).
 """
 
+import dataclasses
 import os
 
 from absl import flags
@@ -36,8 +38,12 @@ def main(arguments: list[str]) -> None:
 
     if arguments[1:] != ["init"]:
         raise ValueError("say `site init`")
+    config = command.settings_from_flags(flags.FLAGS)
+    if config.delta is not None and not flags.FLAGS["target_delta"].present:
+        delta = min(config.delta, config.target_delta)
+        config = dataclasses.replace(config, target_delta=delta)
     policy = make_policy(
-        command.settings_from_flags(flags.FLAGS),
+        config,
         min_num_examples=_LEAST.value,
         max_num_examples=_MOST.value,
     )

@@ -100,37 +100,32 @@ class ExperimentConfig(PlanSettings, AccountedSettings):
     """
 
 
-_FORMER: dict[str, Mapping[str, str]] = {
+# Of a setting, the names that values had before, by those of today, and the other way.
+_TODAY: dict[str, Mapping[str, str]] = {
     field.name: field.metadata["former"]
     for field in dataclasses.fields(ExperimentConfig)
     if field.metadata["former"]
 }
-
-
 _BEFORE = {
     name: {today: before for before, today in former.items()}
-    for name, former in _FORMER.items()
+    for name, former in _TODAY.items()
 }
 
 
-def of_today(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """A config.json whose values have the names of today; no other one is changed."""
-    return _renamed(recorded, _FORMER)
-
-
-def of_before(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with their former names, by which checkpoints of then are known."""
-    return _renamed(recorded, _BEFORE)
-
-
-def _renamed(
-    recorded: Mapping[str, Any], names: Mapping[str, Mapping[str, str]]
+def of_today(
+    recorded: Mapping[str, Any], names: Mapping[str, Mapping[str, str]] = _TODAY
 ) -> dict[str, Any]:
+    """A config.json whose values have the names of today; no other one is changed."""
     found = dict(recorded)
     for name, renamed in names.items():
         if isinstance(value := found.get(name), str):
             found[name] = renamed.get(value, value)
     return found
+
+
+def of_before(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with their former names, by which checkpoints of then are known."""
+    return of_today(recorded, _BEFORE)
 
 
 _COMMON = {

@@ -36,17 +36,12 @@ _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 LEAST_CLIP = 1e-6
 
 
-_WORDS = {
-    "at_least": "at least",
-    "above": "greater than",
-    "at_most": "at most",
-    "below": "less than",
-}
-_BREAKS: dict[str, Callable[[Any, float], Any]] = {
-    "at least": operator.lt,
-    "greater than": operator.le,
-    "at most": operator.gt,
-    "less than": operator.ge,
+# In words, and what breaks it.
+_LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
+    "at_least": ("at least", operator.lt),
+    "above": ("greater than", operator.le),
+    "at_most": ("at most", operator.gt),
+    "below": ("less than", operator.ge),
 }
 
 
@@ -100,7 +95,7 @@ def setting(
         "help": help,
         "choices": choices,
         "limits": {
-            _WORDS[name]: limit for name, limit in limits.items() if name in _WORDS
+            _LIMITS[name][0]: limit for name, limit in limits.items() if name in _LIMITS
         },
         "infinite": limits.get("infinite", False),
         "former": former or {},
@@ -183,20 +178,15 @@ def kind(field: dataclasses.Field) -> Any:
     return field.type
 
 
-def _check_kind(field: dataclasses.Field, value: Any) -> None:
-    """Refuses a value of another type; arrays and what is being traced pass."""
-    if kind(field) not in _KINDS or (value is None and field.default is None):
-        return
-    allowed, words = _KINDS[kind(field)]
-    plain = value is None or isinstance(value, bool | int | float | str | list | tuple)
-    fits = isinstance(value, allowed) and isinstance(value, bool) == (allowed is bool)
-    if plain and not fits:
-        raise SettingError(field.name, words, repr(value))
-
-
 def _check(field: dataclasses.Field, value: Any) -> None:
-    _check_kind(field, value)
-    meta = field.metadata
+    """Refuses another type and other numbers; what is being traced passes."""
+    meta, unset = field.metadata, value is None and field.default is None
+    if kind(field) in _KINDS and not unset:
+        cls, words = _KINDS[kind(field)]
+        plain = isinstance(value, bool | int | float | str | list | tuple | None)
+        fits = isinstance(value, cls) and isinstance(value, bool) == (cls is bool)
+        if plain and not fits:
+            raise SettingError(field.name, words, repr(value))
     if meta["choices"] is not None:
         if value is not None and value not in meta["choices"]:
             raise SettingError(field.name, *_among(value, meta["choices"]))
@@ -218,7 +208,8 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         ends = f"within the device's 32 bits, {_LEAST_FLOAT} to {largest}"
         raise SettingError(field.name, ends, value)
     limited = numbers[numbers != math.inf] if meta["infinite"] else numbers
-    if any(np.any(_BREAKS[name](limited, limit)) for name, limit in limits.items()):
+    breaks = dict(_LIMITS.values())
+    if any(np.any(breaks[name](limited, limit)) for name, limit in limits.items()):
         allowed = " and ".join(f"{name} {limit}" for name, limit in limits.items())
         if meta["infinite"] and limits.keys() & {"at most", "less than"}:
             allowed += ", or inf"

@@ -77,12 +77,6 @@ def owners(nodes: list[ast.stmt]) -> set[str]:
     return found
 
 
-def test_make_setup_installs_the_package_for_scripts_in_every_folder() -> None:
-    """U1: only the Makefile's PYTHONPATH let a script import it."""
-    recipe = (ROOT / "Makefile").read_text().partition("$(STAMP): ")[2]
-    assert "$(BIN)/python $(EDITABLE)\n" in recipe.partition("\ttouch ")[0]
-
-
 def test_make_test_runs_every_file_with_tests_of_bits() -> None:
     """`make test` names these files; in another one, such a test would never run."""
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")

@@ -1,4 +1,4 @@
-"""A data set in memory: what every reader returns and everything else takes."""
+"""Data sets in memory and on disk: what readers return and everything else takes."""
 
 import dataclasses
 import functools
@@ -110,31 +110,32 @@ class Dataset:
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
-            inputs = as_features(getattr(self, f"{part}_inputs"))
-            object.__setattr__(self, f"{part}_inputs", inputs)
-            labels = getattr(self, f"{part}_labels")
-            labels = self._check_part(part, inputs, labels)
-            object.__setattr__(self, f"{part}_labels", labels)
-        if self.train_inputs.shape[1:] != self.test_inputs.shape[1:]:
-            raise self._error(
-                f"training examples have the shape {self.train_inputs.shape[1:]}, test "
-                f"examples {self.test_inputs.shape[1:]}; they must agree"
-            )
-        if self.train_inputs.dtype != self.test_inputs.dtype:
-            raise self._error(
-                f"training inputs are {self.train_inputs.dtype}, test inputs "
-                f"{self.test_inputs.dtype}; they must agree"
-            )
+            self._check_part(part)
+        for what, of_train, of_test in (
+            ("examples", self.train_inputs.shape[1:], self.test_inputs.shape[1:]),
+            ("inputs", self.train_inputs.dtype, self.test_inputs.dtype),
+        ):
+            if of_train != of_test:
+                raise self._error(
+                    f"training {what} are {of_train}, test {what} {of_test}; they must "
+                    "agree"
+                )
         if self.class_names and len(self.class_names) != self.num_classes:
             raise self._error(
                 f"class_names must name {self.num_classes} classes, got "
                 f"{len(self.class_names)}"
             )
-        rows = (len(self.train_labels),)
+        rows = self.train_labels.shape
         if self.train_writers is not None:
-            writers = self._ids("train_writers", self.train_writers, rows)
-            object.__setattr__(self, "train_writers", writers)
-        self._check_targets()
+            writers = self._whole("train_writers", self.train_writers, rows)
+            self._set("train_writers", writers)
+        targets = [self._targets("train", rows)]
+        targets += [self._targets("test", self.test_labels.shape)]
+        if targets[0] != targets[1]:
+            raise self._error(
+                "train_targets and test_targets must be of one type and shape, or both "
+                "None"
+            )
         self._check_columns("columns", "column", rows)
         self._check_columns("test_columns", "test column", self.test_labels.shape)
         for key, column in self.test_columns.items():
@@ -144,10 +145,12 @@ class Dataset:
                     f"test column {key} must have the categories of column {key}"
                 )
 
-    def _check_part(
-        self, part: str, inputs: np.ndarray, labels: np.ndarray
-    ) -> np.ndarray:
-        """Checks the inputs and the labels; returns the labels as int32."""
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _check_part(self, part: str) -> None:
+        """Makes inputs uint8 or float32, and labels int32."""
+        inputs = as_features(getattr(self, f"{part}_inputs"))
         if inputs.dtype not in (np.uint8, np.float32):
             raise self._error(
                 f"{part} inputs must be uint8 pixels or floats, got {inputs.dtype}; "
@@ -159,80 +162,60 @@ class Dataset:
                 f"got the shape {inputs.shape}"
             )
         self._check_finite(inputs, f"{part} inputs", "feature")
-        whole = integer_labels(labels)
-        if whole is None:
-            raise self._error(
-                f"{part} labels must be whole numbers, got {labels.dtype}"
-            )
-        if whole.shape != (len(inputs),):
-            raise self._error(
-                f"{part} labels must have the shape ({len(inputs)},), one for each "
-                f"example; got {whole.shape}"
-            )
-        if whole.min() < 0 or whole.max() >= self.num_classes:
-            wrong = whole.min() if whole.min() < 0 else whole.max()
-            raise self._error(
-                f"{part} labels must be from 0 to {self.num_classes - 1}, the number "
-                f"of classes less one; got {wrong}"
-            )
-        return whole.astype(np.int32, copy=False)
+        labels = getattr(self, f"{part}_labels")
+        rows = inputs.shape[:1]
+        labels = self._whole(f"{part} labels", labels, rows, self.num_classes)
+        self._set(f"{part}_inputs", inputs)
+        self._set(f"{part}_labels", labels)
 
     def _check_finite(self, values: np.ndarray, what: str, each: str) -> None:
-        """Raises ValueError: floats that hold NaN or infinity."""
         if values.dtype == np.float32 and (where := non_finite(values)):
             raise self._error(f"{what} hold {where}; every {each} must be finite")
 
-    def _check_targets(self) -> None:
-        """Makes targets float32 or int32; there are some of both parts, or of none."""
-        for part, labels in (("train", self.train_labels), ("test", self.test_labels)):
-            targets = getattr(self, f"{part}_targets")
-            if targets is None:
-                continue
-            targets = as_features(targets)
-            if targets.dtype.kind in "iub":
-                targets = targets.astype(np.int32)
-            if targets.dtype not in (np.int32, np.float32):
-                raise self._error(
-                    f"{part} targets must be numbers, got {targets.dtype}"
-                )
-            if targets.shape[:1] != labels.shape:
-                raise self._error(
-                    f"{part} targets must have {len(labels)} rows, one for each "
-                    f"example; got the shape {targets.shape}"
-                )
-            self._check_finite(targets, f"{part} targets", "target")
-            object.__setattr__(self, f"{part}_targets", targets)
-        kinds = [
-            None if targets is None else (targets.dtype, targets.shape[1:])
-            for targets in (self.train_targets, self.test_targets)
-        ]
-        if kinds[0] != kinds[1]:
+    def _targets(self, part: str, rows: tuple[int, ...]) -> Any:
+        """Makes a part's targets float32 or int32; their type and shape, or None."""
+        targets = getattr(self, f"{part}_targets")
+        if targets is None:
+            return None
+        targets = as_features(targets)
+        if targets.dtype.kind in "iub":
+            targets = targets.astype(np.int32)
+        if targets.dtype not in (np.int32, np.float32):
+            raise self._error(f"{part} targets must be numbers, got {targets.dtype}")
+        if targets.shape[:1] != rows:
             raise self._error(
-                "train_targets and test_targets must be of one type and shape, or both "
-                "None"
+                f"{part} targets must have {rows[0]} rows, one for each example; got "
+                f"the shape {targets.shape}"
             )
+        self._check_finite(targets, f"{part} targets", "target")
+        self._set(f"{part}_targets", targets)
+        return targets.dtype, targets.shape[1:]
 
-    def _check_columns(self, field: str, what: str, shape: tuple[int, ...]) -> None:
+    def _check_columns(self, field: str, what: str, rows: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
         columns = {}
         for key, column in getattr(self, field).items():
-            codes = self._ids(f"{what} {key}", column.codes, shape)
-            if codes.max() >= len(column.categories):
-                raise self._error(
-                    f"{what} {key} has the code {codes.max()}, but only "
-                    f"{len(column.categories)} categories"
-                )
+            most = len(column.categories)
+            codes = self._whole(f"{what} {key}", column.codes, rows, most)
             columns[key] = column._replace(codes=codes)
-        object.__setattr__(self, field, columns)
+        self._set(field, columns)
 
-    def _ids(self, what: str, ids: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """The ids as int32."""
-        whole = integer_labels(ids)
-        if whole is None or ids.shape != shape or ids.min() < 0:
+    def _whole(
+        self, what: str, given: np.ndarray, rows: tuple[int, ...], most: int = 2**31
+    ) -> np.ndarray:
+        """Numbers from 0 to `most` - 1, one for each example, as int32."""
+        whole = integer_labels(given)
+        if whole is None:
+            raise self._error(f"{what} must be whole numbers, got {given.dtype}")
+        if whole.shape != rows:
             raise self._error(
-                f"{what} must be non-negative whole numbers of the shape {shape}, got "
-                f"{ids.dtype} of the shape {ids.shape}, smallest "
-                f"{ids.min() if ids.size else 'none'}"
+                f"{what} must have the shape {rows}, one for each example; got "
+                f"{whole.shape}"
+            )
+        low, high = whole.min(), whole.max()
+        if low < 0 or high >= most:
+            raise self._error(
+                f"{what} must be from 0 to {most - 1}, got {low if low < 0 else high}"
             )
         return whole.astype(np.int32, copy=False)
 
@@ -247,17 +230,10 @@ class Dataset:
     @functools.cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
-        arrays = {
-            "train_inputs": self.train_inputs,
-            "train_labels": self.train_labels,
-            "test_inputs": self.test_inputs,
-            "test_labels": self.test_labels,
-        }
-        if self.train_writers is not None:
-            arrays["train_writers"] = self.train_writers
-        if self.train_targets is not None and self.test_targets is not None:
-            arrays["train_targets"] = self.train_targets
-            arrays["test_targets"] = self.test_targets
+        names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
+        names += ["train_writers", "train_targets", "test_targets"]
+        told = {name: getattr(self, name) for name in names}
+        arrays = {name: array for name, array in told.items() if array is not None}
         digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
         if self.class_names is not None:
             digest.update(repr(self.class_names).encode())
@@ -309,8 +285,56 @@ class RowSource(NamedTuple):
     name: str
     train_labels: np.ndarray  # (n,) int32 in [0, num_classes)
     train_writers: np.ndarray | None  # (n,) int32
-    rows: Callable[[np.ndarray], np.ndarray]  # (k,) row numbers -> (k, *example_shape)
+    rows: Callable[[Any], np.ndarray]  # (k,) row numbers, or a slice -> (k, *shape)
     test_inputs: np.ndarray  # (m, *example_shape)
     test_labels: np.ndarray  # (m,) int32
     num_classes: int
     from_records: tuple[str, ...] = ()  # as `Dataset` has it
+
+    def whole(self, **more: Any) -> Dataset:
+        """All of it, in memory; with `more` fields of a `Dataset`."""
+        told = self._asdict() | more
+        return Dataset(train_inputs=told.pop("rows")(slice(None)), **told)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClientStore:
+    """A data set on disk that exceeds the memory, by client: `store` reads it.
+
+    All its arrays are mapped, except `clients` and `digests`, which are in memory.
+
+    Attributes:
+      name: the data set that the store was made from.
+      train_inputs: (n, *example_shape) uint8 or float32.
+      train_labels: (n,) int32 in [0, num_classes).
+      clients: (S, 2) int64: each client's first row and number of rows (at least 1).
+      digests: (S, 32) uint8: SHA-256 of each client's examples.
+      test_inputs: (m, *example_shape).
+      test_labels: (m,) int32.
+      num_classes: number of classes.
+      fingerprint: SHA-256 of the digests and of what is not the clients'.
+      most_copies: the most clients that hold one example.
+      from_records: as `Dataset` has it.
+    """
+
+    name: str
+    train_inputs: np.ndarray
+    train_labels: np.ndarray
+    clients: np.ndarray
+    digests: np.ndarray
+    test_inputs: np.ndarray
+    test_labels: np.ndarray
+    num_classes: int
+    fingerprint: str
+    most_copies: int = 1
+    from_records: tuple[str, ...] = ()
+
+    @property
+    def example_shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return self.train_inputs.shape[1:]
+
+    def rows(self, client: int) -> slice:
+        """The rows of one client in `train_inputs` and `train_labels`."""
+        first, count = self.clients[client].tolist()
+        return slice(first, first + count)

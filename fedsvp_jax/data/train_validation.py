@@ -1,17 +1,13 @@
-"""Which of a client's examples it trains on and on which it validates.
-
-The private examples of the honest-but-curious clients are removed first: what such a
-client holds is the rest.
-"""
+"""Which of a client's examples it trains on and on which it validates."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.data.partition import hbc_clients
 from fedsvp_jax.prng import Draw, generator
 from fedsvp_jax.structs import Array, Split
 
@@ -60,66 +56,6 @@ def _stratified(
     return shuffled[trains], shuffled[~trains]
 
 
-def divide_client(
-    client: int,
-    attributes: np.ndarray,
-    *,
-    private_attribute: int,
-    curious: bool,
-    train_fraction: float,
-    seed: int,
-    how: str,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Divides one client's examples: their positions as `(train, validation)`.
-
-    It needs nothing of the other clients, so that one client of a large population can
-    be divided alone. An honest-but-curious client loses its private examples first:
-    what it holds is the rest.
-
-    `stratified` takes `train_fraction` of each attribute for training, so a record
-    whose attribute changes can move other records to the other side and change the
-    counts.
-    `by_position` takes the first round(train_fraction · n), at least one and at most
-    n - 1 where n ≥ 2, of a random order of the positions in the list of the n examples
-    that the client holds: the order depends on the seed, the client and n, the counts
-    on n alone.
-
-    Args:
-      client: its id.
-      attributes: (n_i,) int32, the attribute of each of its examples.
-      private_attribute: the attribute whose examples an honest-but-curious client
-        loses.
-      curious: whether the client is honest-but-curious.
-      train_fraction: in (0, 1).
-      seed: >= 0.
-      how: "stratified" or "by_position".
-
-    Raises:
-      ValueError: the client is left without training or validation examples.
-    """
-    positions = np.arange(len(attributes))
-    if curious:
-        positions = positions[attributes != private_attribute]
-    rng = generator(seed, Draw.TRAIN_VALIDATION, client)
-    shuffled = rng.permutation(positions)
-    if how == "by_position":
-        size = len(shuffled)
-        least = min(size, 1)
-        wanted = int(np.rint(train_fraction * size))
-        count = min(max(wanted, least), max(size - 1, least))
-        kept, held_out = shuffled[:count], shuffled[count:]
-    else:
-        kept, held_out = _stratified(shuffled, attributes, train_fraction)
-    if not len(kept) or not len(held_out):
-        lacking = "private examples removed, " if curious else ""
-        raise ValueError(
-            f"client {client} holds {len(positions)} examples ({lacking}train_fraction "
-            f"{train_fraction}); every client needs at least one for training and one "
-            "for validation: use fewer clients or another --partition"
-        )
-    return kept, held_out
-
-
 def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:
     """`(padded, lengths)`: the rows as one (M, longest) int32 array, padded with 0."""
     lengths = np.array([len(row) for row in rows], np.int32)
@@ -129,54 +65,87 @@ def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:
     return jnp.asarray(padded), jnp.asarray(lengths)
 
 
-def make_split(
-    parts: Sequence[np.ndarray],
-    attributes: np.ndarray,
-    *,
-    private_attribute: int,
-    num_hbc: int,
-    train_fraction: float = 0.8,
-    seed: int,
-    how: str = "stratified",
-) -> Split:
-    """The training and validation examples of every client.
+class Division(NamedTuple):
+    """How the examples of clients are divided, each client's without the others'.
 
-    The honest-but-curious clients (`hbc_clients`) lose their private examples
-    (FedSVA, sec. 4.1). The remaining examples of each client are shuffled and divided
-    by `divide_client`: attribute by attribute (`stratified`), so that training and
-    validation hold the same shares of every attribute, or without a look at the
-    attributes (`by_position`). The papers train on the first 80% and want every
-    attribute in the validation examples, which such a cut does not ensure.
+    So one client of a large population can be divided alone. An honest-but-curious
+    client loses its private examples first: what it holds is the rest (FedSVA, sec.
+    4.1). The papers train on the first 80% and want every attribute in the validation
+    examples, which such a cut does not ensure.
 
-    Args:
-      parts: M arrays of example indices; no array holds an index twice.
-      attributes: (n,) int32, the attribute of every training example.
-      private_attribute: the attribute whose examples the honest-but-curious clients
-        lose.
-      num_hbc: number of honest-but-curious clients.
-      train_fraction: in (0, 1).
+    `stratified` takes `train_fraction` of each attribute for training, so that both
+    sides hold the same shares of every attribute. A record whose attribute changes can
+    move other records to the other side and change the counts.
+    `by_position` takes the first round(train_fraction · n), at least one and at most
+    n - 1 where n ≥ 2, of a random order of the positions in the list of the n examples
+    that the client holds: the order depends on the seed, the client and n, the counts
+    on n alone.
+
+    Attributes:
+      private: the attribute whose examples the honest-but-curious clients lose.
+      curious: their ids (`partition.hbc_clients`).
       seed: >= 0.
+      train_fraction: in (0, 1).
       how: "stratified" or "by_position".
-
-    Raises:
-      ValueError: more honest-but-curious clients than clients, or a client is left
-        without training or without validation examples.
     """
-    curious = set(hbc_clients(len(parts), num_hbc).tolist())
-    train, validation = [], []
-    for client, indices in enumerate(parts):
-        kept, held_out = divide_client(
-            client,
-            attributes[indices],
-            private_attribute=private_attribute,
-            curious=client in curious,
-            train_fraction=train_fraction,
-            seed=seed,
-            how=how,
-        )
-        train.append(indices[kept])
-        validation.append(indices[held_out])
-    return Split(*_pad(train), *_pad(validation))
+
+    private: int
+    curious: Collection[int]
+    seed: int
+    train_fraction: float
+    how: str
+
+    def of_client(
+        self, client: int, attributes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The positions of a client's examples as `(train, validation)`.
+
+        Args:
+          client: its id.
+          attributes: (n_i,) int32, the attribute of each of its examples.
+
+        Raises:
+          ValueError: the client is left without training or validation examples.
+        """
+        positions, curious = np.arange(len(attributes)), client in self.curious
+        if curious:
+            positions = positions[attributes != self.private]
+        rng = generator(self.seed, Draw.TRAIN_VALIDATION, client)
+        shuffled = rng.permutation(positions)
+        if self.how == "by_position":
+            size = len(shuffled)
+            least = min(size, 1)
+            wanted = int(np.rint(self.train_fraction * size))
+            count = min(max(wanted, least), max(size - 1, least))
+            kept, held_out = shuffled[:count], shuffled[count:]
+        else:
+            kept, held_out = _stratified(shuffled, attributes, self.train_fraction)
+        if not len(kept) or not len(held_out):
+            lacking = "private examples removed, " if curious else ""
+            raise ValueError(
+                f"client {client} holds {len(positions)} examples ({lacking}"
+                f"train_fraction {self.train_fraction}); every client needs at least "
+                "one for training and one for validation: use fewer clients or another "
+                "--partition"
+            )
+        return kept, held_out
+
+    def split(self, parts: Sequence[np.ndarray], attributes: np.ndarray) -> Split:
+        """The training and validation examples of every client.
+
+        Args:
+          parts: M arrays of example indices; no array holds an index twice.
+          attributes: (n,) int32, the attribute of every training example.
+
+        Raises:
+          ValueError: as `of_client`.
+        """
+        divided = [
+            [rows[side] for side in self.of_client(client, attributes[rows])]
+            for client, rows in enumerate(parts)
+        ]
+        train, validation = zip(*divided, strict=True)
+        return Split(*_pad(train), *_pad(validation))
 
 
 def most_copies(split: Split, records: np.ndarray) -> int:

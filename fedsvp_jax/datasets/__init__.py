@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fedsvp_jax.data.dataset import Dataset, Facts
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.datasets import adult, cifar, embedded, idx, leaf, tfds_source
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.datasets import folders
 from fedsvp_jax.tables import files
 

@@ -122,8 +122,9 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
         name=f"tfds:{name}",
         train_labels=files.check_labels(train_labels, num_classes, path),
         train_writers=None,
-        rows=lambda index: _inputs(
-            _rows(train, index.tolist(), trained), input_key, trained
+        rows=lambda rows: _inputs(
+            _rows(train, np.arange(len(train))[rows].tolist(), trained),
+            *(input_key, trained),
         ),
         test_inputs=_inputs(test_rows, input_key, tested),
         test_labels=files.check_labels(test_labels, num_classes, path),
@@ -147,13 +148,4 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
       ValueError: the data set is unknown, not prepared, damaged, or not a
         classification of equally shaped examples.
     """
-    source = open_tfds(name, data_dir)
-    return Dataset(
-        name=source.name,
-        train_inputs=source.rows(np.arange(len(source.train_labels))),
-        train_labels=source.train_labels,
-        test_inputs=source.test_inputs,
-        test_labels=source.test_labels,
-        num_classes=source.num_classes,
-        from_records=source.from_records,
-    )
+    return open_tfds(name, data_dir).whole()

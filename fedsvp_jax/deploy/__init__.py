@@ -6,7 +6,7 @@
     private_round         answer.py      the same around a loop of one's own
     Site                  site.py        what was spent, in a log that only grows
     WitnessFolder         witness.py     countersigns it, from elsewhere
-    SECRET, Seeded        randomness.py  the system's entropy, or a test's seed
+    SECRET, Seeded        noise.py       the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
     flower                the adapter to Flower, imported by its own name
 
@@ -22,9 +22,9 @@ from fedsvp_jax.deploy.answer import (
     private_round,
 )
 from fedsvp_jax.deploy.client import Client, data_of, own_data
+from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.privatize import check_request, privatize
-from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.state import ClientState, new_state

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.privatize import (
     Arrays,
     charge,
@@ -18,7 +19,6 @@ from fedsvp_jax.deploy.privatize import (
     check_request,
     finish,
 )
-from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.site import Site
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import os
 import pathlib
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsvp_jax import extras
@@ -130,20 +130,23 @@ def entry_of(line: bytes, number: int) -> Entry:
     return Entry(number, saved["kind"], saved["time"], saved["body"], digest)
 
 
-def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
+def read_entries(
+    content: bytes, file: str, before: Sequence[Entry] = ()
+) -> tuple[list[Entry], str]:
     """The entries of a log up to the first that is not right, and what is wrong there.
 
     A last line without its end was never reported as written, and is left out.
 
     Args:
-      content: of the file.
+      content: of the file, after the entries `before`.
       file: its name, for the words.
+      before: entries of the same file that were verified already.
 
     Returns:
-      `(entries, problem)`; "" where all are right.
+      `(entries, problem)`, `before` among them; "" where all are right.
     """
-    entries: list[Entry] = []
-    public = ""
+    entries = list(before)
+    public = entries[0].body["site"] if entries else ""
     for line in content.split(b"\n")[:-1]:
         number = len(entries) + 1
         problem, saved = _problem(line, entries[-1] if entries else None, public)

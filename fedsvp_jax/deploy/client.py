@@ -21,9 +21,9 @@ from fedsvp_jax.config import FederationSettings, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Public, Trained, answer
+from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded, training_key
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.privatize import Arrays
-from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded, training_key
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import here

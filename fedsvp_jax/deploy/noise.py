@@ -1,13 +1,18 @@
-"""The secret noise of an upload, discrete on a grid, and the secret release of R."""
+"""What a deployed client draws: the noise of an upload, and the release of R.
+
+Its random numbers are secret, or seeded for tests; its noise is discrete on a grid.
+"""
 
 import math
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.deploy.randomness import Secret
+from fedsvp_jax import prng
 from fedsvp_jax.mechanisms import MechanismConfig
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     Words,
@@ -16,13 +21,69 @@ from fedsvp_jax.mechanisms.discrete_gaussian import (
     encoded,
     rounded,
     step_variance,
+    system_words,
 )
 from fedsvp_jax.mechanisms.grid import Grid, grid_step
 from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
-from fedsvp_jax.structs import NoiseInfo
+from fedsvp_jax.structs import Array, NoiseInfo
 
 _FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bits
 _LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
+
+
+class Secret(NamedTuple):
+    """Entropy of the operating system, never written down.
+
+    Attributes:
+      words: the source; another one than the system's is for tests.
+    """
+
+    words: Words = system_words
+
+    @property
+    def hides(self) -> bool:
+        """Whether nobody knows the noise."""
+        return self.words is system_words
+
+
+class Seeded(NamedTuple):
+    """The simulator's own draws: for tests. Whoever knows the seed removes the noise.
+
+    Attributes:
+      seed: of the simulated run, whose noise follows it alone with --paired_noise.
+      client_id: the client's number there.
+    """
+
+    seed: int
+    client_id: int
+
+    @property
+    def hides(self) -> bool:
+        """Whether nobody knows the noise: whoever knows the seed does."""
+        return False
+
+    def key(self, round_num: int, stream: prng.Stream) -> Array:
+        """The key that the simulator uses in the round, counted from 1."""
+        root = prng.root_key(self.seed)
+        return prng.stream_key(
+            prng.round_key(root, round_num - 1), stream, self.client_id
+        )
+
+
+Randomness: TypeAlias = Secret | Seeded
+SECRET = Secret()
+
+
+def training_key(randomness: Randomness, round_num: int) -> Array:
+    """The key of a round's local training, as `algorithm.client` takes it.
+
+    What it decides (order of batches, dropout, random coalitions) hides nothing, so 64
+    secret bits are enough where noise draws all of its bits from the system.
+    """
+    if isinstance(randomness, Seeded):
+        return prng.round_key(prng.root_key(randomness.seed), round_num - 1)
+    words = np.frombuffer(os.urandom(8), np.uint32)
+    return jax.random.wrap_key_data(jnp.asarray(words))
 
 
 def add_secret_noise(

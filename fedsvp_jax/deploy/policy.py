@@ -84,11 +84,6 @@ class Policy:
         """
         return self.mechanism.grid is not None and self.mechanism.claim.central
 
-    @property
-    def clips(self) -> bool:
-        """Whether an upload is clipped as one vector, which sends NaN to 0."""
-        return self.config.clip.in_ball
-
     def check_takes_updates(self, *, with_model: bool = True) -> None:
         """For adapters around another engine's training, which hand on updates alone.
 

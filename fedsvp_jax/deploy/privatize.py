@@ -19,12 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.deploy.noise import (
+    SECRET,
+    Randomness,
+    Seeded,
     add_secret_noise,
     released_in_secret,
     whole_numbers,
 )
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.randomness import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.mechanisms import nothing_private, release_contribution
@@ -149,8 +151,9 @@ def finish(
     ratio = _released(policy, contribution, randomness, round_num)
     with np.errstate(over="ignore", invalid="ignore"):
         update = [new - old for new, old in zip(trained, base, strict=True)]
-    if not policy.clips and not all(np.all(np.isfinite(leaf)) for leaf in update):
-        update = [np.zeros_like(leaf) for leaf in update]  # elsewhere the clip does so
+    finite = all(np.all(np.isfinite(leaf)) for leaf in update)
+    if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
+        update = [np.zeros_like(leaf) for leaf in update]
     key = (
         randomness.key(round_num, Stream.NOISE)
         if isinstance(randomness, Seeded)

@@ -16,7 +16,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -57,7 +57,9 @@ class Site:
         if isinstance(witness, str | os.PathLike):
             witness = WitnessFolder(witness)
         self.witness, self.name, self._data = witness, name or self.path.name, data
-        self._log: Log | None = None  # while it is open
+        self._open: int | None = None  # the descriptor of the log while it is open
+        # The log as it was read or written last, and its entries, all verified.
+        self._verified: tuple[bytes, list[Entry]] = b"", []
         self._key = Key(self.path.with_name(self.path.name + ".key"))
         if policy is not None:
             self.policy = policy
@@ -107,7 +109,7 @@ class Site:
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
             sync(self.path.parent)  # the names of log and key
-            Log(self, number, []).append("begin", body)
+            self._append(number, "begin", body)
         finally:
             os.close(number)
 
@@ -122,7 +124,7 @@ class Site:
             content = self.path.read_bytes()
         except FileNotFoundError:
             raise self._missing() from None
-        return self._verified(content)
+        return self._entries_of(content)
 
     def read(self) -> ClientState:
         """What was written last.
@@ -142,8 +144,8 @@ class Site:
         self._check_data(self.entries()[0])
 
     @contextlib.contextmanager
-    def opened(self) -> Iterator["Log"]:
-        """The log, to go on with; no other process may until the block ends.
+    def opened(self) -> Iterator[Self]:
+        """This site, to `write`; no other process may until the block ends.
 
         A block within gets the same.
 
@@ -151,8 +153,8 @@ class Site:
           Refused: as `entries`; or another process has opened it.
           ValueError: as `check_data`.
         """
-        if self._log is not None:
-            yield self._log
+        if self._open is not None:
+            yield self
             return
         try:
             number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
@@ -167,21 +169,74 @@ class Site:
                     "open"
                 ) from None
             content = os.pread(number, os.fstat(number).st_size, 0)
-            entries = self._verified(content)
+            entries = self._entries_of(content)
             self._check_data(entries[0])
-            intact = content.splitlines(keepends=True)[: len(entries)]
-            if len(content) > (size := sum(map(len, intact))):
+            if len(content) > (size := len(self._verified[0])):
                 os.ftruncate(number, size)
-            self._log = Log(self, number, entries)
-            self._log.catch_up()
-            yield self._log
+            self._open = number
+            self._show_witness()
+            yield self
         finally:
-            self._log = None
+            self._open = None
             os.close(number)
 
-    def _verified(self, content: bytes) -> list[Entry]:
-        """As `entries`, of a file's content."""
-        entries, problem = read_entries(content, self.path.name)
+    @property
+    def state(self) -> ClientState:
+        """What the last entry says, where the log is open."""
+        return _state(self._verified[1][-1])
+
+    def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
+        """An entry of a new state, with what an auditor adds up; the log is open.
+
+        It returns when the entry is on the disk, and the witness has seen it.
+
+        Raises:
+          OSError: it cannot be written, so nothing may be uploaded.
+          Refused: as `Witness.countersign`.
+        """
+        assert self._open is not None
+        seen = self.witness.last(self.name)
+        told = {"state": dataclasses.asdict(state), **facts}
+        told["witnessed"] = seen.signature if seen else ""
+        self._append(self._open, kind, told)
+
+    def _append(self, number: int, kind: str, body: Mapping[str, Any]) -> None:
+        known, entries = self._verified
+        line = entry_line(self._key, entries[-1] if entries else None, kind, body)
+        size, left = os.fstat(number).st_size, memoryview(line)
+        try:
+            while left:
+                left = left[os.write(number, left) :]
+            os.fsync(number)
+        except OSError as error:
+            os.ftruncate(number, size)
+            raise _unwritten(f"log {self.path}", error) from error
+        entry = entry_of(line[:-1], len(entries) + 1)
+        self._verified = known + line, [*entries, entry]
+        self._show_witness()
+
+    def _show_witness(self) -> None:
+        """Shows it the last entry, also where a kill came between the two."""
+        first, last = self._verified[1][0], self._verified[1][-1]
+        seen = self.witness.last(self.name)
+        if seen is None or seen.number < last.number:
+            public = first.body["site"]
+            try:
+                self.witness.countersign(self.name, public, last.number, last.hash)
+            except OSError as error:
+                raise _unwritten("witness", error) from error
+
+    def _entries_of(self, content: bytes) -> list[Entry]:
+        """As `entries`, of a file's content.
+
+        Of a file that goes on from what was read before, byte by byte, the new entries
+        alone are verified; any other is verified whole.
+        """
+        known, before = self._verified
+        if not content.startswith(known):
+            known, before = b"", []
+        rest = content[len(known) :]
+        entries, problem = read_entries(rest, self.path.name, before)
         seen = self.witness.last(self.name)
         torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
         if problem and not torn:  # a last entry that is torn was never reported
@@ -220,6 +275,8 @@ class Site:
             )
         if "policy" in self.__dict__:
             _check_settings(first["settings"], self.policy.settings())
+        intact = rest.splitlines(keepends=True)[: len(entries) - len(before)]
+        self._verified = known + b"".join(intact), entries
         return entries
 
     def _bound(self) -> str | None:
@@ -250,57 +307,6 @@ class Site:
             f"the client's log {self.path.name} is missing, and {known}: nothing is "
             "uploaded before the newest copy is back"
         )
-
-
-class Log:
-    """A log that this process alone has open."""
-
-    def __init__(self, site: Site, number: int, entries: list[Entry]) -> None:
-        self._site, self._number, self._entries = site, number, entries
-
-    @property
-    def state(self) -> ClientState:
-        """What the last entry says."""
-        return _state(self._entries[-1])
-
-    def append(self, kind: str, body: Mapping[str, Any]) -> None:
-        """Returns when an entry is on the disk, and its witness has seen it.
-
-        Raises:
-          OSError: it cannot be written, so nothing may be uploaded.
-          Refused: as `Witness.countersign`.
-        """
-        site = self._site
-        before = self._entries[-1] if self._entries else None
-        line = entry_line(site._key, before, kind, body)
-        size, left = os.fstat(self._number).st_size, memoryview(line)
-        try:
-            while left:
-                left = left[os.write(self._number, left) :]
-            os.fsync(self._number)
-        except OSError as error:
-            os.ftruncate(self._number, size)
-            raise _unwritten(f"log {site.path}", error) from error
-        number = len(self._entries) + 1
-        self._entries = [*self._entries, entry_of(line[:-1], number)]
-        self.catch_up()
-
-    def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
-        """An entry of a new state, with what an auditor adds up."""
-        seen = self._site.witness.last(self._site.name)
-        told = {"state": dataclasses.asdict(state), **facts}
-        self.append(kind, {**told, "witnessed": seen.signature if seen else ""})
-
-    def catch_up(self) -> None:
-        """Shows the witness the last entry, where a kill came between the two."""
-        site, last = self._site, self._entries[-1]
-        seen = site.witness.last(site.name)
-        if seen is None or seen.number < last.number:
-            public = self._entries[0].body["site"]
-            try:
-                site.witness.countersign(site.name, public, last.number, last.hash)
-            except OSError as error:
-                raise _unwritten("witness", error) from error
 
 
 def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:

@@ -47,9 +47,9 @@ except ImportError as error:
     ) from error
 
 from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.privatize import Arrays
-from fedsvp_jax.deploy.randomness import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.engines.flower import refused

@@ -27,7 +27,7 @@ except ImportError as error:
 import numpy as np
 
 from fedsvp_jax.deploy.answer import Trained, begin_round, end_round
-from fedsvp_jax.deploy.randomness import SECRET, Randomness
+from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 

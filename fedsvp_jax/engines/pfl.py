@@ -26,7 +26,7 @@ except ImportError as error:
     ) from error
 
 from fedsvp_jax.deploy.answer import Trained, answer
-from fedsvp_jax.deploy.randomness import SECRET, Randomness
+from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 

@@ -8,8 +8,7 @@ from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.config import FederationSettings, PlanSettings
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads

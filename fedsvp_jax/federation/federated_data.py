@@ -12,10 +12,9 @@ from fedsvp_jax import extras, prng
 from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import FederationSettings
-from fedsvp_jax.data import preprocessing, train_validation
+from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading
 from fedsvp_jax.structs import Array, Examples, Split
 
@@ -118,17 +117,18 @@ class FederatedData(NamedTuple):
         return int(self.num_train.max())
 
 
-def num_curious(config: FederationSettings) -> int:
-    """Honest-but-curious clients; a warning where all clients are."""
-    if config.num_attributes == 1:
-        return 0
-    if config.num_hbc_clients == config.num_clients:
+def division_of(config: FederationSettings, private: int) -> train_validation.Division:
+    """How clients' examples are divided; a warning where all clients are curious."""
+    number = config.num_hbc_clients if config.num_attributes > 1 else 0
+    if number == config.num_clients:
         _LOG.warning(
             "num_hbc_clients = %d is all clients: nobody holds private data, and every "
             "contribution ratio is 0",
-            config.num_hbc_clients,
+            number,
         )
-    return config.num_hbc_clients
+    curious = frozenset(partition.hbc_clients(config.num_clients, number).tolist())
+    share = config.train_fraction
+    return train_validation.Division(private, curious, config.seed, share, config.split)
 
 
 def federate(
@@ -169,15 +169,7 @@ def federate(
             continue
         parts = loading.client_parts(config, dataset)
         called[config.seed] = loading.client_names(config, dataset, parts)
-        split = train_validation.make_split(
-            parts,
-            found.ids,
-            private_attribute=found.private,
-            num_hbc=num_curious(config),
-            train_fraction=config.train_fraction,
-            seed=config.seed,
-            how=config.split,
-        )
+        split = division_of(config, found.private).split(parts, found.ids)
         copies[config.seed] = train_validation.most_copies(split, protected)
         corrupted[config.seed] = np.zeros(config.num_clients, bool)
         if config.corrupted_share > 0:

@@ -11,8 +11,7 @@ from fedsvp_jax.common_settings import EvaluationSettings
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Column, Dataset, RowSource
+from fedsvp_jax.data.dataset import ClientStore, Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS

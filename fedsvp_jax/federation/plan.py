@@ -32,8 +32,7 @@ from fedsvp_jax.config import (
     check_resolved,
 )
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Sides, Target, here
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.federation.run_digest import claimed

@@ -16,8 +16,7 @@ from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, here
 from fedsvp_jax.federation import checks
 from fedsvp_jax.federation import plan as plans

@@ -1,4 +1,4 @@
-"""Who may take part: passes of the lazy-influence filter over a run (`run.loop`).
+"""Who may take part: passes of the lazy-influence filter over a run (`run.session`).
 
 Before the first round the centre trains a copy of the model on its own examples and
 uses the features of that copy. Later passes use the features of the federation's model

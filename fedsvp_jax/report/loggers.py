@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from fedsvp_jax import extras
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.session import Logs
 from fedsvp_jax.settings import unknown
 
 Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
@@ -133,7 +132,7 @@ LOGGERS: dict[str, Callable[[pathlib.Path, str], Logger]] = {
 }
 
 
-class Loggers(Logs):
+class Loggers:
     """The logs of one run or sweep, written by process 0.
 
     Args:

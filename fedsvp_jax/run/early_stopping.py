@@ -11,6 +11,7 @@ What the end tells of the server's validation examples or of the test set, which
 client holds, no ε counts.
 """
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -48,34 +49,19 @@ UNRELEASED = (
 )
 
 
-def check_reveal(names: Sequence[str]) -> None:
-    """Raises ValueError: a name is not one of `UNRELEASED`."""
-    unknown = [name for name in names if name not in UNRELEASED]
-    if unknown:
-        raise ValueError(
-            f"reveal must name fields of {', '.join(UNRELEASED)}; got {unknown[0]!r}"
-        )
-
-
 class _Shown(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
-        if name not in UNRELEASED:
-            raise KeyError(name)
-        raise KeyError(
-            f"{name} is made of private data that no noise hides; "
-            f"run.Options(reveal=[{name!r}]) shows it, and every claim is nominal then"
+        why = (
+            " is made of private data that no noise hides; run.Options(reveal="
+            f"[{name!r}]) shows it, and every claim is nominal then"
         )
+        raise KeyError(name + why if name in UNRELEASED else name)
 
 
 def shown(row: Mapping[str, Any], reveal: Sequence[str] = ()) -> Mapping[str, Any]:
     """What a hook is given of a row: what was released, and the fields of `reveal`."""
-    return MappingProxyType(
-        _Shown(
-            (name, value)
-            for name, value in row.items()
-            if name not in UNRELEASED or name in reveal
-        )
-    )
+    hidden = {*UNRELEASED} - {*reveal}
+    return MappingProxyType(_Shown((k, v) for k, v in row.items() if k not in hidden))
 
 
 # By the first of these that a row has a number for, rounds are compared. A data set
@@ -109,19 +95,15 @@ class BestRound:
         if self.metric is None:
             self.metric = next((m for m in METRICS if row.get(m) is not None), None)
         value = None if self.metric is None else row.get(self.metric)
-        if value is None or not self._is_better(value):
+        if value is None:
+            return False
+        better = operator.lt if str(self.metric).endswith("loss") else operator.gt
+        if self.value is not None and not better(value, self.value):
             return False
         self.value, self.round_num = value, self.last
         self.test_accuracy = row.get("test_accuracy")
         self.test_loss = row.get("test_loss")
         return True
-
-    def _is_better(self, value: float) -> bool:
-        if self.value is None:
-            return True
-        if str(self.metric).endswith("loss"):
-            return value < self.value
-        return value > self.value
 
     def waited(self, patience: int | None) -> bool:
         """Whether `patience` rounds have passed without a gain after an evaluation."""

@@ -9,8 +9,7 @@ import numpy as np
 from fedsvp_jax import extras, federation
 from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
@@ -22,7 +21,7 @@ from fedsvp_jax.run import records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.options import USUAL, Options, takes_options
+from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, probabilities
@@ -31,7 +30,6 @@ from fedsvp_jax.structs import Model
 from fedsvp_jax.tree import cell_of
 
 
-@takes_options
 def train(
     config: ExperimentConfig,
     output_dir: str | os.PathLike[str],

@@ -1,14 +1,9 @@
 """How a run is kept and watched; none of it decides a number."""
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Sequence
 
-from fedsvp_jax.run.early_stopping import Hook, check_reveal
-
-P = ParamSpec("P")
-R = TypeVar("R")
+from fedsvp_jax.run.early_stopping import UNRELEASED, Hook
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +42,11 @@ class Options:
     keep_best: bool = False
 
     def __post_init__(self) -> None:
-        check_reveal(self.reveal)
+        if unknown := [name for name in self.reveal if name not in UNRELEASED]:
+            raise ValueError(
+                f"reveal must name fields of {', '.join(UNRELEASED)}; got "
+                f"{unknown[0]!r}"
+            )
 
     def check_for_sweep(self) -> None:
         """Raises ValueError: what a single run alone has is asked of a sweep."""
@@ -59,19 +58,3 @@ class Options:
 
 
 USUAL = Options()
-
-
-def takes_options(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, which says where keywords are that it had before `Options`."""
-    fields = {field.name for field in dataclasses.fields(Options)}
-
-    @functools.wraps(function)
-    def call(*args: P.args, **named: P.kwargs) -> R:
-        if former := sorted(fields & named.keys()):
-            raise TypeError(
-                f"{', '.join(former)} of {function.__name__} stands in its options: "
-                f"{function.__name__}(…, options=run.Options({former[0]}=…))"
-            )
-        return function(*args, **named)
-
-    return call

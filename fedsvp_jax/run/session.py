@@ -1,10 +1,12 @@
-"""What a run and each mechanism of a sweep share: resume, drive, write, sum up."""
+"""What a run and each mechanism of a sweep share: resume, advance, write, sum up."""
 
+import contextlib
 import dataclasses
+import logging
 import pathlib
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,15 +15,15 @@ from tqdm import tqdm
 
 from fedsvp_jax import extras
 from fedsvp_jax.accounting import claims
-from fedsvp_jax.algorithm.state import RoundMetrics, ServerState
+from fedsvp_jax.algorithm.state import RoundMetrics
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.devices import processes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.mechanisms import noise_setting
-from fedsvp_jax.run import loop, records
+from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.early_stopping import STOP, BestRound, shown
-from fedsvp_jax.run.files import plain
+from fedsvp_jax.run.files import WriteError, plain
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.planned_rounds import planned_account
@@ -30,34 +32,16 @@ from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
 
 BEST = "best"  # the folder of the best round's checkpoints
 _ENDED = "released models decide after which round the run ends"
+_log = logging.getLogger(__name__)
 
 
-class Logs:
-    """Views of runs' rows in other tools; here of none, in `report.loggers` of some."""
-
-    def start(self, run: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Begins a run's logs anew, with the rows that it goes on after."""
-
-    def add(self, run: str, row: Mapping[str, Any]) -> None:
-        """A row of the run."""
-
-    def flush(self) -> None:
-        """Lets the tools see what was added."""
-
-    def close(self) -> None:
-        """Ends the logs."""
-
-
-def logs_of(folder: pathlib.Path, names: Sequence[str]) -> Logs:
-    """The logs that `--logger` names.
+def logs_of(folder: pathlib.Path, names: Sequence[str]) -> list[Any]:
+    """The logs in other tools that `--logger` names: one `Loggers`, or none.
 
     Raises:
       ValueError: a name is unknown, or its library is not installed.
     """
-    if not names:
-        return Logs()
-    found: Logs = extras.around("report.loggers").Loggers(folder, names)
-    return found
+    return [extras.around("report.loggers").Loggers(folder, names)] if names else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +54,6 @@ class Files:
       checkpoints: the folder of the checkpoints.
       names: per cell, the fields that tell its rows from those of other cells.
       group: the fields that all rows of these cells share.
-      runs: per cell, its name in the logs.
     """
 
     rows: str
@@ -78,7 +61,6 @@ class Files:
     checkpoints: pathlib.Path
     names: Sequence[dict[str, Any]] = ({},)
     group: dict[str, Any] = dataclasses.field(default_factory=dict)
-    runs: Sequence[str] = ("",)
 
     def holds(self, row: dict[str, Any]) -> bool:
         """Whether a row is one of these cells'."""
@@ -87,6 +69,11 @@ class Files:
     def cell_of(self, row: dict[str, Any]) -> int:
         """The cell that a row belongs to."""
         return self.names.index({name: row[name] for name in self.names[0]})
+
+    def log(self, cell: int) -> str:
+        """A cell's name in the logs: `fedsva-0.2-0`, `none-0`; "" of a single run."""
+        values = self.names[cell].values()
+        return "-".join(str(value) for value in values if value is not None)
 
 
 class Session:
@@ -97,83 +84,101 @@ class Session:
       folder: started; everything is written there.
       logs: of other tools.
       files: where in the folder the rows go.
-      options: how it is kept and watched.
+      options: how it is kept and watched; `checkpoint_every` is rounded up to whole
+        calls.
       planned: T of the run before it was continued to more rounds; None where it was
         not.
 
     Attributes:
       done: rounds done so far.
       state: after them.
-      stopped_by: what ended the run before its last round: "promise", "patience" or
-        "on_round"; None where nothing did.
-      best: the best round of the first cell.
-      before_round: the influence filter; None without.
+      accounts: one per cell, after them.
+      stopped_by: what ended the run before its last round: "promise" (nobody may
+        upload any more), "patience" or "on_round"; None where nothing did.
+
+    Raises:
+      ValueError: there are checkpoints and all are damaged, or the rows do not fit.
     """
 
     def __init__(
         self,
         trainer: Trainer,
         folder: RunFolder,
-        logs: Logs,
+        logs: Sequence[Any],
         files: Files,
         options: Options,
         planned: int | None = None,
     ) -> None:
         self._trainer, self._program = trainer, trainer.program
+        self._config = config = self._program.configs[0]
         self._folder, self._logs, self._files = folder, logs, files
         self._options = options
-        filtered = trainer.program.configs[0].influence_filter != "none"
-        self.before_round: Any = None
-        if filtered:
-            self.before_round = extras.around("influence.hook").FilterHook(trainer)
+        self._filter: Any = None
+        if config.influence_filter != "none":
+            self._filter = extras.around("influence.hook").FilterHook(trainer)
         nominal = _nominal(options.reveal, planned)
         self.accounts = [one.said(nominal) for one in self._program.accounts]
         self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
-        self.state, self.done = loop.restore(trainer, self.accounts, self._checkpointer)
+        self.state, self.done = trainer.initial_state(), 0
+        if found := self._checkpointer.restore(self._content()):
+            saved, self.done = found
+            self.state = trainer.place(saved["server"])
+            self.accounts = [
+                account.from_json(content)
+                for content, account in zip(
+                    saved["accounts"], self.accounts, strict=True
+                )
+            ]
+        self._saved = self.done  # rounds of the newest checkpoint
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
-        self.best = BestRound()
-        self._is_best = False  # the newest round of the first cell
-        self._best = Checkpointer(files.checkpoints.with_name(BEST), folder.identity)
+        self._best = BestRound()  # of the first cell
+        self._is_best = False  # its newest round
+        self._keeper = Checkpointer(files.checkpoints.with_name(BEST), folder.identity)
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
-        config = self._program.configs[0]
         cells = f" x {len(files.names)}" if files.group else ""
+        told = options.progress and processes.is_first()
         self._bar = tqdm(
             total=config.num_rounds,
             initial=self.done,
             unit="round",
             desc=f"{config.mechanism}{cells}",
-            disable=None if options.progress and processes.is_first() else True,
+            disable=None if told else True,
         )
-        if options.progress and processes.is_first():
+        if told:
             for line in dict.fromkeys(map(_solution, self._program.solved())):
                 tqdm.write(line, file=sys.stderr)
 
+    def _content(self) -> dict[str, Any]:
+        """What a checkpoint keeps: arrays."""
+        kept = [
+            {name: np.asarray(values) for name, values in account.to_json().items()}
+            for account in self.accounts
+        ]
+        return {"server": self.state, "accounts": kept}
+
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
-        files, config = self._files, self._program.configs[0]
-        ends = self.done == config.num_rounds
-        as_not_last = partial(records.as_not_last, eval_every=config.eval_every)
-        self._folder.keep_rounds(
-            files.rows,
-            self.done,
-            of=files.holds,
-            as_kept=(lambda row: row) if ends else as_not_last,
-        )
+        files, keep = self._files, self._folder.keep_rounds
+        as_not_last = partial(records.as_not_last, eval_every=self._config.eval_every)
+        ends = self.done == self._config.num_rounds
+        as_kept = (lambda row: row) if ends else as_not_last
+        keep(files.rows, self.done, of=files.holds, as_kept=as_kept)
         if files.clients is not None:
-            self._folder.keep_rounds(files.clients, self.done, of=files.holds)
-        self._folder.keep_rounds("timing.jsonl", self.done, of=files.holds, every=False)
-        for run in files.runs:
-            self._logs.start(run, [])
-        for row in self._folder.rows(files.rows):
-            if files.holds(row):
-                cell = files.cell_of(row)
-                self._logs.add(files.runs[cell], row)
-                self._note(cell, row)
+            keep(files.clients, self.done, of=files.holds)
+        keep("timing.jsonl", self.done, of=files.holds, every=False)
+        for logs in self._logs:
+            for cell in range(len(files.names)):
+                logs.start(files.log(cell), [])
+        for row in filter(files.holds, self._folder.rows(files.rows)):
+            self._note(files.cell_of(row), row)
 
     def _note(self, cell: int, row: dict[str, Any]) -> None:
+        """Takes a row into account that is kept, or will be."""
+        for logs in self._logs:
+            logs.add(self._files.log(cell), plain(row))
         self._scores[cell].append(
             {"round": row["round"]}
             | {name: records.number(row.get(name)) for name in records.SCORES}
@@ -181,97 +186,159 @@ class Session:
         if records.diverged(row):
             self._diverged[cell].append(row["round"])
         if cell == 0:
-            self._is_best = self.best.note(plain(row))
+            self._is_best = self._best.note(plain(row))
 
     def run(self, stop: StopRequests) -> list[dict[str, Any]]:
         """Runs the rounds that are left; returns one summary per cell.
 
+        Args:
+          stop: asked before every call.
+
         Raises:
-          OSError, FloatingPointError, Stopped: as `loop.drive`.
+          FloatingPointError: an upload or the model held NaN or infinity, and
+            `on_divergence` is "stop"; the round's rows are written.
+          Stopped: a signal asked for it; the state is saved.
+          WriteError: a row or a checkpoint cannot be written; names the checkpoint
+            left.
         """
         try:
-            if self.best.waited(self._program.configs[0].patience):
+            if self._best.waited(self._config.patience):
                 self.stopped_by = "patience"
-            else:
-                self.state, self.done, self.stopped_by = loop.drive(
-                    self._trainer,
-                    self.accounts,
-                    self.state,
-                    self.done,
-                    checkpointer=self._checkpointer,
-                    options=self._options,
-                    stop=stop,
-                    watcher=self,
-                )
+            while self.done < self._config.num_rounds and self.stopped_by is None:
+                self._stop_if_asked(stop)
+                self._call()
         finally:
             self._folder.write_held()
             self._bar.close()
-            self._logs.close()
+            for logs in self._logs:
+                logs.close()
         return self._summaries()
 
-    @property
-    def one_by_one(self) -> bool:
-        """As `loop.Watcher`."""
-        options, patience = self._options, self._program.configs[0].patience
-        return bool(options.on_round or options.keep_best) or patience is not None
+    def _stop_if_asked(self, stop: StopRequests) -> None:
+        if not stop.asked():
+            return
+        self._save()
+        of, name = self._config.num_rounds, self._config.mechanism
+        raise stop.stopped(
+            f"after round {self.done} of {of} ({name}), which is saved"
+            if self.done
+            else f"before round 1 ({name})"
+        )
 
-    def on_round(
-        self, cell: int, number: int, metrics: RoundMetrics, state: ServerState
-    ) -> str | None:
-        """As `loop.Watcher`: holds the rows."""
-        files, account = self._files, self.accounts[cell]
+    def _call(self) -> None:
+        """Some rounds in one call of the compiled program, and what is kept of them."""
+        options, config = self._options, self._config
+        # A run that a round may end takes one round per call.
+        ends = options.on_round or options.keep_best or config.patience is not None
+        most = 1 if ends else self._trainer.placement.rounds_per_call
+        count = min(most, config.num_rounds - self.done)
+        if self._filter is not None:
+            if self._filter.rounds_until_due(self.done) == 0:
+                self.state = self._filter(self.state, self.done)
+                self.accounts = [account.record_pass() for account in self.accounts]
+            count = min(count, self._filter.rounds_until_due(self.done + 1) + 1)
+        self.state, metrics = self._trainer.advance(self.state, self.done, count)
+        filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
+        active = int(filled[-1]) + 1 if len(filled) else 0
+        if active < count:
+            left = processes.to_host((self.state.spent, self.state.admitted))
+            if not self._program.is_over(*left, self.done + active):
+                active = count  # only the turn of a cohort that is not whole
+        by_cell = [
+            list(records.rounds_of(metrics, cell)) for cell in range(len(self.accounts))
+        ]
+        # Round by round, so that the order of the lines follows no size of a call.
+        for index in range(active):
+            for cell, rounds in enumerate(by_cell):
+                self._take(cell, self.done + 1 + index, rounds[index])
+        self.done += active
+        self._write()
+        if active < count:
+            self.stopped_by = "promise"
+        elif (
+            self.done - self._saved >= options.checkpoint_every
+            or self.done == config.num_rounds
+            or self.stopped_by
+        ):
+            self._save()
+
+    def _take(self, cell: int, number: int, metrics: RoundMetrics) -> None:
+        """Records a cell's round, counted from 1, and holds its rows."""
+        files, options = self._files, self._options
         config = self._program.configs[cell]
+        account = records.record_round(self.accounts[cell], metrics)
+        self.accounts[cell] = account
         last = number == config.num_rounds
-        if (self._options.on_round or config.patience) and not last:
+        if (options.on_round or config.patience) and not last:
             account = dataclasses.replace(account, tally=_ENDED)
         row = files.names[cell] | records.round_row(metrics, round_num=number)
         row |= account.row(last=last)
-        if self.before_round is not None:
-            row["influence_filter"] = self.before_round.take_record()
+        if self._filter is not None:
+            row["influence_filter"] = self._filter.take_record()
         row["rdp_by_adversary"] = claims.by_adversary(account)
         self._folder.hold(files.rows, [row])
         if files.clients is not None:
             uploads = records.client_rows(account, metrics, round_num=number)
             self._folder.hold(files.clients, uploads)
-        self._logs.add(files.runs[cell], plain(row))
         self._note(cell, row)
         latest = [by_round[-1] for by_round in self._scores if by_round]
         self._bar.set_postfix(**_shown_score(latest), **_shown_spent(row))
-        return self._end_of_run(number, row, state)
+        self.stopped_by = self._end_of_run(number, row) or self.stopped_by
+        try:
+            records.check_finite(metrics, round_num=number, mechanism=config.mechanism)
+        except FloatingPointError as error:
+            if options.on_divergence == "stop":
+                raise
+            if self._diverged[cell] == [number]:
+                _log.warning("%s; going on (on_divergence=continue)", error)
 
-    def _end_of_run(
-        self, number: int, row: dict[str, Any], state: ServerState
-    ) -> str | None:
+    def _end_of_run(self, number: int, row: dict[str, Any]) -> str | None:
         """Why the run ends with this round; None where it goes on."""
-        hook = self._options.on_round
+        hook, state = self._options.on_round, self.state
         if hook is not None:
             model = processes.to_host({"params": state.params, "stats": state.stats})
             told = shown(plain(row) | cell_of(model, 0), self._options.reveal)
             if processes.from_first(lambda: hook(number, told) is STOP):
                 return "on_round"
-        if self.best.waited(self._program.configs[0].patience):
-            return "patience"
-        return None
+        return "patience" if self._best.waited(self._config.patience) else None
 
-    def after_call(self, done: int, state: ServerState) -> None:
-        """As `loop.Watcher`: writes what is held."""
-        self._folder.write_held()
-        if self._options.keep_best and self._is_best:
-            self._best.save(done, {"server": state})
-        self._logs.flush()
-        now = time.perf_counter()
-        count = max(done - int(self._bar.n), 1)
-        timing = {"round": done, "rounds": count, "seconds": now - self._clock}
-        self._folder.append("timing.jsonl", [self._files.group | timing])
-        self._bar.update(done - int(self._bar.n))
+    def _write(self) -> None:
+        """Writes the rows of a call."""
+        now, before = time.perf_counter(), int(self._bar.n)
+        count = max(self.done - before, 1)
+        timing = {"round": self.done, "rounds": count, "seconds": now - self._clock}
+        with self._naming_what_is_kept():
+            self._folder.write_held()
+            if self._options.keep_best and self._is_best:
+                self._keeper.save(self.done, {"server": self.state})
+            for logs in self._logs:
+                logs.flush()
+            self._folder.append("timing.jsonl", [self._files.group | timing])
+        self._bar.update(self.done - before)
         self._clock = now
+
+    def _save(self) -> None:
+        """Saves the state, once the rows that it stands for were written."""
+        if self.done > self._saved:
+            with self._naming_what_is_kept():
+                self._checkpointer.save(self.done, self._content())
+            self._saved = self.done
+
+    @contextlib.contextmanager
+    def _naming_what_is_kept(self) -> Iterator[None]:
+        try:
+            yield
+        except WriteError as error:
+            saved = self._saved
+            kept = f"the checkpoint of round {saved}" if saved else "config.json"
+            raise WriteError(error.path, error.reason, kept=kept) from error
 
     def _summaries(self) -> list[dict[str, Any]]:
         params = processes.to_host(self.state.params)
         tally = _ENDED if self.stopped_by in ("patience", "on_round") else ""
         accounts = [dataclasses.replace(one, tally=tally) for one in self.accounts]
         planned = None
-        if tally and self.before_round is None:
+        if tally and self._filter is None:
             spent = np.asarray(processes.to_host(self.state.spent)[0])
             planned = planned_account(self._program, self.accounts[0], spent)
         return [

@@ -52,7 +52,8 @@ class StopRequests:
         self._reads, self._writes = os.pipe()
         os.set_blocking(self._writes, False)
         self._old_descriptor = signal.set_wakeup_fd(self._writes)
-        self._old = {number: signal.signal(number, _noted) for number in _SIGNALS}
+        # Its handler does nothing: the wakeup descriptor tells of the signal.
+        self._old = {n: signal.signal(n, lambda *_: None) for n in _SIGNALS}
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
         return self
@@ -92,7 +93,3 @@ class StopRequests:
             if self.received is not None:
                 os._exit(128 + received[0])
             self.received = received[0]
-
-
-def _noted(number: int, frame: FrameType | None) -> None:
-    """The signal is known through the wakeup descriptor."""

@@ -21,7 +21,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.options import USUAL, Options, takes_options
+from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.structs import Examples, Model
@@ -130,23 +130,13 @@ def cell_name(config: AccountedSettings) -> dict[str, Any]:
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
     whose noise was solved for has its `total_epsilon`, and neither of these.
     """
-    if config.solve == "noise":
-        shared = {"mechanism": config.mechanism, "epsilon": None, "seed": config.seed}
-        return shared | {"total_epsilon": config.total_epsilon}
-    by_epsilon = mechanisms.about(config.mechanism).epsilon_sets_noise
-    name: dict[str, Any] = {
-        "mechanism": config.mechanism,
-        "epsilon": config.epsilon if by_epsilon else None,
-        "seed": config.seed,
-    }
-    if config.mechanism == "gaussian":
-        name["noise_std"] = config.noise_std
-    return name
-
-
-def _run_name(name: dict[str, Any]) -> str:
-    """A cell's name in TensorBoard: `fedsva-0.2-0`, `gaussian-0-0.01`, `none-0`."""
-    return "-".join(str(value) for value in name.values() if value is not None)
+    mechanism, solved = config.mechanism, config.solve == "noise"
+    told = not solved and mechanisms.about(mechanism).epsilon_sets_noise
+    epsilon = config.epsilon if told else None
+    name = {"mechanism": mechanism, "epsilon": epsilon, "seed": config.seed}
+    if solved:
+        return name | {"total_epsilon": config.total_epsilon}
+    return name | ({"noise_std": config.noise_std} if mechanism == "gaussian" else {})
 
 
 def _test_rows(test: Examples) -> dict[str, Any]:
@@ -160,7 +150,6 @@ def _test_rows(test: Examples) -> dict[str, Any]:
     }
 
 
-@takes_options
 def sweep(
     base: ExperimentConfig,
     plan: SweepPlan,
@@ -237,7 +226,6 @@ def sweep(
                     checkpoints=folder.path / "checkpoints" / mechanism,
                     names=names,
                     group={"mechanism": mechanism},
-                    runs=[_run_name(name) for name in names],
                 ),
                 options,
             )

@@ -121,29 +121,26 @@ class TrainedModel:
           OSError: the file cannot be written; what was there is as it was.
         """
         file = pathlib.Path(path)
-        tree = jax.device_get({"params": self.params, "stats": self.stats})
         if file.suffix not in FORMATS:
             raise ValueError(
                 f"a model is saved as {' or '.join(FORMATS)}, got {os.fspath(file)}"
             )
-        if file.suffix == ".msgpack":
-            content = serialization.to_bytes(tree)
-        else:
-            leaves = traverse_util.flatten_dict(
-                serialization.to_state_dict(tree), sep="/"
-            )
+        tree = jax.device_get({"params": self.params, "stats": self.stats})
+        content = serialization.to_bytes(tree)
+        if file.suffix == ".safetensors":
+            nested = serialization.to_state_dict(tree)
+            known = self.settings
             told = {
-                "settings": {
-                    name: self.settings[name]
-                    for name in _SETTINGS
-                    if name in self.settings
-                },
+                "settings": {k: known[k] for k in _SETTINGS if k in known},
                 "rounds": self.rounds,
                 "schema": self.schema and _schemas().to_toml(self.schema),
                 "claims": self.claims,
                 "version": fedsvp_jax.__version__,
             }
-            content = write_safetensors(leaves, {_METADATA: json.dumps(told)})
+            content = write_safetensors(
+                traverse_util.flatten_dict(nested, sep="/"),
+                {_METADATA: json.dumps(told)},
+            )
         replace_file(file, content)
 
     def _prepared(self, inputs: np.ndarray) -> np.ndarray:
@@ -201,46 +198,48 @@ def load_model(
             f"{place} has no checkpoint yet; go on with the same command and --resume"
         )
     content, rounds = found
-    weights = _weights(
-        model, settings, serialization.msgpack_restore(content)["server"]
-    )
-    return TrainedModel(
-        *weights, rounds, settings, _schema_of(place), _claims_of(place)
-    )
+    saved = serialization.msgpack_restore(content)["server"]
+    weights = _weights(model, settings, saved)
+    table = place / SCHEMA
+    schema = _schemas().read_schema(table) if table.is_file() else None
+    try:
+        summary = json.loads((place / "summary.json").read_bytes())
+        claims = tuple(summary["guarantees"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        claims = ()  # it has not ended
+    return TrainedModel(*weights, rounds, settings, schema, claims)
 
 
 def _weights(
     model: Model | None, settings: Mapping[str, Any], saved: Mapping[str, Any]
 ) -> tuple[Model, Params, Params]:
-    """The model, by the settings' name where none is given, and its saved numbers."""
+    """The model, by the settings' name where none is given, and its saved numbers.
+
+    Of the run's cells, which `saved` has as a first axis, the first is its own.
+    """
     model = model or models.make_model(
         settings["model"], num_classes=settings["num_classes"]
     )
     example = jax.ShapeDtypeStruct((1, *settings["example_shape"]), np.float32)
     params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
-    return (
-        model,
-        _like(params, saved.get("params", {})),
-        _like(stats, saved.get("stats", {})),
-    )
+    shapes = {"params": params, "stats": stats}
+    told = {name: saved.get(name, {}) for name in shapes}
+    try:
+        tree = cell_of(serialization.from_state_dict(shapes, told), 0)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"the checkpoint is of another model ({error})") from error
+    both = zip(jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True)
+    for wanted, leaf in both:
+        if wanted.shape != leaf.shape:
+            raise ValueError(
+                f"the checkpoint is of another model: it holds an array of the shape "
+                f"{leaf.shape} where the model has {wanted.shape}"
+            )
+    return model, tree["params"], tree["stats"]
 
 
 def _schemas() -> Any:
     return extras.around("tables.schema")
-
-
-def _schema_of(folder: pathlib.Path) -> Any:
-    file = folder / SCHEMA
-    return _schemas().read_schema(file) if file.is_file() else None
-
-
-def _claims_of(folder: pathlib.Path) -> tuple[dict[str, Any], ...]:
-    """The guarantees of summary.json; none where there is no such file yet."""
-    try:
-        told = json.loads((folder / "summary.json").read_bytes())
-        return tuple(told["guarantees"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return ()
 
 
 def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
@@ -280,20 +279,3 @@ def probabilities(
 ) -> np.ndarray:
     """(n, classes) float32: softmax of the model's logits of prepared examples."""
     return np.asarray(jax.nn.softmax(_outputs(model, params, stats, inputs)))
-
-
-def _like(shapes: Params, saved: Any) -> Params:
-    """The run's own part of what was saved, in the structure of `shapes`."""
-    try:
-        tree = cell_of(serialization.from_state_dict(shapes, saved), 0)
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"the checkpoint is of another model ({error})") from error
-    for wanted, leaf in zip(
-        jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True
-    ):
-        if wanted.shape != leaf.shape:
-            raise ValueError(
-                f"the checkpoint is of another model: it holds an array of the shape "
-                f"{leaf.shape} where the model has {wanted.shape}"
-            )
-    return tree

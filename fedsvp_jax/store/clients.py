@@ -1,7 +1,7 @@
 """Which client of a store holds which examples, one client in memory at a time.
 
 Clients, training and validation examples are the same as those that
-`partition.by_writer` and `train_validation.make_split` give for the same data in
+`partition.by_writer` and `train_validation.Division` give for the same data in
 memory.
 """
 
@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data import train_validation
-from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import ClientStore
+from fedsvp_jax.data.train_validation import Division
 from fedsvp_jax.store.folder import examples_of
 
 
@@ -35,12 +35,7 @@ class StoredClients:
         that of each client in the store, (S,).
       by_client: whether all examples of a client have the same attribute.
       num_attributes: N.
-      private_attribute: the attribute whose examples the honest-but-curious clients
-        lose.
-      num_hbc: number of honest-but-curious clients, which are the last ones.
-      train_fraction: in (0, 1).
-      seed: >= 0.
-      split: how each client is divided, "stratified" or "by_position".
+      division: into training and validation.
     """
 
     store: ClientStore
@@ -48,11 +43,7 @@ class StoredClients:
     attribute_table: np.ndarray
     by_client: bool
     num_attributes: int
-    private_attribute: int
-    num_hbc: int
-    train_fraction: float
-    seed: int
-    split: str
+    division: Division
 
     def client(self, client: int) -> HeldExamples:
         """Reads one client's examples from the store.
@@ -63,7 +54,7 @@ class StoredClients:
         """
         inputs, labels = examples_of(self.store, int(self.chosen[client]))
         attributes = self._attributes(client)
-        train, validation = self._divided(client, attributes)
+        train, validation = self.division.of_client(client, attributes)
         held = np.concatenate([train, validation])
         return HeldExamples(
             inputs[held],
@@ -80,20 +71,6 @@ class StoredClients:
             return np.full(len(labels), self.attribute_table[place], np.int32)
         return self.attribute_table[labels]
 
-    def _divided(
-        self, client: int, attributes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The positions of a client's examples as `(train, validation)`."""
-        return train_validation.divide_client(
-            client,
-            attributes,
-            private_attribute=self.private_attribute,
-            curious=client >= len(self.chosen) - self.num_hbc,
-            train_fraction=self.train_fraction,
-            seed=self.seed,
-            how=self.split,
-        )
-
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
         """`(train, validation)`: numbers of examples per client and attribute, (M, N).
 
@@ -103,7 +80,8 @@ class StoredClients:
         counts = np.zeros((2, len(self.chosen), self.num_attributes), np.int64)
         for client in range(len(self.chosen)):
             attributes = self._attributes(client)
-            for side, positions in enumerate(self._divided(client, attributes)):
+            both = self.division.of_client(client, attributes)
+            for side, positions in enumerate(both):
                 held = np.bincount(attributes[positions], minlength=self.num_attributes)
                 counts[side, client] = held
         return counts[0], counts[1]

@@ -8,12 +8,12 @@ import numpy as np
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import partition, preprocessing, train_validation
-from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import ClientStore
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.federated_data import (
     FederatedData,
+    division_of,
     game_of,
-    num_curious,
 )
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.store.clients import StoredClients
@@ -85,11 +85,7 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
         attribute_table=found.ids,
         by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
         num_attributes=config.num_attributes,
-        private_attribute=found.private,
-        num_hbc=num_curious(config),
-        train_fraction=config.train_fraction,
-        seed=config.seed,
-        split=config.split,
+        division=division_of(config, found.private),
     )
     train, validation = clients.attribute_counts()
     num_train, num_validation = train.sum(1), validation.sum(1)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import ClientStore
 from fedsvp_jax.tables import files
 
 VERSION = 2

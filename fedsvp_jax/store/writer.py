@@ -10,8 +10,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.run.files import sync
 from fedsvp_jax.store.folder import (
     ARRAYS,

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables.npz import load_npz, npz_facts
 from fedsvp_jax.tables.table import from_table, load_csv
 

@@ -20,7 +20,7 @@ from fedsvp_jax.data.dataset import (
     integer_labels,
     non_finite,
 )
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.settings import unknown
 from fedsvp_jax.tables import encoding, files
 
@@ -71,7 +71,7 @@ def _read_arrays(
 
 
 def _inputs(
-    values: np.ndarray, key: str, path: Path, rows: np.ndarray | None = None
+    values: np.ndarray, key: str, path: Path, rows: np.ndarray | slice = slice(None)
 ) -> np.ndarray:
     """Pixels or features as a model takes them; `rows` are the numbers of the rows."""
     if values.dtype == np.uint8:
@@ -81,7 +81,8 @@ def _inputs(
             f"{path}: {key} is {values.dtype}; it must hold uint8 pixels or floats"
         )
     features = as_features(values)
-    if where := non_finite(features, rows):
+    numbers = None if isinstance(rows, slice) else rows
+    if where := non_finite(features, numbers):
         raise ValueError(
             f"{path}: {key} holds {where}; all values must be finite in float32"
         )
@@ -145,11 +146,14 @@ def open_npz(path: Path, scratch: Path, settings: TableSettings) -> RowSource:
       settings: what was declared.
 
     Raises:
-      FileNotFoundError: the file does not exist.
-      ValueError: the file is damaged or holds pickled objects, or its arrays do not
-        fit together.
+      OSError, ValueError: as `load_npz`.
     """
-    arrays = _read_arrays(path, scratch)
+    return _source(_read_arrays(path, scratch), path, settings)
+
+
+def _source(
+    arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
+) -> RowSource:
     train_labels, test_labels, num_classes, told = _labels(arrays, path, settings)
     return RowSource(
         name="npz",
@@ -211,15 +215,5 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
         fit together.
     """
     arrays = _read_arrays(path)
-    train_labels, test_labels, num_classes, told = _labels(arrays, path, settings)
-    return Dataset(
-        name="npz",
-        train_inputs=_inputs(arrays["x_train"], "x_train", path),
-        train_labels=train_labels,
-        test_inputs=_inputs(arrays["x_test"], "x_test", path),
-        test_labels=test_labels,
-        num_classes=num_classes,
-        train_writers=_writers(arrays, path),
-        columns=_named(arrays, path, settings),
-        from_records=told,
-    )
+    source = _source(arrays, path, settings)
+    return source.whole(columns=_named(arrays, path, settings))

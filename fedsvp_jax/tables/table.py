@@ -16,7 +16,7 @@ import numpy as np
 
 from fedsvp_jax import extras
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.settings import unknown
 from fedsvp_jax.tables import column_values, csv_file, encoding, files
 from fedsvp_jax.tables.schema import Schema, SchemaColumn
@@ -69,7 +69,7 @@ def load_rows(path: Path, schema: Schema) -> np.ndarray:
     return encoding.encode(schema, table, str(path)).inputs
 
 
-def from_table(
+def from_table(  # noqa: PLR0913
     table: Any,
     *,
     label: str | None = None,

@@ -29,13 +29,12 @@ def test_every_client_holds_valid_indices_once(name: str) -> None:
         assert len(indices) == len(np.unique(indices)) > 0
         assert indices.min() >= 0
         assert indices.max() < len(LABELS)
-
-
-@pytest.mark.parametrize("name", DISJOINT)
-def test_every_example_has_one_owner(name: str) -> None:
-    joined = np.concatenate(PARTITIONS[name](20, 0))
-    assert len(joined) == len(np.unique(joined))
-    assert name == "by_writer" or len(joined) == len(LABELS)
+    joined = np.concatenate(parts)
+    if name in DISJOINT:
+        assert len(joined) == len(np.unique(joined))
+        assert name == "by_writer" or len(joined) == len(LABELS)
+    if name == "iid":
+        assert {len(part) for part in PARTITIONS[name](7, 0)} == {142, 143}
 
 
 @pytest.mark.parametrize("name", list(PARTITIONS))
@@ -48,14 +47,13 @@ def test_impossible_numbers_of_clients_and_seeds_are_refused(name: str) -> None:
             PARTITIONS[name](clients, seed)
 
 
-def test_iid_sizes_differ_by_one_at_most() -> None:
-    sizes = [len(part) for part in partition.iid(1003, 20, seed=0)]
-    assert set(sizes) == {50, 51}
-
-
 def test_paper_clients_hold_the_share_of_every_class() -> None:
-    for indices in partition.paper(LABELS, 20, share=0.07, seed=0):
+    """However many clients there are."""
+    parts = partition.paper(LABELS, 20, share=0.07, seed=0)
+    few = partition.paper(LABELS, 3, share=0.07, seed=0)
+    for indices in parts:
         np.testing.assert_array_equal(np.bincount(LABELS[indices]), [7] * 10)
+    np.testing.assert_array_equal(parts[:3], few)
 
 
 def test_paper_clients_overlap_as_independent_draws_do() -> None:
@@ -69,23 +67,10 @@ def test_paper_clients_overlap_as_independent_draws_do() -> None:
     assert abs(shared.mean() - 10) < 5 * np.sqrt(10 * 0.818 / len(shared))
 
 
-def test_paper_draws_do_not_depend_on_the_number_of_clients() -> None:
-    few, many = (partition.paper(LABELS, n, seed=2) for n in (3, 9))
-    for a, b in zip(few, many[:3], strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
 def test_shards_hold_few_classes() -> None:
     for indices in partition.shards(LABELS, 50, shards_per_client=2, seed=0):
         assert len(indices) == 20
         assert len(np.unique(LABELS[indices])) <= 2
-
-
-@pytest.mark.parametrize(("alpha", "skewed"), [(0.05, True), (1000.0, False)])
-def test_dirichlet_alpha_sets_the_skew(alpha: float, skewed: bool) -> None:
-    parts = partition.dirichlet(LABELS, 10, alpha=alpha, seed=0)
-    largest = [np.bincount(LABELS[part]).max() / len(part) for part in parts]
-    assert (np.mean(largest) > 0.5) == skewed
 
 
 def test_dirichlet_shares_have_the_law_s_mean_and_variance() -> None:
@@ -103,9 +88,6 @@ def test_dirichlet_shares_have_the_law_s_mean_and_variance() -> None:
     variance = (clients - 1) / (clients**2 * (clients * alpha + 1))
     assert abs(shares.mean() - 0.25) < 5 * np.sqrt(variance / shares.size)
     assert shares.var() == pytest.approx(variance, rel=0.15)
-
-
-def test_dirichlet_grants_the_minimum() -> None:
     parts = partition.dirichlet(LABELS, 10, alpha=0.3, min_examples=30, seed=0)
     assert min(len(part) for part in parts) >= 30
 

@@ -10,16 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from partitions import ATTRIBUTES, LABELS, PARTITIONS, Parts
 
-from fedsvp_jax.data import attributes, partition, train_validation
+from fedsvp_jax.data import attributes, partition
+from fedsvp_jax.data.train_validation import Division, stack_splits
 from fedsvp_jax.structs import Split
 from fedsvp_jax.tree import cell_of
 
 
-def split_of(parts: Parts, *, seed: int = 0, **changes: Any) -> Split:
-    settings: dict[str, Any] = {"private_attribute": 0, "num_hbc": 0}
-    return train_validation.make_split(
-        parts, ATTRIBUTES.ids, seed=seed, **(settings | changes)
-    )
+def split_of(
+    parts: Parts, ids: np.ndarray = ATTRIBUTES.ids, *, num_hbc: int = 0, **how: Any
+) -> Split:
+    curious = partition.hbc_clients(len(parts), num_hbc).tolist()
+    named = {"private": 0, "curious": curious, "seed": 0}
+    named |= {"train_fraction": 0.8, "how": "stratified"} | how
+    return Division(**named).split(parts, ids)
 
 
 def held(split: Split) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -37,32 +40,9 @@ def test_paper_clients_of_cifar10_train_on_two_thousand() -> None:
     """METHODS.md, sec. 2 and 3: |D_i| = 2000 of 50,000 at 5%, 80% for training."""
     labels = np.repeat(np.arange(10, dtype=np.int32), 5000)
     ids = attributes.class_private(labels, 5, num_classes=10).ids
-    split = train_validation.make_split(
-        partition.paper(labels, 100, seed=0),
-        ids,
-        private_attribute=0,
-        num_hbc=10,
-        seed=0,
-    )
+    split = split_of(partition.paper(labels, 100, seed=0), ids, num_hbc=10)
     np.testing.assert_array_equal(split.num_train, [2000] * 90 + [1800] * 10)
     np.testing.assert_array_equal(split.num_validation, [500] * 90 + [450] * 10)
-
-
-@pytest.mark.parametrize("name", list(PARTITIONS))
-def test_training_and_validation_divide_the_client_s_data(name: str) -> None:
-    parts = PARTITIONS[name](20, 0)
-    for indices, sides in zip(parts, held(split_of(parts)), strict=True):
-        both = np.concatenate(sides)
-        np.testing.assert_array_equal(np.sort(both), np.sort(indices))
-
-
-@pytest.mark.parametrize("name", ["iid", "paper"])
-def test_both_parts_hold_every_attribute_in_its_share(name: str) -> None:
-    for train, validation in held(split_of(PARTITIONS[name](5, 0))):
-        trained, tested = (np.bincount(ATTRIBUTES.ids[p]) for p in (train, validation))
-        assert trained.min() > 0
-        assert tested.min() > 0
-        assert (np.abs(trained - 0.8 * (trained + tested)) <= 1).all()
 
 
 @given(
@@ -77,16 +57,10 @@ def test_every_attribute_held_twice_is_in_both_parts(
     ids = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     if len(ids) < 2 or max(sizes) == 1:
         return
-    parts = train_validation.divide_client(
-        0,
-        ids,
-        private_attribute=0,
-        curious=False,
-        train_fraction=fraction,
-        seed=seed,
-        how="stratified",
-    )
+    parts = Division(0, (), seed, fraction, "stratified").of_client(0, ids)
     trained, tested = (np.bincount(ids[p], minlength=len(sizes)) for p in parts)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(len(ids)))
+    assert (np.abs(trained - fraction * np.array(sizes)) <= 1).all()
     twice = np.array(sizes) >= 2
     assert (trained[twice] > 0).all()
     assert (tested[twice] > 0).all()
@@ -107,6 +81,7 @@ def test_honest_but_curious_clients_hold_no_private_data(how: str) -> None:
     for client, sides in enumerate(held(split)):
         both = np.concatenate(sides)
         private = (ATTRIBUTES.ids[both] == ATTRIBUTES.private).sum()
+        assert len(both) == len(np.unique(both)) and set(both) <= {*parts[client]}
         assert private == (0 if client in curious else 20)
         assert len(both) == (180 if client in curious else 200)
 
@@ -125,15 +100,7 @@ def neighbouring_splits(how: str, count: int) -> Iterator[tuple[Split, Split, in
         changed = ids.copy()
         changed[record] = (changed[record] + 1) % (ids.max() + 1)
         before, after = (
-            train_validation.make_split(
-                parts,
-                held_ids,
-                private_attribute=0,
-                num_hbc=0,
-                seed=seed,
-                how=how,
-            )
-            for held_ids in (ids, changed)
+            split_of(parts, held_ids, seed=seed, how=how) for held_ids in (ids, changed)
         )
         yield before, after, record
 
@@ -173,15 +140,8 @@ def test_by_position_the_counts_depend_on_the_length_alone(
     expected = min(max(round(fraction * size), 1), size - 1)
     ids = np.random.default_rng(seed).integers(0, 3, size).astype(np.int32)
     for client in (0, 7):
-        train, validation = train_validation.divide_client(
-            client,
-            ids,
-            private_attribute=0,
-            curious=False,
-            train_fraction=fraction,
-            seed=seed,
-            how="by_position",
-        )
+        division = Division(0, (), seed, fraction, "by_position")
+        train, validation = division.of_client(client, ids)
         assert len(train) == expected
         both = np.concatenate([train, validation])
         np.testing.assert_array_equal(np.sort(both), np.arange(size))
@@ -200,23 +160,15 @@ def test_stacked_splits_keep_every_seed_s_rows() -> None:
     splits = [
         split_of(PARTITIONS["dirichlet"](10, seed), seed=seed) for seed in (0, 1, 2)
     ]
-    stacked = train_validation.stack_splits(splits)
+    stacked = stack_splits(splits)
     longest = max(split.train.shape[1] for split in splits)
     assert stacked.train.shape == (3, 10, longest)
     assert stacked.num_validation.shape == (3, 10)
     for i, split in enumerate(splits):
         one = cell_of(stacked, i)
         chex.assert_trees_all_equal(held(one), held(split))
-        for rows, kept in (
-            (split.train, one.train),
-            (split.validation, one.validation),
-        ):
-            assert (kept[:, rows.shape[1] :] == 0).all()
-
-
-def test_splits_of_different_federations_cannot_be_stacked() -> None:
+        assert (one.train[:, split.train.shape[1] :] == 0).all()
     splits = [split_of(PARTITIONS["iid"](clients, 0)) for clients in (4, 5)]
-    with pytest.raises(ValueError, match=r"same number of clients, got \[4, 5\]"):
-        train_validation.stack_splits(splits)
-    with pytest.raises(ValueError, match=r"got \[\]"):
-        train_validation.stack_splits([])
+    for wrong, told in ((splits, r"\[4, 5\]"), ([], r"\[\]")):
+        with pytest.raises(ValueError, match=f"same number of clients, got {told}"):
+            stack_splits(wrong)

@@ -14,29 +14,25 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import tiny_files
-from damage import EDITS, edited
+from damage import EDITS, Reader, edited, of_check, of_file, of_store
 from deployed import UPDATE_CLIP, policy
 from hypothesis import HealthCheck, given, seed, settings
-from others_settings import CASES
 from safetensors.numpy import save
 from small_folders import whole_run  # noqa: F401, a fixture
-from stores import digits_store
 
-from fedsvp_jax import check, run
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.deploy import Site
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
-from fedsvp_jax.store.folder import examples_of, open_store
 from tests.faults.rows import keep
 
 from experiments import config_file, predict  # isort: skip
@@ -46,41 +42,10 @@ pytestmark = pytest.mark.across("every reader of a file")
 SECONDS, SPARE = 30, 2**30
 
 
-class Reader(NamedTuple):
-    """A file to damage, and what reads it, alone or as one of its folder."""
-
-    file: Path
-    read: Callable[[], Any]
-
-
 def of_data(name: str, file: str) -> Callable[[Path], Reader]:
     def made(folder: Path) -> Reader:
         data_dir = tiny_files.WRITERS[name](folder)
         return Reader(folder / file, lambda: sources.load(name, data_dir))
-
-    return made
-
-
-def of_file(
-    name: str, content: bytes, reader: Callable[[Path], Any]
-) -> Callable[[Path], Reader]:
-    def made(folder: Path) -> Reader:
-        (folder / name).write_bytes(content)
-        return Reader(folder / name, lambda: reader(folder / name))
-
-    return made
-
-
-def of_store(file: str) -> Callable[[Path], Reader]:
-    def read_all(place: Path) -> None:
-        store = open_store(place)
-        for client in range(len(store.clients)):
-            examples_of(store, client)
-
-    def made(folder: Path) -> Reader:
-        digits_store(folder / "store", sizes=(5, 7))
-        place = folder / "store"
-        return Reader(place / file, lambda: read_all(place))
 
     return made
 
@@ -103,13 +68,6 @@ def of_rows(folder: Path) -> Reader:
     return Reader(
         folder / "metrics.jsonl", lambda: place.keep_rounds("metrics.jsonl", 4)
     )
-
-
-def of_check(name: str) -> Callable[[Path], Reader]:
-    case = CASES[name]
-    facts = check.Facts(**case.facts or {})
-    reader = check.READERS[case.engine]
-    return of_file(case.name, case.text.encode(), lambda path: reader(path, facts))
 
 
 def of_table(path: Path) -> None:
@@ -254,14 +212,3 @@ def test_a_damaged_run_is_read_or_refused_in_a_sentence(
         (tmp_path / file).write_bytes((whole_run / file).read_bytes())
     reader = Reader(tmp_path / name, lambda: read.read_run(tmp_path))
     fuzzed(name, reader, files, seconds)
-
-
-def test_a_damaged_config_of_a_run_gives_no_model(
-    tmp_path: Path,
-    whole_run: Path,  # noqa: F811, the fixture
-) -> None:
-    (tmp_path / "config.json").write_bytes(
-        (whole_run / "config.json").read_bytes()[:-9]
-    )
-    with pytest.raises(ValueError, match="is damaged"):
-        run.load_model(tmp_path)

@@ -15,40 +15,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from damage import Reader, of_check, of_store
 from deployed import UPDATE_CLIP, model, policy, trained
-from others_settings import CASES
 from safetensors.numpy import load_file, save_file
 from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
-from stores import digits_store
 
-from fedsvp_jax import check, run
+from fedsvp_jax import run
 from fedsvp_jax.deploy import Site, Trained, answer
 from fedsvp_jax.deploy.chain import Entry, Key, entry_line
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
-from fedsvp_jax.store.folder import examples_of, open_store
 from tests.faults.rows import keep
 
 pytestmark = pytest.mark.across("every reader of JSON")
-ODD = (
-    *(
-        None,
-        True,
-        -1,
-        0,
-        -0.5,
-        2**63,
-        10**400,
-        1e308,
-        "",
-        "x",
-        "nan",
-        "inf",
-        "\x1b[31m",
-    ),
-    *([], {}, [[]], [None], {"a": 1}),
-)
+ODD: tuple[Any, ...] = (None, True, -1, 0, -0.5, 2**63, 10**400, 1e308)
+ODD += ("", "x", "nan", "inf", "\x1b[31m", [], {}, [[]], [None], {"a": 1})
 Write = Callable[[Any], None]
 
 
@@ -83,23 +65,21 @@ def changed(value: Any, at: tuple[Any, ...], odd: Any) -> Any:
     return whole
 
 
-def whole_file(path: Path) -> Write:
-    return lambda value: path.write_text(json.dumps(value)) and None
+def of_json(reader: Reader) -> Read:
+    """Of a file of JSON, or of lines of it."""
+    text, lines = reader.file.read_text(), reader.file.suffix == ".jsonl"
 
+    def write(value: Any) -> None:
+        rows = value if lines else [value]
+        reader.file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-def lines_of(path: Path) -> Write:
-    return lambda rows: (
-        path.write_text("".join(json.dumps(r) + "\n" for r in rows)) and None
-    )
+    rows = [json.loads(line) for line in text.splitlines()] if lines else None
+    return Read(json.loads(text) if rows is None else rows, write, reader.read)
 
 
 def of_folder(source: Path, name: str, reader: Callable[[Path], Any], to: Path) -> Read:
     folder = shutil.copytree(source, to / "folder")
-    text = (folder / name).read_text()
-    if name.endswith("l"):
-        rows = [json.loads(line) for line in text.splitlines()]
-        return Read(rows, lines_of(folder / name), lambda: reader(folder))
-    return Read(json.loads(text), whole_file(folder / name), lambda: reader(folder))
+    return of_json(Reader(folder / name, lambda: reader(folder)))
 
 
 def of_model(source: Path, to: Path) -> Read:
@@ -122,30 +102,6 @@ def of_resumed(source: Path, to: Path) -> Read:
             place.start(told, resume=True)
 
     return of_folder(source, "config.json", resume, to)
-
-
-def of_store(_: Path, to: Path) -> Read:
-    digits_store(to / "store", sizes=(5, 7))
-
-    def read_all() -> None:
-        store = open_store(to / "store")
-        for client in range(len(store.clients)):
-            examples_of(store, client)
-
-    file = to / "store" / "store.json"
-    return Read(json.loads(file.read_text()), whole_file(file), read_all)
-
-
-def of_check(name: str) -> Callable[[Path, Path], Read]:
-    def made(_: Path, to: Path) -> Read:
-        case = CASES[name]
-        file, facts = to / case.name, check.Facts(**case.facts or {})
-        reader = check.READERS[case.engine]
-        return Read(
-            json.loads(case.text), whole_file(file), lambda: reader(file, facts)
-        )
-
-    return made
 
 
 def of_log(_: Path, to: Path) -> Read:
@@ -187,9 +143,14 @@ OF_RUN: dict[str, Callable[[Path, Path], Read]] = {
     ),
     "config.json to resume": of_resumed,
     "model file": of_model,
-    "store.json": of_store,
-    "check": of_check("flip, arguments"),
-    "check, sparse": of_check("sparse vector"),
+    **{
+        name: lambda _, to, made=made: of_json(made(to))
+        for name, made in {
+            "store.json": of_store("store.json"),
+            "check": of_check("flip, arguments"),
+            "check, sparse": of_check("sparse vector"),
+        }.items()
+    },
     "signed log": of_log,
 }
 OF_SWEEP = ("config.json", "cells.json", "results.jsonl")

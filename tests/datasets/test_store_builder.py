@@ -12,7 +12,7 @@ from tfds_builders import RegisteredScans
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.client_store import ClientStore
+from fedsvp_jax.data.dataset import ClientStore
 from fedsvp_jax.datasets import leaf, store_builder
 from fedsvp_jax.store.folder import open_store
 from fedsvp_jax.store.writer import write_store

@@ -16,8 +16,16 @@ import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, trained
 
-from fedsvp_jax.deploy import Refused, Site, Trained, WitnessFolder, answer, fingerprint
-from fedsvp_jax.deploy.chain import Key, _canonical, entry_line
+from fedsvp_jax.deploy import (
+    Refused,
+    Site,
+    Trained,
+    WitnessFolder,
+    answer,
+    chain,
+    fingerprint,
+)
+from fedsvp_jax.deploy.chain import Key, _canonical, entry_line, verifies
 from tests.faults.rows import keep
 
 pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
@@ -168,15 +176,36 @@ FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
 def test_a_log_that_is_not_the_newest_whole_one_answers_nothing(
     name: str, place: Place
 ) -> None:
+    """Neither a site that opens it anew, nor one that had read it before the fault."""
     fault, words = FAULTS[name]
+    had_read = place.site
+    had_read.read()
     fault(place)
-    for _ in range(2):
+    for site in (place.site, had_read):
         with pytest.raises(Refused, match=words) as caught:
-            sent(place.site, 3)
+            sent(site, 3)
         assert "\n" not in str(caught.value)
     with pytest.raises((FileExistsError, Refused)):
         place.site.begin(30)
     came_back(name, str(caught.value))
+
+
+def test_what_a_site_has_verified_it_does_not_verify_in_every_round_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A federation of n rounds costs no n² signatures."""
+    verified: list[bytes] = []
+
+    def counted(public: str, signature: str, message: bytes) -> bool:
+        verified.append(message)
+        return verifies(public, signature, message)
+
+    monkeypatch.setattr(chain, "verifies", counted)
+    site = place.site
+    for round_num in (3, 4, 5):
+        sent(site, round_num)
+    assert len(site.entries()) == 11
+    assert len(verified) == len({*verified}) == 5  # none that it wrote itself
 
 
 def test_a_site_without_a_log_answers_nothing(tmp_path: pathlib.Path) -> None:

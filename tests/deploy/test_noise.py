@@ -10,7 +10,7 @@ from deployed import UPDATE_CLIP, policy
 
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
 from fedsvp_jax.deploy import new_state, noise, privatize
-from fedsvp_jax.deploy.randomness import Secret
+from fedsvp_jax.deploy.noise import Secret
 from fedsvp_jax.mechanisms import registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 

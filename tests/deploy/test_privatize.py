@@ -15,8 +15,8 @@ from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm import client
 from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
+from fedsvp_jax.deploy.noise import SECRET, Secret
 from fedsvp_jax.deploy.privatize import charge
-from fedsvp_jax.deploy.randomness import SECRET, Secret
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 from fedsvp_jax.prng import Address
 

@@ -81,7 +81,7 @@ from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.run import loop, one_run
+from fedsvp_jax.run import one_run, records
 
 rss, compilations, trainers = [], [], []
 
@@ -95,7 +95,7 @@ def resident(*arguments, **named):
     rss.append(int(text.split("VmRSS:")[1].split()[0]) / 1024)
     compilations.append(trainers[0]._compiled._cache_size())
 
-one_run.Trainer, loop.records.check_finite = Watched, resident
+one_run.Trainer, records.check_finite = Watched, resident
 config = ExperimentConfig(
     model="mlp", num_clients=6, num_hbc_clients=1, cohort_size=2, class_share=0.03,
     batch_size=5, local_epochs=1, num_rounds=2000,

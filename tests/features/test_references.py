@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 
 pytestmark = [pytest.mark.across("networks of other libraries"), pytest.mark.slow]
 

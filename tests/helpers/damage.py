@@ -1,6 +1,15 @@
-"""Files that are damaged at random."""
+"""Files to damage, and how they are damaged at random."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+from others_settings import CASES
+from stores import digits_store
+
+from fedsvp_jax import check
+from fedsvp_jax.store.folder import examples_of, open_store
 
 _NEW = (b"", b",", b'"', b"\n", b"\r", b"\0", b"\xff", b"NA", b"1e400", b";", b"[")
 NESTED = b"[" * 100_000  # deeper than a parser of JSON goes
@@ -24,3 +33,41 @@ def edited(content: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
         new = NESTED if new == b"nested" else new
         content = content[:start] + new + content[start + gone :]
     return content
+
+
+class Reader(NamedTuple):
+    """A file to damage, and what reads it, alone or as one of its folder."""
+
+    file: Path
+    read: Callable[[], Any]
+
+
+def of_file(
+    name: str, content: bytes, reader: Callable[[Path], Any]
+) -> Callable[[Path], Reader]:
+    def made(folder: Path) -> Reader:
+        (folder / name).write_bytes(content)
+        return Reader(folder / name, lambda: reader(folder / name))
+
+    return made
+
+
+def of_store(file: str) -> Callable[[Path], Reader]:
+    def read_all(place: Path) -> None:
+        store = open_store(place)
+        for client in range(len(store.clients)):
+            examples_of(store, client)
+
+    def made(folder: Path) -> Reader:
+        digits_store(folder / "store", sizes=(5, 7))
+        place = folder / "store"
+        return Reader(place / file, lambda: read_all(place))
+
+    return made
+
+
+def of_check(name: str) -> Callable[[Path], Reader]:
+    case = CASES[name]
+    facts = check.Facts(**case.facts or {})
+    reader = check.READERS[case.engine]
+    return of_file(case.name, case.text.encode(), lambda path: reader(path, facts))

@@ -19,7 +19,7 @@ from fedsvp_jax.devices.target import Target, here
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, loading
-from fedsvp_jax.run import loop, one_run, sweep
+from fedsvp_jax.run import one_run, records, sweep
 
 SMALL = ExperimentConfig(
     dataset="digits",
@@ -115,7 +115,7 @@ def stop_at(patch: pytest.MonkeyPatch, round_num: int, mechanism: str) -> None:
         if named["round_num"] == round_num and named["mechanism"] == mechanism:
             raise Stopped
 
-    patch.setattr(loop.records, "check_finite", check)
+    patch.setattr(records, "check_finite", check)
 
 
 def run_small(

@@ -16,7 +16,6 @@ from small_runs import (
 )
 
 from fedsvp_jax import run
-from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 GOES_ON = run.Options(on_divergence="continue")
@@ -100,20 +99,3 @@ def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload
     if mechanism == "fedsva":  # the noise was applied, so it was spent
         assert spent["basic"] == pytest.approx(0.5 * summary["most_uploads"])
         assert math.isfinite(spent["rdp"])
-
-
-def test_a_sweep_with_a_diverged_cell_ends_or_goes_on(tmp_path: pathlib.Path) -> None:
-    plan = SweepPlan(mechanisms=("none",), epsilons=(0.5,), seeds=(0, 1))
-    base = small(**(DIVERGES | {"num_rounds": 2}))
-    with pytest.raises(FloatingPointError, match="mechanism none diverged"):
-        sweep(base, plan, tmp_path, dataset=digits())
-    cells = sweep(
-        base,
-        plan,
-        tmp_path,
-        dataset=digits(),
-        options=run.Options(resume=True, on_divergence="continue"),
-    )
-    assert [cell["diverged_in_round"] for cell in cells] == [1, 1]
-    seen = [(row["seed"], row["round"]) for row in rows(tmp_path, "results.jsonl")]
-    assert sorted(seen) == [(0, 1), (0, 2), (1, 1), (1, 2)]

@@ -248,30 +248,6 @@ def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
 # The folder that processes share: a follower writes nothing and learns everything.
 
 
-def test_held_rows_are_written_once_and_not_again_when_they_could_not_be(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = RunFolder(tmp_path / "run")
-    folder.start({}, resume=False)
-    folder.hold("metrics.jsonl", [{"round": 1}])
-    folder.hold("metrics.jsonl", [{"round": 2}])
-    assert folder.rows("metrics.jsonl") == []
-    folder.write_held()
-    folder.write_held()
-    assert folder.rows("metrics.jsonl") == [{"round": 1}, {"round": 2}]
-
-    def full(*_: object) -> None:
-        raise OSError("full")
-
-    folder.hold("metrics.jsonl", [{"round": 3}])
-    with monkeypatch.context() as patch:
-        patch.setattr(folder, "append", full)
-        with pytest.raises(OSError, match="full"):
-            folder.write_held()
-    folder.write_held()
-    assert len(folder.rows("metrics.jsonl")) == 2
-
-
 def test_a_follower_writes_nothing(tmp_path: pathlib.Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(processes, "is_first", lambda: False)

@@ -298,5 +298,3 @@ def test_a_sweep_has_no_patience_and_no_hook(tmp_path: pathlib.Path) -> None:
         sweep(small(patience=2), plan, tmp_path, dataset=digits())
     with pytest.raises(ValueError, match="keep_best must be left out of a sweep"):
         sweep(small(), plan, tmp_path, options=run.Options(keep_best=True))
-    with pytest.raises(TypeError, match=r"options=run.Options\(resume=…\)"):
-        run.train(small(), tmp_path, resume=True)  # type: ignore[call-arg]

@@ -19,30 +19,16 @@ from small_runs import (
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import Stopped, StopRequests, stop_at_once
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
-SWEEP = ("config.json", "results.jsonl", "cells.json")
-
 pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(folder: pathlib.Path, *, resume: bool = False) -> dict[str, Any]:
     config = small(mechanism="none", num_rounds=6)
     return run_small(config, folder, resume=resume, checkpoint_every=100)
-
-
-def run_sweep(folder: pathlib.Path, *, resume: bool = False) -> list[dict[str, Any]]:
-    return sweep(
-        small(num_rounds=2),
-        SweepPlan(mechanisms=("none", "gaussian"), epsilons=(0.5,), seeds=(0,)),
-        folder,
-        dataset=digits(),
-        placement=Placement(),
-        options=Options(resume=resume),
-    )
 
 
 def signal_in_call(patch: pytest.MonkeyPatch, number: int, call: int) -> None:
@@ -93,30 +79,16 @@ def test_a_signal_in_the_last_call_lets_the_run_end(tmp_path: pathlib.Path) -> N
         assert train(tmp_path / "run")["rounds"] == 6
 
 
-@pytest.fixture(scope="module")
-def whole_sweep(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    folder = tmp_path_factory.mktemp("whole") / "sweep"
-    run_sweep(folder)
-    return contents(folder, SWEEP)
-
-
-@pytest.mark.parametrize(
-    ("call", "where"),
-    [
-        (1, "after round 1 of 2 (none), which is saved"),
-        (2, "before round 1 (gaussian)"),
-    ],
-)
-def test_a_signal_ends_a_sweep_within_a_mechanism_or_before_the_next(
-    call: int, where: str, whole_sweep: dict[str, str], tmp_path: pathlib.Path
+def test_a_signal_between_two_mechanisms_ends_a_sweep_before_the_next(
+    tmp_path: pathlib.Path,
 ) -> None:
+    plan = SweepPlan(mechanisms=("none", "gaussian"), epsilons=(0.5,), seeds=(0,))
+    config, placement = small(num_rounds=1), Placement()
     with pytest.MonkeyPatch.context() as patch:
-        signal_in_call(patch, signal.SIGTERM, call)
-        with pytest.raises(Stopped) as raised:
-            run_sweep(tmp_path / "sweep")
-    assert f"stopped by SIGTERM {where};" in str(raised.value)
-    run_sweep(tmp_path / "sweep", resume=True)
-    assert contents(tmp_path / "sweep", SWEEP) == whole_sweep
+        signal_in_call(patch, signal.SIGTERM, 1)
+        with pytest.raises(Stopped, match=r"SIGTERM before round 1 \(gaussian\);"):
+            sweep(config, plan, tmp_path, dataset=digits(), placement=placement)
+    assert "none" in (tmp_path / "cells.json").read_text()
 
 
 SECOND_SIGNAL = """

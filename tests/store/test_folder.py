@@ -36,11 +36,7 @@ def test_clients_come_back_in_the_order_of_their_names(tmp_path: Path) -> None:
     np.testing.assert_array_equal(store.test_inputs, client("test", 6).inputs)
     assert store.example_shape == (3, 3, 1) and store.num_classes == 4
     assert store.name == "tiny"
-
-
-def test_examples_are_mapped_and_not_read(tmp_path: Path) -> None:
-    store = write_store(tmp_path / "store", stream(client(0, 4)))
-    assert isinstance(store.train_inputs, np.memmap)
+    assert isinstance(store.train_inputs, np.memmap)  # and not read
     assert isinstance(store.train_labels, np.memmap)
 
 
@@ -61,23 +57,15 @@ WRONG = {
     "twice": ([client(3, 2), client(3, 4)], "client 3 comes twice"),
     "labels out of range": (
         [client(0, 2, labels=np.asarray([0, 4], np.int32))],
-        "client 0: train labels must be from 0 to 3, .* got 4",
-    ),
-    "fewer labels": (
-        [client(0, 2, labels=np.zeros(1, np.int32))],
-        "client 0: train labels must have the shape",
+        "client 0: train labels must be from 0 to 3, got 4",
     ),
     "another shape": (
         [client(0, 2), client(1, 2, inputs=np.zeros((2, 4), np.uint8))],
-        "client 1: training examples have the shape .* must agree",
+        "client 1: training examples are .* must agree",
     ),
     "another type": (
         [client(0, 2, inputs=np.zeros((2, 3, 3, 1), np.float32))],
         "client 0: training inputs are float32",
-    ),
-    "no number": (
-        [client(0, 2, inputs=np.zeros((2, 3, 3, 1), np.int64))],
-        "client 0: train inputs must be uint8 pixels or floats",
     ),
 }
 
@@ -90,16 +78,6 @@ def test_what_does_not_fit_is_refused_and_nothing_stays(
     with pytest.raises(ValueError, match=message):
         write_store(tmp_path / "store", stream(*clients))
     assert not list(tmp_path.iterdir())
-
-
-def test_features_must_be_finite(tmp_path: Path) -> None:
-    inputs = np.zeros((2, 5), np.float32)
-    labels = np.zeros(2, np.int32)
-    bad = inputs.copy()
-    bad[1, 3] = np.nan
-    made = StoreSource("rows", [ClientExamples(7, bad, labels)], inputs, labels, 1)
-    with pytest.raises(ValueError, match="client 7: train inputs hold NaN or infinity"):
-        write_store(tmp_path / "store", made)
 
 
 def test_a_folder_that_exists_is_left_alone(tmp_path: Path) -> None:

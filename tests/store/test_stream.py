@@ -22,12 +22,11 @@ from stores import digits_store, in_memory
 from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.data.client_store import ClientStore
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
-from fedsvp_jax.store.stream import CohortReader, CohortStream
+from fedsvp_jax.store.stream import CohortReader
 from fedsvp_jax.tree import params_sha256
 
 CHANGES = {
@@ -130,7 +129,7 @@ def test_every_round_takes_the_one_compiled_program(store: ClientStore) -> None:
 
 
 def test_a_client_more_takes_a_few_numbers_and_no_examples(tmp_path: pathlib.Path):
-    """Of what a round is handed; examples are mapped (tests/data/test_client_store.py).
+    """Of what a round is handed; examples are mapped (tests/store/test_folder.py).
 
     So neither memory nor a round's time grows with the population.
     """
@@ -149,25 +148,6 @@ def reader_of(store: ClientStore) -> CohortReader:
     return reader
 
 
-FREE = Allowance(np.zeros(9, np.int32), np.asarray(0), np.asarray(1))
-
-
-def stream_of(
-    store: ClientStore,
-    *,
-    num_rounds: int = 6,
-    allowance: Allowance = FREE,
-    cohorts: str = "drawn",
-) -> CohortStream:
-    return CohortStream(
-        reader_of(store),
-        root=prng.root_key(0),
-        num_rounds=num_rounds,
-        cohorts=cohorts,
-        allowance=allowance,
-    )
-
-
 @pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize("costs", [(1, 1, 1, 1, 1, 1), (1, 1, 1, 2, 2, 3)], ids=str)
 @pytest.mark.parametrize(("cohorts", "least"), [("drawn", 1), ("cyclic", 3)])
@@ -177,7 +157,8 @@ def test_the_host_draws_as_the_compiled_round_does_under_a_promise(
     """Also where one spent client thins the cohort whose turn it is."""
     spent = np.zeros(8, np.int32)
     kept = Allowance(np.asarray(costs, np.int32), np.asarray(2), np.asarray(least))
-    stream = stream_of(store, allowance=kept, cohorts=cohorts)
+    how = {"root": prng.root_key(0), "num_rounds": 6, "cohorts": cohorts}
+    stream = reader_of(store).stream(allowance=kept, **how)
 
     @jax.jit  # as the round does
     def drawn(spent: jax.Array, round_num: jax.Array) -> jax.Array:
@@ -195,40 +176,6 @@ def test_the_host_draws_as_the_compiled_round_does_under_a_promise(
             np.testing.assert_array_equal(taken.clients, expected)
         spent[expected[expected >= 0]] += costs[round_num]
     assert spent.max() == 2
-
-
-def test_the_next_round_is_read_while_one_runs_and_none_beyond_the_last(
-    store: ClientStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
-    stream = stream_of(store, num_rounds=3)
-    read = stream._read
-
-    def watched(round_num: int, uploads: np.ndarray | None) -> Any:
-        asked.append(round_num)
-        return read(round_num, uploads)
-
-    monkeypatch.setattr(stream, "_read", watched)
-    nobody = jnp.zeros(8, jnp.int32)
-    stream.take(0, nobody)
-    assert stream._ahead is not None
-    stream._ahead[1].result()
-    assert asked == [0, 1]
-    for round_num in (1, 2):
-        stream.take(round_num, nobody)
-    assert asked == [0, 1, 2] and stream._ahead is None
-
-
-def test_an_error_of_the_reader_reaches_the_run(
-    store: ClientStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(*_: Any) -> None:
-        raise OSError("the disk is gone")
-
-    stream = stream_of(store)
-    monkeypatch.setattr(CohortReader, "read", broken)
-    with pytest.raises(OSError, match="the disk is gone"):
-        stream.take(0, jnp.zeros(8, jnp.int32))
 
 
 def test_places_without_a_client_hold_nothing(store: ClientStore) -> None:

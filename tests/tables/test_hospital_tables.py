@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables import csv_file, draft, schema
 from fedsvp_jax.tables.table import load_csv
 
@@ -76,10 +76,6 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         text(creatinine=lambda n, cell: '"1,2"' if n == 3 else cell),
         r"commas in creatinine \('1,2' in row 4.*points in creatinine .* one way",
     ),
-    "two columns of a name, and one without": (
-        PLAIN.replace("age,sex", ",id", 1),
-        r"column 3 has no name; name it.*2 columns have the name 'id'; rename",
-    ),
     "a title above the header": (
         "Export 2020\n" + PLAIN,
         r"line 2, has 7 values; the header names 1 in line 1; 30 more lines",
@@ -88,15 +84,9 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         PLAIN + "total,,45,,1.2,,\n",
         r"column death lacks a label \('' in row 31.*leave such rows out",
     ),
-    "a patient without a hospital": (
-        text(hospital=lambda n, cell: "" if n == 7 else cell),
-        r"column hospital names no client \('' in row 8.*name one, or leave the row",
-    ),
-    "an open quote": (PLAIN.replace("Bern", '"Bern', 1), "quotes that are closed"),
     "one outcome": (text(death=lambda n, _: "no"), "1 different values; labels are 2"),
     "a workbook": (b"PK\x03\x04" + bytes(range(256)), "export the sheet as CSV"),
     "NUL bytes": (PLAIN.replace("Bern", "Be\0rn", 1), "holds NUL bytes"),
-    "nothing": (b"", "is empty; the first line must name the columns"),
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.table_settings import TableSettings
+from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.federation import build
 from fedsvp_jax.tables import draft
 from fedsvp_jax.tables.schema import Schema, SchemaColumn, from_toml, to_toml
