@@ -10,7 +10,7 @@ from small_runs import digits, small
 
 from fedsvp_jax import optimizers
 from fedsvp_jax.algorithm import aggregation
-from fedsvp_jax.algorithm.task import rates_of_round
+from fedsvp_jax.algorithm.state import rates_of_round
 from fedsvp_jax.federation import build
 from fedsvp_jax.optimizers import ServerSettings
 

@@ -15,7 +15,6 @@ OUTSIDE = (  # rooms around the core
     "attacks",
     "baselines",
     "check",
-    "cluster.py",
     "datasets",
     "engines",
     "estimators",

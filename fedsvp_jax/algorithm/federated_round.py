@@ -66,7 +66,20 @@ def federated_round(
     """
     key = prng.round_key(cell.root, round_num)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    clients, rows = _cohort(plan, cell, state, round_num)
+    if cell.cohort is None:
+        clients = cohort.cohort_of_round(
+            cell.root.shared,
+            cell.allowance,
+            state.spent,
+            round_num,
+            cohort_size=plan.cohort_size,
+            cohorts=plan.cohorts,
+            admitted=state.admitted,
+        )
+        rows = jnp.maximum(clients, 0)
+    else:  # of a stream, drawn by the host: row k holds the k-th client
+        clients = cell.cohort
+        rows = jnp.arange(plan.cohort_size, dtype=jnp.int32)
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
     uniform = plan.uniform_weights or mechanism.uniform_weights
@@ -86,16 +99,8 @@ def federated_round(
     ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
         place = order[lane]
         at = Address(key, clients[place], round_num, lane_axes)
-        return client.client_round(
-            model,
-            plan,
-            cell,
-            state,
-            data.examples,
-            rows[place],
-            weights[place],
-            at,
-        )
+        held = rows[place], weights[place]
+        return client.client_round(model, plan, cell, state, data.examples, *held, at)
 
     (update, stats, answer), by_lane = lanes.map_lanes(
         one_client,
@@ -187,36 +192,10 @@ def federated_round(
             optimizer=memory_of_steps,
         ),
         RoundMetrics(
-            test_accuracy=score.accuracy,
-            test_loss=score.loss,
-            private_accuracy=score.private,
-            worst_tenth_accuracy=score.worst_tenth,
+            **score._asdict(),
             aggregate_noise_l2=jnp.sqrt(size * variance),
             steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
             clients=metrics,
             model_finite=tree.is_finite((params, stats)),
-            validation_accuracy=score.validation_accuracy,
-            validation_loss=score.validation_loss,
         ),
     )
-
-
-def _cohort(
-    plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
-) -> tuple[Array, Array]:
-    """(K,) the clients, ascending, -1 for an empty place, and their rows of the split.
-
-    The host has drawn the cohort of a stream; its row k holds the k-th client.
-    """
-    if cell.cohort is not None:
-        return cell.cohort, jnp.arange(plan.cohort_size, dtype=jnp.int32)
-    clients = cohort.cohort_of_round(
-        cell.root.shared,
-        cell.allowance,
-        state.spent,
-        round_num,
-        cohort_size=plan.cohort_size,
-        cohorts=plan.cohorts,
-        admitted=state.admitted,
-    )
-    return clients, jnp.maximum(clients, 0)

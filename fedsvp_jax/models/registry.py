@@ -6,11 +6,9 @@ from collections.abc import Callable
 import flax.linen as nn
 
 from fedsvp_jax.models.adapters import from_linen
-from fedsvp_jax.models.cnn import CNN
 from fedsvp_jax.models.kernels import Kernels, check_kernels
 from fedsvp_jax.models.linear import make_linear
-from fedsvp_jax.models.mlp import MLP
-from fedsvp_jax.models.resnet import ResNet18
+from fedsvp_jax.models.networks import CNN, MLP, ResNet18
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Model
 

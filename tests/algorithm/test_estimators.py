@@ -53,8 +53,7 @@ def game_of(
         return jnp.where(wanted == group.batch_size, mine, 0), {}
 
     return estimators.Game(
-        num_attributes=number,
-        groups=groups,
+        plan=coalitions.EstimationPlan(number, 0, groups, 1),
         batch_size=3,
         start=(jnp.int32(0), {}),
         train=train,
@@ -66,7 +65,7 @@ def game_of(
 
 def worths(game: estimators.Game) -> np.ndarray:
     """(2**N,) the true utilities, of models that are looked up."""
-    masks = jnp.arange(2**game.num_attributes) & masks_of(game.held)
+    masks = jnp.arange(2 ** len(game.counts)) & masks_of(game.held)
     utility = jax.jit(jax.vmap(lambda mask: game.validation.utility(mask, {})))
     return np.where(masks > 0, utility(masks), -0.5)
 
@@ -82,7 +81,7 @@ class Blended(NamedTuple):
 
 def blended(game: estimators.Game, key: jax.Array) -> Blended:
     """As one program; operation by operation takes longer."""
-    number = game.num_attributes
+    number = len(game.counts)
     rows = coalitions.coalition_rows(range(2**number), number)
 
     @jax.jit
@@ -206,7 +205,6 @@ def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
             number,
             num_permutations=estimators.BLEND_ORDERS,
             key=jax.random.fold_in(key, 1),
-            both_ways=True,
         )
         pairs, rows = coalitions.drawn_pairs(key, game.held, 4)
         lacking = estimators._lacking(game, blend, rows)

@@ -21,8 +21,7 @@ from fedsvp_jax.algorithm import (
     local_training,
     privacy_estimation,
 )
-from fedsvp_jax.algorithm.state import ServerState
-from fedsvp_jax.algorithm.task import rows_of
+from fedsvp_jax.algorithm.state import ServerState, rows_of
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
