@@ -5,7 +5,6 @@ attacks and the audit call as well.
 """
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -199,34 +198,6 @@ def local_work(task: Task) -> LocalWork:
     return LocalWork(trained, private, estimation, ratio, jnp.concatenate(steps))
 
 
-def _answer(
-    task: Task,
-    private: Array,
-    send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
-    holds: Array,
-) -> tuple[list[Array], MechanismState, NoiseInfo]:
-    """The noised private query at the broadcast model.
-
-    Args:
-      private: (m,) bool: which of the client's rows are P.
-      send: `add_noise` with all but the update, the count and the broadcast model.
-      holds: () bool: whether there is anything to hide. A client without private
-        records, or one that is not asked yet, answers 0.
-
-    Returns:
-      As `add_noise`.
-    """
-    assert task.plan.asked is not None
-    holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
-    noised, memory, info = send(
-        query_gradient(task, private),
-        num_examples=jnp.sum(private),
-        params=private_query.chosen(task.state.params, task.plan.asked),
-    )
-    noised, info = only_if(holds, noised, info)
-    return noised, memory, info
-
-
 def query_gradient(task: Task, private: Array) -> list[Array]:
     """The private query's answer before its noise, at the broadcast model."""
     assert task.plan.asked is not None
@@ -294,9 +265,16 @@ def client_round(
             update, num_examples=held.num_train, params=state.params
         )
     else:
+        assert plan.asked is not None
         # A share of the cohort's noise is added by those too who hold nothing.
         holds = jnp.any(work.private) | mechanism.claim.central
-        answered, memory, info = _answer(task, work.private, sent, holds)
+        holds = holds & (at.round_num >= cell.mechanism.private_from)
+        noised, memory, info = sent(
+            query_gradient(task, work.private),
+            num_examples=jnp.sum(work.private),
+            params=private_query.chosen(state.params, plan.asked),
+        )
+        answered, info = only_if(holds, noised, info)
     finite = tree.is_finite((upload, work.weights.stats, answered))
     if mechanism.grid is not None and mechanism.claim.central:
         encode = partial(residues, grid=mechanism.grid, std=info.noise_std)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax import extras, optimizers, prng, tree
+from fedsvp_jax import extras, prng, tree
 from fedsvp_jax.algorithm import (
     aggregation,
     client,
@@ -35,7 +35,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.prng import Address
-from fedsvp_jax.structs import Array, MechanismState, Model, Params, Weights
+from fedsvp_jax.structs import Array, MechanismState, Model, Weights
 
 
 def federated_round(
@@ -125,16 +125,12 @@ def federated_round(
         answer = decode(answer)
         update = decode(update) if plan.asked is None else update
 
-    def server_step(update: Params) -> tuple[Params, optax.OptState | None]:
-        if state.optimizer is None:
-            return update, None
-        return aggregation.server_step(
-            update,
-            state.optimizer,
-            optimizers.server_optimizer(plan.server),
-            anyone=anyone,
-        )
-
+    step = partial(
+        aggregation.server_step,
+        state=state.optimizer,
+        settings=plan.server,
+        anyone=anyone,
+    )
     if plan.scores.client_values is not None:
         assert data.validation is not None
         found = extras.around("estimators.client_values").client_values(
@@ -143,14 +139,14 @@ def federated_round(
             Weights(state.params, state.stats),
             uploads,
             jnp.where(valid, 1 if uniform else sizes, 0),
-            lambda update: server_step(update)[0],
+            lambda update: step(update)[0],
             data.validation,
             prng.stream_key(key, prng.Stream.CLIENT_VALUES),
         )
         metrics = dataclasses.replace(
             metrics, value=found.values, value_margin=found.margins
         )
-    update, memory_of_steps = server_step(update)
+    update, memory_of_steps = step(update)
     params = optax.apply_updates(state.params, update)
     stats = jax.tree.map(
         lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats

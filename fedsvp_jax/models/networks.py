@@ -8,8 +8,13 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from fedsvp_jax.models.kernels import Kernels
-from fedsvp_jax.models.layers import PYTORCH_UNIFORM, Conv, ConvReluPool, Dense
-from fedsvp_jax.models.normalization import GroupNorm
+from fedsvp_jax.models.layers import (
+    PYTORCH_UNIFORM,
+    Conv,
+    ConvReluPool,
+    Dense,
+    GroupNorm,
+)
 from fedsvp_jax.structs import Array
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride

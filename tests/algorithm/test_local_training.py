@@ -54,6 +54,7 @@ def train(
     examples: Examples | None = None,
     model: Model | None = None,
     lane_axes: tuple[str, ...] = (),
+    drift: float | None = None,
     **recipe: Any,
 ) -> tuple[Params, Params]:
     """The parameters before and after."""
@@ -66,6 +67,7 @@ def train(
         Rows(examples, rows, member),
         Draws(jax.random.key(1), jax.random.key(4)),
         lane_axes=lane_axes,
+        drift=drift and jax.tree.map(lambda w: jnp.full_like(w, drift), params),
     )
     return params, trained
 
@@ -78,6 +80,7 @@ PLAIN = {
         "momentum": 0.5,
         "rates": RATES.replace(proximal_mu=np.float32(0.7)),
     },
+    "with a drift": {"drift": 0.05},
     "per example": {
         "gradient": "per_example",
         "rates": RATES.replace(step_noise_std=np.float32(0.2)),
@@ -136,11 +139,11 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
                 gradient = jax.tree.map(lambda g, share=share: share * g, total)
                 assert optax.tree.norm(gradient) > 0.5  # so that the clip is seen
                 gradient = gradient if kind == "mean" else clipped(gradient)
-            pull = float(rates.proximal_mu)
+            pull, drift = float(rates.proximal_mu), PLAIN[kind].get("drift", 0.0)
             follow = PLAIN[kind].get("momentum", 0.0)
             velocity = jax.tree.map(
-                lambda u, p, g, w0, pull=pull, follow=follow: (
-                    follow * u + g + pull * (p - w0)
+                lambda u, p, g, w0, pull=pull, follow=follow, drift=drift: (
+                    follow * u + g + pull * (p - w0) + drift
                 ),
                 velocity,
                 params,

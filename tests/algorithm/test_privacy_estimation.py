@@ -49,15 +49,14 @@ def test_the_full_coalition_is_trained_last_and_no_other_twice() -> None:
 
 
 def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
-    config = small(num_attributes=3)
-    made = federated_data.federate([config], digits())
-    rows, counts = np.asarray(made.split.train[0]), np.asarray(made.split.num_train[0])
+    made = federated_data.federate([small(num_attributes=3)], digits())
+    rows, counts = made.split.train[0], made.split.num_train[0]
+    held = [
+        made.game.attributes.ids[np.asarray(row)[:count]]
+        for row, count in zip(rows, counts, strict=True)
+    ]
     for mask, size in made.game.coalition_sizes.items():
-        held = [
-            np.sum((mask >> made.game.attributes.ids[row[:count]]) & 1)
-            for row, count in zip(rows, counts, strict=True)
-        ]
-        assert size == max(held)
+        assert size == max(np.sum(mask >> mine & 1) for mine in held)
 
 
 INITIAL = {"empty_utility": "initial", "utility": "loss"}
