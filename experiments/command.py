@@ -238,9 +238,7 @@ def start_processes(values: flags.FlagValues) -> None:
     """
     named = (values.coordinator_address, values.num_processes, values.process_id)
     if values.distributed or named != (None, None, None):
-        from fedsvp_jax import cluster
-
-        cluster.start(*named)
+        processes.start(*named)
 
 
 def run(
@@ -274,7 +272,7 @@ def run(
         except (ValueError, OSError, FloatingPointError) as error:
             if logging.level_debug():
                 raise
-            _fail(_of_others(error) or messages.one_line(error))
+            _fail(processes.explain(error) or messages.one_line(error))
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
@@ -282,7 +280,7 @@ def run(
                 _fail(lacking)
             if not processes.started():
                 raise
-            explained = _of_others(error)
+            explained = processes.explain(error)
             if explained is None:
                 traceback.print_exc()
             _fail(explained or messages.one_line(error))
@@ -342,15 +340,6 @@ def print_files(paths: Iterable[str | os.PathLike[str]]) -> None:
         print(f"  {os.fspath(path)}")
 
 
-def _of_others(error: BaseException) -> str | None:
-    """The error as a sentence if it means that another process ended, else None."""
-    if not processes.started():
-        return None
-    from fedsvp_jax import cluster
-
-    return cluster.explain(error)
-
-
 def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
     """Prints the error and ends the process.
 
@@ -360,9 +349,7 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
     """
     print(f"error: {message}", file=sys.stderr, flush=True)
     if processes.started():
-        from fedsvp_jax import cluster
-
-        cluster.leave(status)
+        processes.leave(status)
     if at_once:
         sys.stdout.flush()
         os._exit(status)

@@ -107,23 +107,14 @@ def check_client_values(
             "client_values needs validation_examples of at least 1, on which the "
             f"coalitions' models are tested, got {validation_examples}"
         )
-    if config.client_values == "exact" and cohort_size > MAX_EXACT:
+    if config.client_values == "gp" and cohort_size > MAX_ATTRIBUTES:
         raise ValueError(
-            f"cohort_size must be at most {MAX_EXACT} with client_values=exact, which "
-            f"tests 2^K - 1 models, got {cohort_size}: choose --client_values=gp"
+            f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
+            f"got {cohort_size}: choose --client_values=additive"
         )
-    if config.client_values == "gp":
-        if cohort_size > MAX_ATTRIBUTES:
-            raise ValueError(
-                f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
-                f"got {cohort_size}: choose --client_values=additive"
-            )
-        _check_designed("client_value_models", config.client_value_models, cohort_size)
-    elif config.client_value_models % 2:
-        raise ValueError(
-            "client_value_models must be even, because they come in pairs, got "
-            f"{config.client_value_models}"
-        )
+    kind, number = config.client_values, config.client_value_models
+    of = {"client_values": kind, "client_value_models": number}
+    _check_estimator(of, "cohort_size", cohort_size)
 
 
 def check_settings(config: ShapleySettings, num_attributes: int) -> None:
@@ -131,30 +122,32 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
 
     Raises:
       ValueError: more than MAX_ATTRIBUTES attributes, or MAX_EXACT with exact, or a
-        number of trainings that cannot be paired.
+        number of trainings that cannot be paired, or that gp's design does not have.
     """
     if num_attributes > MAX_ATTRIBUTES:
         raise ValueError(
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    if config.shapley == "exact" and num_attributes > MAX_EXACT:
-        raise ValueError(
-            f"num_attributes must be at most {MAX_EXACT} with shapley=exact, got "
-            f"{num_attributes}: choose --shapley=gp"
-        )
-    if config.shapley == "additive" and config.shapley_trainings % 2:
-        raise ValueError(
-            "shapley_trainings must be even, because they come in pairs, got "
-            f"{config.shapley_trainings}"
-        )
-    if config.shapley == "gp":
-        _check_designed("shapley_trainings", config.shapley_trainings, num_attributes)
+    of = {"shapley": config.shapley, "shapley_trainings": config.shapley_trainings}
+    _check_estimator(of, "num_attributes", num_attributes)
 
 
-def _check_designed(name: str, number: int, players: int) -> None:
-    """Raises ValueError: coalitions that gp's design does not have."""
-    if number < 1 or (number > MOST_DESIGNED and players > MAX_EXACT):
+def _check_estimator(of: dict[str, Any], of_players: str, players: int) -> None:
+    """Of an estimator and its number of coalitions, each by its setting's name."""
+    (setting, kind), (name, number) = of.items()
+    if kind == "exact" and players > MAX_EXACT:
+        raise ValueError(
+            f"{of_players} must be at most {MAX_EXACT} with {setting}=exact, got "
+            f"{players}: choose --{setting}=gp"
+        )
+    if kind == "additive" and number % 2:
+        raise ValueError(
+            f"{name} must be even, because they come in pairs, got {number}"
+        )
+    if kind == "gp" and (
+        number < 1 or (number > MOST_DESIGNED and players > MAX_EXACT)
+    ):
         most = f"{MOST_DESIGNED} where more than {MAX_EXACT} play, got {number}"
         raise ValueError(f"{name} must be at least 1 with gp, and at most {most}")
 
@@ -222,28 +215,31 @@ def sampled_shapley(
     *,
     num_permutations: int,
     key: Array,
-    both_ways: bool = False,
 ) -> SampledValues:
     """Monte-Carlo Shapley values: mean marginal gain over random orders.
 
         ψ̂_a = (1/P) Σ_{p<P} [U(S_a^p ∪ {a}) − U(S_a^p)]
 
-    Unbiased; the gains of one order telescope, so ψ̂ sums to U(all) − U(∅)
-    exactly, whatever P. For N beyond the power set's reach: it asks for
-    P·(N + 1) utilities instead of 2**N. The orders are gone through one after another.
+    Each order is gone through backwards too (antithetic orders), and the mean of both
+    is one draw. Unbiased; the gains of one order telescope, so ψ̂ sums to U(all) − U(∅)
+    exactly, whatever P. For N beyond the power set's reach: it asks for 2 P·(N + 1)
+    utilities instead of 2**N. The orders are gone through one after another.
 
     Args:
       utility: coalition (N,) bool -> () float; it is vmapped over one order.
       num_attributes: N ≥ 1.
       num_permutations: P ≥ 1.
       key: a PRNG key.
-      both_ways: go through every order backwards too (antithetic orders), with 2 P
-        (N + 1) utilities; the mean of both is one draw.
 
     Raises:
       ValueError: N < 1 or P < 1.
     """
-    orders = random_orders(num_attributes, num_permutations, key)
+    for name, number in (("attributes", num_attributes), ("orders", num_permutations)):
+        if number < 1:
+            raise ValueError(f"the number of {name} must be >= 1, got {number}")
+    orders = jax.vmap(lambda k: jax.random.permutation(k, num_attributes))(
+        jax.random.split(key, num_permutations)
+    )
     steps = jnp.arange(num_attributes + 1)
 
     def gains(order: Array) -> Array:
@@ -252,24 +248,11 @@ def sampled_shapley(
         return jnp.diff(utilities)[ranks]
 
     def draw(order: Array) -> Array:
-        if both_ways:
-            return (gains(order) + gains(order[::-1])) / 2
-        return gains(order)
+        return (gains(order) + gains(order[::-1])) / 2
 
     draws = jax.lax.map(draw, orders)  # (P, N)
     errors = jnp.std(draws, axis=0, ddof=1) / math.sqrt(num_permutations)
     return SampledValues(jnp.mean(draws, axis=0), errors)
-
-
-def random_orders(num_attributes: int, num_permutations: int, key: Array) -> Array:
-    """(P, N) int32: in each row the attributes in random order."""
-    if num_attributes < 1:
-        raise ValueError(f"num_attributes must be >= 1, got {num_attributes}")
-    if num_permutations < 1:
-        raise ValueError(f"num_permutations must be >= 1, got {num_permutations}")
-    return jax.vmap(lambda k: jax.random.permutation(k, num_attributes))(
-        jax.random.split(key, num_permutations)
-    )
 
 
 def contribution_ratio_with_flags(

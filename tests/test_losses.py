@@ -160,40 +160,28 @@ def test_rounds_are_compared_by_the_lowest_loss_where_there_is_no_accuracy() -> 
     assert found.waited(2)
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], Any]] = {
     "needs a loss that compares": ({}, None),
-    "needs a model with the outputs": ({"no_model": True}, squared_error),
-    "utility must be loss for a data set with targets": (
-        {"utility": "accuracy"},
-        squared_error,
-    ),
+    "needs a model with the outputs": ({"model": None}, squared_error),
+    "utility must be loss for": ({"utility": "accuracy"}, squared_error),
     "empty_utility must be initial": ({"empty_utility": "zero"}, squared_error),
-    "corrupted_share must be 0 for a data set": (
-        {"corrupted_share": 0.5},
-        squared_error,
-    ),
+    "corrupted_share must be 0 for": ({"corrupted_share": 0.5}, squared_error),
     "influence_filter must be none with a loss": (
         {"influence_filter": "join", "warmup_examples": 10},
         squared_error,
     ),
-    r"one float32 number, shape \(\), .* got float32\[1\]": (
-        {},
-        lambda output, target: output - target,
-    ),
-    "loss does not take an output of the shape": (
-        {},
-        lambda output, target: output @ target,
-    ),
+    r"one float32 number, shape \(\), .* got float32\[1\]": ({}, lambda y, t: y - t),
+    "loss does not take an output of the shape": ({}, lambda y, t: y @ t),
 }
 
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_has_no_meaning_is_refused(message: str) -> None:
-    given, loss = REFUSED[message]
-    changes = dict(given)
-    model = None if changes.pop("no_model", False) else make_linear(1)
+    changes, loss = REFUSED[message]
+    given = {"model": make_linear(1)} | changes
+    model = given.pop("model")
     with pytest.raises(ValueError, match=message):
-        federation.build([settings(**changes)], table(), model=model, loss=loss)
+        federation.build([settings(**given)], table(), model=model, loss=loss)
 
 
 def test_targets_are_checked_and_part_of_the_fingerprint() -> None:

@@ -10,7 +10,7 @@ from small_runs import digits, small
 
 from fedsvp_jax import optimizers
 from fedsvp_jax.algorithm import aggregation
-from fedsvp_jax.algorithm.task import rates_of_round
+from fedsvp_jax.algorithm.state import rates_of_round
 from fedsvp_jax.federation import build
 from fedsvp_jax.optimizers import ServerSettings
 
@@ -54,14 +54,14 @@ def test_the_servers_steps_are_the_formulas_and_an_empty_round_is_none(
     numbers = (0.3, 0.5, 0.8, 0.95, 0.02)
     names = ("learning_rate", "momentum", "beta1", "beta2", "tau")
     told = dict(zip((f"server_{name}" for name in names), numbers, strict=True))
-    optimizer = optimizers.server_optimizer(ServerSettings(kind, **told))
-    state = optimizer.init({"w": jnp.zeros(2)})
+    settings = ServerSettings(kind, **told)
+    state = optimizers.server_optimizer(settings).init({"w": jnp.zeros(2)})
     moved = np.zeros(2)
     for number, update in enumerate(UPDATES):
         step, state = aggregation.server_step(
             {"w": jnp.asarray(update)},
             state,
-            optimizer,
+            settings,
             anyone=jnp.bool_(number != EMPTY),
         )
         moved = moved + np.asarray(step["w"])

@@ -39,7 +39,7 @@ LAYERS = (
     # What stands around the core, which imports none of it.
     ("baselines", "estimators", "influence", "tables"),
     ("store",),
-    ("attacks", "check", "cluster", "datasets", "engines", "report"),
+    ("attacks", "check", "datasets", "engines", "report"),
     ("features",),
 )
 TOUCH_FILES = (

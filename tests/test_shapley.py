@@ -45,51 +45,21 @@ def test_the_matrix_product_equals_the_average_over_all_orders(game: np.ndarray)
 
 
 @quick
-@hypothesis.given(games)
-def test_efficiency_values_sum_to_what_all_add_to_none(game: np.ndarray):
-    total = jnp.sum(shapley.exact_shapley(jnp.asarray(game)))
-    np.testing.assert_allclose(total, game[-1] - game[0], atol=2e-6)
-
-
-@quick
 @hypothesis.given(games, st.data())
-def test_symmetry_renaming_attributes_renames_their_values(game: np.ndarray, data):
-    n = len(game).bit_length() - 1
-    names = data.draw(st.permutations(range(n)))
-    renamed = np.zeros_like(game)
-    for mask, utility in enumerate(game):
-        renamed[sum(1 << names[a] for a in range(n) if mask >> a & 1)] = utility
-    values = np.asarray(shapley.exact_shapley(jnp.asarray(game)))
-    moved = np.asarray(shapley.exact_shapley(jnp.asarray(renamed)))
-    np.testing.assert_allclose(moved[list(names)], values, atol=2e-6)
-
-
-@quick
-@hypothesis.given(games, st.data())
-def test_dummy_an_attribute_that_adds_a_constant_is_worth_it(game: np.ndarray, data):
-    n = len(game).bit_length() - 1
-    dummy = data.draw(st.integers(0, n - 1))
-    masks = np.arange(len(game))
+def test_efficiency_symmetry_dummy_and_linearity(game: np.ndarray, data):
+    n, masks = len(game).bit_length() - 1, np.arange(len(game))
+    names = np.asarray(data.draw(st.permutations(range(n))))
+    renamed, bits = np.zeros_like(game), masks[:, None] >> np.arange(n) & 1
+    renamed[bits @ 2**names] = game
+    dummy = int(names[0])
     flat = game[masks & ~(1 << dummy)] + np.float32(0.25) * (masks >> dummy & 1)
-    values = shapley.exact_shapley(jnp.asarray(flat, jnp.float32))
-    np.testing.assert_allclose(values[dummy], 0.25, atol=2e-6)
-
-
-@quick
-@hypothesis.given(games, st.floats(-2, 2, width=32))
-def test_linearity_in_the_game(game: np.ndarray, factor: float):
-    other = game[::-1].copy()
-    mixed = shapley.exact_shapley(jnp.asarray(np.float32(factor) * game + other))
-    apart = np.float32(factor) * shapley.exact_shapley(jnp.asarray(game))
-    apart = apart + shapley.exact_shapley(jnp.asarray(other))
-    np.testing.assert_allclose(mixed, apart, atol=1e-5)
-
-
-def test_batches_of_games_and_jit_agree_with_one_by_one():
-    games = jax.random.uniform(jax.random.key(0), (3, 2, 8))
-    together = jax.jit(shapley.exact_shapley)(games)
-    alone = [[shapley.exact_shapley(g) for g in row] for row in games]
-    np.testing.assert_allclose(together, np.asarray(alone), atol=1e-6)
+    other, factor = game[::-1], np.float32(data.draw(st.floats(-2, 2, width=32)))
+    games = np.stack([game, renamed, flat, other, factor * game + other])
+    mine, moved, of_flat, others, mixed = jax.jit(shapley.exact_shapley)(games)
+    np.testing.assert_allclose(jnp.sum(mine), game[-1] - game[0], atol=2e-6)
+    np.testing.assert_allclose(moved[names], mine, atol=2e-6)
+    np.testing.assert_allclose(of_flat[dummy], 0.25, atol=2e-6)
+    np.testing.assert_allclose(mixed, factor * mine + others, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 12, 2048])
@@ -98,84 +68,55 @@ def test_a_table_that_is_no_game_of_one_to_ten_attributes_is_refused(size: int):
         shapley.exact_shapley(jnp.zeros((size,)))
 
 
-@pytest.mark.parametrize(
-    ("empty", "ratio"), [(0.0, 1 / 3), (0.45, -0.166667), (0.59, -9.5)]
-)
-def test_two_attributes_as_in_methods_section_1(empty: float, ratio: float):
-    values = shapley.exact_shapley(jnp.asarray([empty, 0.3, 0.5, 0.6]))
-    if empty == 0:
-        np.testing.assert_allclose(values, [0.2, 0.4], atol=1e-6)
-    raw = shapley.contribution_ratio(values, 0, clip=False)
+METHODS = [  # docs/methods.md, section 1; bits p, a, b
+    ([0, 0.3, 0.5, 0.6], [0.2, 0.4], 1 / 3),
+    ([0.45, 0.3, 0.5, 0.6], None, -0.166667),
+    ([0.59, 0.3, 0.5, 0.6], None, -9.5),
+    ([0, 0.1, 0.7, 0.5], None, -0.1),  # a harmful private attribute
+    (
+        [0, 0.3, 0.5, 0.6, 0.4, 0.55, 0.65, 0.7],
+        [0.158333, 0.308333, 0.233333],
+        0.226190,
+    ),
+    ([0, 0.8], [0.8], 1),  # a single attribute is all private
+]
+
+
+@pytest.mark.parametrize(("game", "values", "ratio"), METHODS)
+def test_values_and_ratios_are_those_of_methods(
+    game: list[float], values: list[float] | None, ratio: float
+):
+    found = shapley.exact_shapley(jnp.asarray(game))
+    if values is not None:
+        np.testing.assert_allclose(found, values, atol=1e-6)
+    raw = shapley.contribution_ratio(found, 0, clip=False)
     np.testing.assert_allclose(raw, ratio, rtol=2e-5)
-    clipped = shapley.contribution_ratio_with_flags(values, 0)
-    assert clipped.ratio == np.clip(np.float32(raw), 0, 1)
-    assert bool(clipped.was_clipped) == (empty > 0)
-
-
-def test_a_harmful_private_attribute_has_a_negative_ratio():
-    values = shapley.exact_shapley(jnp.asarray([0.0, 0.1, 0.7, 0.5]))
-    raw = shapley.contribution_ratio(values, 0, clip=False)
-    np.testing.assert_allclose(raw, -0.1, rtol=1e-5)
-    assert shapley.contribution_ratio(values, 0) == 0
-
-
-def test_three_attributes_as_in_methods_section_1():
-    game = [0.0, 0.3, 0.5, 0.6, 0.4, 0.55, 0.65, 0.7]  # bits: p, a, b
-    values = shapley.exact_shapley(jnp.asarray(game))
-    np.testing.assert_allclose(values, [0.158333, 0.308333, 0.233333], atol=1e-6)
-    ratio = shapley.contribution_ratio(values, 0)
-    np.testing.assert_allclose(ratio, 0.226190, atol=1e-6)
+    assert shapley.contribution_ratio(found, 0) == np.clip(np.float32(raw), 0, 1)
 
 
 @pytest.mark.parametrize(
-    ("values", "ratio", "was_clipped"),
+    ("values", "report"),  # R, whether it was clipped, whether it is degenerate
     [
-        ([0.8, -0.2], 1.0, True),
-        ([-0.2, 0.8], 0.0, True),
-        ([0.4, 0.0], 1.0, False),
-        ([0.0, 0.4], 0.0, False),
+        ([0.8, -0.2], (1, True, False)),
+        ([-0.2, 0.8], (0, True, False)),
+        ([0.4, 0.0], (1, False, False)),
+        ([0.0, 0.4], (0, False, False)),
+        ([-0.3, 0.3], (1, False, True)),
+        *(([bad, 0.3], (1, False, True)) for bad in (math.nan, math.inf, -math.inf)),
     ],
 )
-def test_a_ratio_is_clipped_at_both_ends_and_the_ends_themselves_are_not(
-    values: list[float], ratio: float, was_clipped: bool
+def test_a_ratio_is_clipped_at_both_ends_and_one_where_shares_mean_nothing(
+    values: list[float], report: tuple[float, bool, bool]
 ):
-    report = shapley.contribution_ratio_with_flags(jnp.asarray(values), 0)
-    assert report.ratio == ratio and bool(report.was_clipped) == was_clipped
-
-
-@pytest.mark.parametrize("spoilt", [math.nan, math.inf, -math.inf])
-def test_values_of_a_model_that_diverged_give_ratio_one(spoilt: float):
-    report = shapley.contribution_ratio_with_flags(jnp.asarray([spoilt, 0.3]), 0)
-    assert report.ratio == 1 and report.was_degenerate and not report.was_clipped
-
-
-def test_values_that_cancel_give_ratio_one_and_are_counted_as_degenerate_only():
-    report = shapley.contribution_ratio_with_flags(jnp.asarray([-0.3, 0.3]), 0)
-    assert report.ratio == 1 and report.was_degenerate and not report.was_clipped
-
-
-def test_a_single_attribute_is_all_private():
-    values = shapley.exact_shapley(jnp.asarray([0.0, 0.8]))
-    assert shapley.contribution_ratio(values, 0) == 1
+    many = jnp.asarray([[0.1, 0.3], values])
+    found = shapley.contribution_ratio_with_flags(many, 0)
+    assert [leaf[1] for leaf in found] == list(report)
+    np.testing.assert_allclose([leaf[0] for leaf in found], [0.25, False, False])
 
 
 def test_a_private_id_out_of_range_is_refused():
     with pytest.raises(ValueError, match="private"):
         shapley.contribution_ratio(jnp.ones((3,)), 3)
-
-
-def test_sampled_values_converge_and_each_order_is_efficient():
-    game = jax.random.uniform(jax.random.key(1), (16,))
-
-    def estimate(permutations: int) -> jax.Array:
-        return shapley.sampled_shapley(
-            _utility(game, 4), 4, num_permutations=permutations, key=jax.random.key(2)
-        ).values
-
-    for permutations in (1, 4000):
-        total = jnp.sum(estimate(permutations))
-        np.testing.assert_allclose(total, game[-1] - game[0], atol=1e-5)
-    np.testing.assert_allclose(estimate(4000), shapley.exact_shapley(game), atol=0.03)
 
 
 @pytest.mark.parametrize(("attributes", "permutations"), [(0, 1), (2, 0)])
@@ -189,13 +130,13 @@ def test_sampling_needs_an_attribute_and_an_order(attributes: int, permutations:
         )
 
 
-def test_orders_gone_through_both_ways_have_the_error_that_they_tell() -> None:
+def test_sampled_values_have_the_error_that_they_tell() -> None:
     """Over 500 keys: unbiased, efficient, and spread as the standard error says."""
     game = jax.random.uniform(jax.random.key(3), (32,))
 
     def estimate(key: jax.Array) -> shapley.SampledValues:
         return shapley.sampled_shapley(
-            _utility(game, 5), 5, num_permutations=4, key=key, both_ways=True
+            _utility(game, 5), 5, num_permutations=4, key=key
         )
 
     found = jax.vmap(estimate)(jax.random.split(jax.random.key(4), 500))
@@ -235,20 +176,3 @@ def _utility(table: list[float] | jax.Array, num_attributes: int) -> Callable:
     powers = 2 ** jnp.arange(num_attributes)
     values = jnp.asarray(table)
     return lambda coalition: values[jnp.sum(jnp.where(coalition, powers, 0))]
-
-
-def test_ratios_of_many_clients_are_each_their_own() -> None:
-    values = jnp.asarray([[0.1, 0.3], [0.4, -0.2], [0.2, -0.2]])
-    found = shapley.contribution_ratio_with_flags(values, 1)
-    np.testing.assert_allclose(found.ratio, [0.75, 0.0, 1.0], rtol=1e-6)
-    np.testing.assert_array_equal(found.was_clipped, [False, True, False])
-    np.testing.assert_array_equal(found.was_degenerate, [False, False, True])
-    raw = shapley.contribution_ratio(values, 1, clip=False)
-    np.testing.assert_allclose(raw, [0.75, -1.0, 1.0], rtol=1e-6)
-
-
-def test_one_attribute_and_one_order_are_enough_to_draw() -> None:
-    for number, orders in ((1, 1), (1, 3), (3, 1)):
-        found = shapley.random_orders(number, orders, jax.random.key(0))
-        rows = np.sort(np.asarray(found), axis=1)
-        np.testing.assert_array_equal(rows, np.tile(np.arange(number), (orders, 1)))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from fedsvp_jax import optimizers
 from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.structs import Array, Params
 
@@ -42,21 +43,24 @@ def weighted(upload: Params, weight: Array) -> Params:
 
 def server_step(
     update: Params,
-    state: optax.OptState,
-    optimizer: optax.GradientTransformation,
+    state: optax.OptState | None,
+    settings: optimizers.ServerSettings,
     *,
     anyone: Array,
-) -> tuple[Params, optax.OptState]:
+) -> tuple[Params, optax.OptState | None]:
     """The step that the server takes, and its optimiser's state after it.
 
     In a round in which nobody took part the server does not move, and the state stays.
 
     Args:
       update: the average.
-      state: before the step.
-      optimizer: of `optimizers.server_optimizer`; the average is its descent direction.
+      state: before the step; None in FedAvg, whose step is the average.
+      settings: of the optimiser, whose descent direction is the average.
       anyone: () bool: whether a client took part.
     """
+    if state is None:
+        return update, None
+    optimizer = optimizers.server_optimizer(settings)
     with jax.numpy_dtype_promotion("standard"):  # optax raises floats to a count
         moved, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
     step = jax.tree.map(lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), moved)

@@ -1,12 +1,10 @@
 """What one client does in a round: estimate R, train, add noise, upload.
 
-`client_round` is the whole of it. What a client does up to the noise is of one of three
-kinds, which the program's settings choose (`local_work`). The steps are functions of
-their own, which the attacks and the audit call as well.
+`client_round` is the whole of it. The steps are functions of their own, which the
+attacks and the audit call as well.
 """
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -27,8 +25,9 @@ from fedsvp_jax.algorithm.state import (
     LocalWork,
     RoundPlan,
     ServerState,
+    Task,
+    rows_of,
 )
-from fedsvp_jax.algorithm.task import Task, rows_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -134,130 +133,69 @@ def add_noise(
     )
 
 
-def local_work(plan: RoundPlan, mechanism: Mechanism) -> Callable[[Task], LocalWork]:
-    """What a client of a program does up to the noise: one of three kinds."""
-    if plan.asked is not None:
-        return private_query_client
-    return estimating_client if mechanism.needs_contribution else plain_client
+def local_work(task: Task) -> LocalWork:
+    """What a client does up to the noise.
 
-
-def plain_client(task: Task) -> LocalWork:
-    """Trains on all of its records."""
-    ratio = jnp.ones((), jnp.float32)
-    trained = _trained(task, ratio)
-    return LocalWork(trained, None, None, ratio, _steps(task, task.held.num_train))
-
-
-def estimating_client(task: Task) -> LocalWork:
-    """Estimates its R, which trains the model that is uploaded.
-
+    Where the noise follows R, it is estimated first, which trains the local model too.
     Noise in the steps follows the released R, so with it the model is trained again.
+    With a private query the client trains on its public records alone; those of P are
+    for its answer (`private_query`).
     """
-    found = _estimated(task)
-    if task.mechanism.step_noise_std is None:
-        return found
-    trained = _trained(task, found.ratio)
-    steps = jnp.concatenate([found.steps, _steps(task, task.held.num_train)])
-    return found._replace(weights=trained, steps=steps)
-
-
-def private_query_client(task: Task) -> LocalWork:
-    """Trains on its public records; those of P are for its answer (`private_query`).
-
-    It estimates its R first, where the noise of the answer follows it.
-    """
-    plan, settings, asked = task.plan, task.cell.mechanism, task.plan.asked
-    assert asked is not None
-    guided = _estimated(task) if task.mechanism.needs_contribution else None
-    public, private = private_query.divided(
-        task.examples.attributes[task.held.train],
-        task.held.num_train,
-        private_attribute=plan.estimation.private_attribute,
-    )
-    trainee = private_query.public_model(
-        task.model, asked, plan.private_classes, settings.private_margin
-    )
-    drift = private_query.remembered(
-        task.state.params, task.state.answer, asked, weight=settings.private_weight
-    )
-    ratio = jnp.ones((), jnp.float32) if guided is None else guided.ratio
-    trained = _trained(
-        dataclasses.replace(task, model=trainee), ratio, among=public, drift=drift
-    )
-    steps = _steps(task, task.held.num_train - jnp.sum(private))
-    if guided is None:
-        return LocalWork(trained, private, None, ratio, steps)
-    steps = jnp.concatenate([guided.steps, steps])
-    return guided._replace(weights=trained, private=private, steps=steps)
-
-
-def _estimated(task: Task) -> LocalWork:
-    """The model that the estimation of R has trained, and the released R."""
-    trained, estimation = privacy_estimation.estimate_contribution(
-        task.model,
-        task.plan.recipe,
-        task.rates,
-        task.plan.estimation,
-        task.broadcast,
-        task.examples,
-        task.held,
-        task.at,
-    )
-    steps = privacy_estimation.training_steps(
-        task.plan.recipe,
-        task.plan.estimation,
-        task.examples,
-        task.held,
-        pairs_key=task.at.stream(Stream.COALITIONS),
-    )
-    ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
-    return LocalWork(trained, None, estimation, ratio, steps)
-
-
-def _trained(
-    task: Task, ratio: Array, among: Array | bool = True, drift: Params | None = None
-) -> Weights:
-    """The model after local training, with the noise of its steps."""
+    plan, mechanism, held = task.plan, task.mechanism, task.held
+    estimation, private = None, None
+    among: Array | bool = True
+    steps: list[Array] = []
+    if mechanism.needs_contribution:
+        trained, estimation = privacy_estimation.estimate_contribution(
+            task.model,
+            plan.recipe,
+            task.rates,
+            plan.estimation,
+            task.broadcast,
+            task.examples,
+            held,
+            task.at,
+        )
+        key = task.at.stream(Stream.COALITIONS)
+        steps += [
+            privacy_estimation.training_steps(
+                plan.recipe, plan.estimation, task.examples, held, pairs_key=key
+            )
+        ]
+        raw = estimation.contribution_ratio
+        ratio = released_ratio(raw, task.cell.mechanism, task.at)
+        if plan.asked is None and mechanism.step_noise_std is None:
+            return LocalWork(trained, None, estimation, ratio, steps[0])
+    model, drift, count = task.model, None, held.num_train
+    if plan.asked is not None:
+        settings = task.cell.mechanism
+        among, private = private_query.divided(
+            task.examples.attributes[held.train],
+            held.num_train,
+            private_attribute=plan.estimation.private_attribute,
+        )
+        model = private_query.public_model(
+            model, plan.asked, plan.private_classes, settings.private_margin
+        )
+        drift = private_query.remembered(
+            task.state.params,
+            task.state.answer,
+            plan.asked,
+            weight=settings.private_weight,
+        )
+    if estimation is None:
+        ratio = jnp.ones((), jnp.float32)
     rates = with_step_noise(
-        task.rates, task.mechanism, ratio=ratio, round_num=task.at.round_num
+        task.rates, mechanism, ratio=ratio, round_num=task.at.round_num
     )
-    rows = rows_of(task.examples, task.held, among)
-    return train(
-        task.model, task.plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
+    rows = rows_of(task.examples, held, among)
+    trained = train(
+        model, plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
     )
-
-
-def _steps(task: Task, trained_on: Array) -> Array:
-    """(1,) int32: the steps of a training on so many examples."""
-    return local_training.upload_steps(task.plan.recipe, trained_on)[None]
-
-
-def _answer(
-    task: Task,
-    private: Array,
-    send: Callable[..., tuple[Params, MechanismState, NoiseInfo]],
-    holds: Array,
-) -> tuple[list[Array], MechanismState, NoiseInfo]:
-    """The noised private query at the broadcast model.
-
-    Args:
-      private: (m,) bool: which of the client's rows are P.
-      send: `add_noise` with all but the update, the count and the broadcast model.
-      holds: () bool: whether there is anything to hide. A client without private
-        records, or one that is not asked yet, answers 0.
-
-    Returns:
-      As `add_noise`.
-    """
-    assert task.plan.asked is not None
-    holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
-    noised, memory, info = send(
-        query_gradient(task, private),
-        num_examples=jnp.sum(private),
-        params=private_query.chosen(task.state.params, task.plan.asked),
-    )
-    noised, info = only_if(holds, noised, info)
-    return noised, memory, info
+    if private is not None:
+        count = count - jnp.sum(private)
+    steps += [local_training.upload_steps(plan.recipe, count)[None]]
+    return LocalWork(trained, private, estimation, ratio, jnp.concatenate(steps))
 
 
 def query_gradient(task: Task, private: Array) -> list[Array]:
@@ -311,7 +249,7 @@ def client_round(
     cell = cell.of_client(at.client)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     task = Task(model, plan, cell, mechanism, state, examples, held, at)
-    work = local_work(plan, mechanism)(task)
+    work = local_work(task)
     update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
     sent = partial(
         add_noise,
@@ -327,9 +265,16 @@ def client_round(
             update, num_examples=held.num_train, params=state.params
         )
     else:
+        assert plan.asked is not None
         # A share of the cohort's noise is added by those too who hold nothing.
         holds = jnp.any(work.private) | mechanism.claim.central
-        answered, memory, info = _answer(task, work.private, sent, holds)
+        holds = holds & (at.round_num >= cell.mechanism.private_from)
+        noised, memory, info = sent(
+            query_gradient(task, work.private),
+            num_examples=jnp.sum(work.private),
+            params=private_query.chosen(state.params, plan.asked),
+        )
+        answered, info = only_if(holds, noised, info)
     finite = tree.is_finite((upload, work.weights.stats, answered))
     if mechanism.grid is not None and mechanism.claim.central:
         encode = partial(residues, grid=mechanism.grid, std=info.noise_std)

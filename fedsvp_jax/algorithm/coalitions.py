@@ -1,5 +1,6 @@
 """Which coalitions of attributes a client trains: planned for everybody, and drawn."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -21,6 +22,36 @@ class Group(NamedTuple):
 
 Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
 RESIDUAL_PROCESS = "estimators.residual_process"  # what `gp` trains and corrects by
+
+
+@dataclasses.dataclass(frozen=True)
+class EstimationPlan:
+    """What is fixed about PE when the round is compiled.
+
+    Attributes:
+      num_attributes: N.
+      private_attribute: the private one's index.
+      groups: the coalitions that every client trains, by `coalition_groups`.
+      validation_batch_size: examples in one batch of a utility.
+      estimator: `exact`, `additive` or `gp`, of `shapley.ShapleySettings`.
+      num_drawn: m, random coalitions that are trained too.
+      utility: `accuracy` or `loss`.
+      empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", what the
+        broadcast model is worth.
+      together: coalitions that train side by side; above 1, groups know their steps.
+      known_trips: as `Validation` takes it; true where `together` is above 1.
+    """
+
+    num_attributes: int
+    private_attribute: int
+    groups: Groups
+    validation_batch_size: int
+    estimator: str = "exact"
+    num_drawn: int = 0
+    utility: str = "accuracy"
+    empty_utility: str = "zero"
+    together: int = 1
+    known_trips: bool = False
 
 
 def planned_coalitions(estimator: str, num_attributes: int) -> list[int]:
@@ -67,11 +98,6 @@ def coalition_groups(
         )
         for masks in sorted(groups.values(), key=lambda masks: full in masks)
     )
-
-
-def coalition_members(attributes: Array, coalition: Array, valid: Array) -> Array:
-    """(m,) bool: the rows whose attribute belongs to the coalition, (N,) bool."""
-    return valid & coalition[attributes]
 
 
 def drawn_pairs(key: Array, held: Array, num_pairs: int) -> tuple[paired.Pairs, Array]:

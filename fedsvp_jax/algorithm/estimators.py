@@ -6,6 +6,7 @@ whose model is the local one, and returns it too.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -14,8 +15,8 @@ import jax.numpy as jnp
 from fedsvp_jax import extras, paired, shapley
 from fedsvp_jax.algorithm.coalitions import (
     RESIDUAL_PROCESS,
+    EstimationPlan,
     Group,
-    Groups,
     coalition_rows,
     drawn_pairs,
 )
@@ -31,27 +32,23 @@ class Game(NamedTuple):
     """One client's game of a round.
 
     Attributes:
-      num_attributes: N.
-      groups: the coalitions that every client trains; the full one comes last.
+      plan: N, the coalitions that every client trains, how many train side by side.
       batch_size: B of every other training.
       start: the broadcast model.
       train: (coalition (N,) bool, as one of a group) -> the model trained on it.
-      together: coalitions that train side by side.
       validation: the client's examples that utilities are measured on.
       counts: (N,) int32 training examples by attribute.
       empty: () float32, the utility of a coalition without examples.
       averages: whether a coalition's model is its members' mean (`client_values`).
     """
 
-    num_attributes: int
-    groups: Groups
+    plan: EstimationPlan
     batch_size: int
     start: Weights
     train: Callable[[Array, Group], Weights]
     validation: Validation
     counts: Array
     empty: Array
-    together: int = 1
     averages: bool = False
 
     @property
@@ -102,30 +99,32 @@ def _train_planned(
       `(the full coalition's model, the buffer)`.
     """
     trained = game.start
-    for index, group in enumerate(game.groups):
-        rows = jnp.asarray(coalition_rows(group.masks, game.num_attributes))
+    for index, group in enumerate(game.plan.groups):
+        rows = jnp.asarray(coalition_rows(group.masks, game.plan.num_attributes))
         slots = jnp.asarray([slot(mask) for mask in group.masks], jnp.int32)
-        if game.together > 1:
-            with jax.named_scope(f"coalitions_{index}"):
-                trained, kept = _side_by_side(game, rows, group, measure)
-            found = found.at[slots].set(kept)
-            continue
-
-        def train_coalition(
-            turn: Array,
-            carry: tuple[Weights, Array],
-            group: Group = group,
-            rows: Array = rows,
-            slots: Array = slots,
-        ) -> tuple[Weights, Array]:
-            trained = game.train(rows[turn], group)
-            return trained, carry[1].at[slots[turn]].set(measure(rows[turn], trained))
-
         with jax.named_scope(f"coalitions_{index}"):
-            trained, found = jax.lax.fori_loop(
-                0, len(group.masks), train_coalition, (trained, found)
-            )
+            if game.plan.together > 1:
+                trained, kept = _side_by_side(game, rows, group, measure)
+                found = found.at[slots].set(kept)
+            else:
+                in_turn = partial(_train_one, game, rows, slots, group, measure)
+                trained, found = jax.lax.fori_loop(
+                    0, len(group.masks), in_turn, (trained, found)
+                )
     return trained, found
+
+
+def _train_one(
+    game: Game,
+    rows: Array,
+    slots: Array,
+    group: Group,
+    measure: Callable[[Array, Weights], Array],
+    turn: Array,
+    carry: tuple[Weights, Array],
+) -> tuple[Weights, Array]:
+    trained = game.train(rows[turn], group)
+    return trained, carry[1].at[slots[turn]].set(measure(rows[turn], trained))
 
 
 def _side_by_side(
@@ -136,9 +135,9 @@ def _side_by_side(
 ) -> tuple[Weights, Array]:
     """Trains coalitions as stacked models: `(the last one's model, what is kept)`.
 
-    Chunks of `game.together` follow one another. The first is filled up with copies of
-    the first coalition, so that the last one of all, whose model the local one may be,
-    ends the last chunk. Memory holds the models, gradients and activations of one chunk
+    Chunks of `together` follow one another. The first is filled up with copies of the
+    first coalition, so that the last one of all, whose model the local one may be, ends
+    the last chunk. Memory holds the models, gradients and activations of one chunk
     of every client that runs beside this one. Lanes whose own steps are done idle.
 
     Args:
@@ -147,7 +146,7 @@ def _side_by_side(
       measure: as in `_train_planned`.
     """
     number = rows.shape[0]
-    chunk = min(game.together, number)
+    chunk = min(game.plan.together, number)
     missing = -number % chunk
     filled = jnp.concatenate([jnp.repeat(rows[:1], missing, axis=0), rows])
 
@@ -173,7 +172,7 @@ def exact(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     def measure(coalition: Array, trained: Weights) -> Array:
         return game.worth(coalition, game.validation.utility(*trained))
 
-    utilities = jnp.full((2**game.num_attributes,), game.empty)
+    utilities = jnp.full((2**game.plan.num_attributes,), game.empty)
     trained, utilities = _train_planned(game, measure, utilities, lambda mask: mask)
     return trained, Values(shapley.exact_shapley(utilities), utilities)
 
@@ -202,7 +201,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     Args:
       key: draws orders for the blended game if N > MAX_EXACT.
     """
-    num_attributes, validation = game.num_attributes, game.validation
+    num_attributes, validation = game.plan.num_attributes, game.validation
     full = 2**num_attributes - 1
     logits = jnp.zeros((num_attributes + 1, *validation.logits_shape(*game.start)))
     trained, logits = _train_planned(
@@ -253,7 +252,6 @@ def surrogate_values(
             number,
             num_permutations=BLEND_ORDERS,
             key=jax.random.fold_in(key, 1),
-            both_ways=True,
         )
     rows = jnp.asarray(coalition_rows(range(2**number), number))
     values = shapley.exact_shapley(jax.lax.map(utility, rows, batch_size=64))
@@ -274,22 +272,17 @@ def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Valu
       number: m, coalitions of the design that are trained.
     """
     trained, blend = _blend(game, key)
-    return trained, process_corrected(game, blend, key, number)
-
-
-def process_corrected(game: Game, blend: Surrogate, key: Array, number: int) -> Values:
-    """`gaussian_process` on any surrogate whose single attributes and all are exact."""
     process = extras.around(RESIDUAL_PROCESS)
     rows = process.rows(key, game.held, number)
     found = process.correction(
         key, game.held, _lacking(game, blend, rows), game.validation.resolution
     )
     errors = found.standard_errors
-    if game.num_attributes > shapley.MAX_EXACT:  # else the blend's values are exact
+    if len(game.counts) > shapley.MAX_EXACT:  # else the blend's values are exact
         errors = jnp.where(game.held, jnp.hypot(errors, blend.standard_errors), 0)
     margins = process.DEVIATIONS * errors
     values = jnp.where(game.held, blend.values + found.values, 0)
-    return Values(values, standard_errors=errors, margins=margins)
+    return trained, Values(values, standard_errors=errors, margins=margins)
 
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
@@ -297,14 +290,15 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     number = rows.shape[0]
     if number == 0:
         return jnp.zeros((0,))
-    group = Group(game.batch_size, (), game.groups[-1].most_steps)  # the full one's
+    of_all = game.plan.groups[-1]
+    group = Group(game.batch_size, (), of_all.most_steps)
 
     def measure(row: Array, trained: Weights) -> Array:
         found = game.worth(row, game.validation.utility(*trained))
         more = found - surrogate.utility(row)
         return jnp.where(jnp.any(row), more, 0)
 
-    if game.together > 1:
+    if game.plan.together > 1:
         return _side_by_side(game, rows, group, measure)[1]
 
     def lack(turn: Array, lacking: Array) -> Array:

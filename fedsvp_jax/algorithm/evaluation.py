@@ -27,17 +27,6 @@ def outputs_for(model: Model, params: Params, stats: Params, inputs: Array) -> A
     return model.apply(params, stats, x, train=False, key=None)[0]
 
 
-def _batch_scores(
-    model: Model, params: Params, stats: Params, examples: Examples, rows: Array
-) -> tuple[Array, Array]:
-    """Per example: is it right (b,) int32, 0 with targets; its loss (b,) float32."""
-    outputs = outputs_for(model, params, stats, examples.inputs[rows])
-    losses = model.loss(outputs, examples.wanted[rows])
-    if examples.targets is not None:
-        return jnp.zeros(rows.shape, jnp.int32), losses
-    return (jnp.argmax(outputs, -1) == examples.labels[rows]).astype(jnp.int32), losses
-
-
 @dataclasses.dataclass(frozen=True)
 class Validation:
     """A client's validation examples, and what a model is worth on them.
@@ -79,9 +68,7 @@ class Validation:
     @property
     def resolution(self) -> Array | float:
         """The least step of a utility: one example's for accuracy, 0 for loss."""
-        if self.kind == "loss":
-            return 0.0
-        return self._share
+        return 0.0 if self.kind == "loss" else self._share
 
     def _rows(self, batch: Array) -> Array:
         start = batch * self.batch_size
@@ -109,9 +96,8 @@ class Validation:
             rows = self._rows(batch)
             logits = self._batch_logits(params, stats, rows)
             scores = self._scores(logits, self.examples.wanted[rows])
-            place = batch * self.batch_size + jnp.arange(
-                self.batch_size, dtype=jnp.int32
-            )
+            start = batch * self.batch_size
+            place = start + jnp.arange(self.batch_size, dtype=jnp.int32)
             return total + jnp.sum(jnp.where(place < self.count, scores, 0))
 
         start = jnp.int32(0) if self.kind == "accuracy" else jnp.float32(0)
@@ -180,7 +166,12 @@ def evaluate(
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:
         position = batch * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
         rows = jnp.minimum(position, num_examples - 1)
-        hits, losses = _batch_scores(model, params, stats, test, rows)
+        outputs = outputs_for(model, params, stats, test.inputs[rows])
+        losses = model.loss(outputs, test.wanted[rows])
+        if by_class:
+            hits = (jnp.argmax(outputs, -1) == test.labels[rows]).astype(jnp.int32)
+        else:
+            hits = jnp.zeros(rows.shape, jnp.int32)
         counted = position < num_examples
         right = nobody.at[groups[rows]].add(jnp.where(counted, hits, 0))
         return (right, jnp.sum(jnp.where(counted, losses, jnp.float32(0.0)))), None

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax import extras, optimizers, prng, tree
+from fedsvp_jax import extras, prng, tree
 from fedsvp_jax.algorithm import (
     aggregation,
     client,
@@ -35,7 +35,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.prng import Address
-from fedsvp_jax.structs import Array, MechanismState, Model, Params, Weights
+from fedsvp_jax.structs import Array, MechanismState, Model, Weights
 
 
 def federated_round(
@@ -66,7 +66,20 @@ def federated_round(
     """
     key = prng.round_key(cell.root, round_num)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    clients, rows = _cohort(plan, cell, state, round_num)
+    if cell.cohort is None:
+        clients = cohort.cohort_of_round(
+            cell.root.shared,
+            cell.allowance,
+            state.spent,
+            round_num,
+            cohort_size=plan.cohort_size,
+            cohorts=plan.cohorts,
+            admitted=state.admitted,
+        )
+        rows = jnp.maximum(clients, 0)
+    else:  # of a stream, drawn by the host: row k holds the k-th client
+        clients = cell.cohort
+        rows = jnp.arange(plan.cohort_size, dtype=jnp.int32)
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
     uniform = plan.uniform_weights or mechanism.uniform_weights
@@ -86,16 +99,8 @@ def federated_round(
     ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
         place = order[lane]
         at = Address(key, clients[place], round_num, lane_axes)
-        return client.client_round(
-            model,
-            plan,
-            cell,
-            state,
-            data.examples,
-            rows[place],
-            weights[place],
-            at,
-        )
+        held = rows[place], weights[place]
+        return client.client_round(model, plan, cell, state, data.examples, *held, at)
 
     (update, stats, answer), by_lane = lanes.map_lanes(
         one_client,
@@ -120,16 +125,12 @@ def federated_round(
         answer = decode(answer)
         update = decode(update) if plan.asked is None else update
 
-    def server_step(update: Params) -> tuple[Params, optax.OptState | None]:
-        if state.optimizer is None:
-            return update, None
-        return aggregation.server_step(
-            update,
-            state.optimizer,
-            optimizers.server_optimizer(plan.server),
-            anyone=anyone,
-        )
-
+    step = partial(
+        aggregation.server_step,
+        state=state.optimizer,
+        settings=plan.server,
+        anyone=anyone,
+    )
     if plan.scores.client_values is not None:
         assert data.validation is not None
         found = extras.around("estimators.client_values").client_values(
@@ -138,14 +139,14 @@ def federated_round(
             Weights(state.params, state.stats),
             uploads,
             jnp.where(valid, 1 if uniform else sizes, 0),
-            lambda update: server_step(update)[0],
+            lambda update: step(update)[0],
             data.validation,
             prng.stream_key(key, prng.Stream.CLIENT_VALUES),
         )
         metrics = dataclasses.replace(
             metrics, value=found.values, value_margin=found.margins
         )
-    update, memory_of_steps = server_step(update)
+    update, memory_of_steps = step(update)
     params = optax.apply_updates(state.params, update)
     stats = jax.tree.map(
         lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats
@@ -187,36 +188,10 @@ def federated_round(
             optimizer=memory_of_steps,
         ),
         RoundMetrics(
-            test_accuracy=score.accuracy,
-            test_loss=score.loss,
-            private_accuracy=score.private,
-            worst_tenth_accuracy=score.worst_tenth,
+            **score._asdict(),
             aggregate_noise_l2=jnp.sqrt(size * variance),
             steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
             clients=metrics,
             model_finite=tree.is_finite((params, stats)),
-            validation_accuracy=score.validation_accuracy,
-            validation_loss=score.validation_loss,
         ),
     )
-
-
-def _cohort(
-    plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
-) -> tuple[Array, Array]:
-    """(K,) the clients, ascending, -1 for an empty place, and their rows of the split.
-
-    The host has drawn the cohort of a stream; its row k holds the k-th client.
-    """
-    if cell.cohort is not None:
-        return cell.cohort, jnp.arange(plan.cohort_size, dtype=jnp.int32)
-    clients = cohort.cohort_of_round(
-        cell.root.shared,
-        cell.allowance,
-        state.spent,
-        round_num,
-        cohort_size=plan.cohort_size,
-        cohorts=plan.cohorts,
-        admitted=state.admitted,
-    )
-    return clients, jnp.maximum(clients, 0)

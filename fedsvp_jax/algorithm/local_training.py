@@ -238,16 +238,10 @@ def _batches(
     """The batch of a step, by its number: positions among the rows, and weights."""
     places, batch_size = recipe.places, recipe.batch_size
     if places is not None:
-
-        def poisson(number: Array) -> tuple[Array, Array]:
-            return poisson_batch(
-                _of_step(draws, number, prng.Stream.BATCH),
-                member,
-                batch_size=batch_size,
-                places=places,
-            )
-
-        return poisson
+        drawn = partial(
+            poisson_batch, member=member, batch_size=batch_size, places=places
+        )
+        return lambda number: drawn(_of_step(draws, number, prng.Stream.BATCH))
     per_epoch = steps_per_epoch(count, batch_size)
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),

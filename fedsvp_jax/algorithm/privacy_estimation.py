@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax import shapley
 from fedsvp_jax.algorithm import coalitions, estimators, evaluation, local_training
-from fedsvp_jax.algorithm.coalitions import Group, Groups, coalition_members
+from fedsvp_jax.algorithm.coalitions import EstimationPlan, Group
 from fedsvp_jax.algorithm.estimators import Game
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
 from fedsvp_jax.prng import Address, Stream
@@ -31,37 +31,6 @@ class Estimation(NamedTuple):
     shapley_margins: Array | None = None  # (N,) float32: half the 95 % interval
     ratio_error: Array | None = None  # () float32: standard error of the unclipped R
     ratio_margin: Array | None = None  # () float32: half its 95 % interval
-
-
-@dataclasses.dataclass(frozen=True)
-class EstimationPlan:
-    """What is fixed about PE when the round is compiled.
-
-    Attributes:
-      num_attributes: N.
-      private_attribute: the private one's index.
-      groups: the coalitions that every client trains, by `coalition_groups`.
-      validation_batch_size: examples in one batch of a utility.
-      estimator: `exact`, `additive` or `gp`, of
-        `shapley.ShapleySettings`.
-      num_drawn: m, random coalitions that are trained too.
-      utility: `accuracy` or `loss`.
-      empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", what the
-        broadcast model is worth.
-      together: coalitions that train side by side; above 1, groups know their steps.
-      known_trips: as `Validation` takes it; true where `together` is above 1.
-    """
-
-    num_attributes: int
-    private_attribute: int
-    groups: Groups
-    validation_batch_size: int
-    estimator: str = "exact"
-    num_drawn: int = 0
-    utility: str = "accuracy"
-    empty_utility: str = "zero"
-    together: int = 1
-    known_trips: bool = False
 
 
 def estimate_contribution(
@@ -117,14 +86,13 @@ def estimate_contribution(
             ),
             rates,
             start,
-            Rows(examples, held.train, coalition_members(attributes, coalition, valid)),
+            Rows(examples, held.train, valid & coalition[attributes]),
             Draws(key),
             lane_axes=at.lane_axes,
         )
 
     game = Game(
-        num_attributes=plan.num_attributes,
-        groups=plan.groups,
+        plan=plan,
         batch_size=recipe.batch_size,
         start=start,
         train=train,
@@ -133,7 +101,6 @@ def estimate_contribution(
         empty=validation.utility(*start)
         if plan.empty_utility == "initial"
         else jnp.float32(0.0),
-        together=plan.together,
     )
     estimate = estimators.ESTIMATORS[plan.estimator]
     trained, found = estimate(game, pairs_key, plan.num_drawn)
@@ -170,10 +137,7 @@ def training_steps(
     if plan.estimator != "exact":
         rows.append(
             coalitions.drawn_coalitions(
-                plan.estimator,
-                pairs_key,
-                counts > 0,
-                plan.num_drawn,
+                plan.estimator, pairs_key, counts > 0, plan.num_drawn
             )
         )
         batch_sizes += [recipe.batch_size] * plan.num_drawn

@@ -22,12 +22,12 @@ from fedsvp_jax.structs import Array, Examples, Model, Split, Weights
 class Scores(NamedTuple):
     """() float32 each, as `RoundMetrics` has them."""
 
-    accuracy: Array
-    loss: Array
-    private: Array
-    worst_tenth: Array
-    validation_accuracy: Array | None  # None without a validation set
-    validation_loss: Array | None
+    test_accuracy: Array
+    test_loss: Array
+    private_accuracy: Array
+    worst_tenth_accuracy: Array
+    validation_accuracy: Array | None = None  # None without a validation set
+    validation_loss: Array | None = None
 
 
 def of_round(
@@ -65,8 +65,9 @@ def of_round(
         if plan.scores.differ_by_class:
             held = _group_counts(cell.split, examples, by_group, num_attributes)
             worst = worst_tenth(by_group, held)
+        served = Scores(found.accuracy, found.loss, private, worst)
         if validation is None:
-            return Scores(found.accuracy, found.loss, private, worst, None, None)
+            return served
         chosen_by = evaluation.evaluate(
             model,
             *weights,
@@ -75,13 +76,8 @@ def of_round(
             devices=devices,
             known_trips=plan.known_trips,
         )
-        return Scores(
-            found.accuracy,
-            found.loss,
-            private,
-            worst,
-            chosen_by.accuracy,
-            chosen_by.loss,
+        return served._replace(
+            validation_accuracy=chosen_by.accuracy, validation_loss=chosen_by.loss
         )
 
     unseen = None if validation is None else nan

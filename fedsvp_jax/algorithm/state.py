@@ -1,6 +1,7 @@
-"""What a round is given and what it leaves: plan, cell, server state, metrics."""
+"""What a round is given, what a client works on, and what a round leaves."""
 
 import dataclasses
+from functools import cached_property
 from typing import NamedTuple
 
 import flax.struct
@@ -11,14 +12,13 @@ import optax
 from fedsvp_jax import optimizers, prng
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import private_query
+from fedsvp_jax.algorithm.coalitions import EstimationPlan
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.algorithm.privacy_estimation import Estimation, EstimationPlan
+from fedsvp_jax.algorithm.privacy_estimation import Estimation
 from fedsvp_jax.algorithm.private_query import Asked
-from fedsvp_jax.mechanisms import (
-    MechanismConfig,
-    make_mechanism,
-)
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.optimizers import ClientSettings, ServerSettings
+from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import (
     Array,
     Examples,
@@ -26,6 +26,7 @@ from fedsvp_jax.structs import (
     Model,
     NoiseInfo,
     Params,
+    Rows,
     Split,
     Weights,
 )
@@ -107,6 +108,49 @@ class ServerState:
     spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
     optimizer: optax.OptState | None = None  # the server's; None in FedAvg
+
+
+def rates_of_round(
+    plan: RoundPlan, cell: Cell, round_num: Array | int
+) -> TrainingRates:
+    """The cell's rates with the learning rate that the schedule gives to a round."""
+    schedule = optimizers.client_rate(
+        plan.client, cell.rates.learning_rate, plan.num_rounds
+    )
+    if schedule is None:
+        return cell.rates
+    rate = schedule(jnp.asarray(round_num).astype(jnp.float32))
+    return dataclasses.replace(cell.rates, learning_rate=rate)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A client's part of a round: what it works on, and where."""
+
+    model: Model
+    plan: RoundPlan
+    cell: Cell
+    mechanism: Mechanism  # of the plan and the cell
+    state: ServerState  # as it was broadcast
+    examples: Examples
+    held: Split  # the client's row of the federation's
+    at: Address
+
+    @cached_property
+    def rates(self) -> TrainingRates:
+        """Of the round."""
+        return rates_of_round(self.plan, self.cell, self.at.round_num)
+
+    @property
+    def broadcast(self) -> Weights:
+        """The server's model."""
+        return Weights(self.state.params, self.state.stats)
+
+
+def rows_of(examples: Examples, held: Split, among: Array | bool = True) -> Rows:
+    """A client's training examples; with `among` (m,) bool these of them alone."""
+    places = jnp.arange(held.train.shape[0], dtype=jnp.int32)
+    return Rows(examples, held.train, among & (places < held.num_train))
 
 
 class LocalWork(NamedTuple):

@@ -15,8 +15,7 @@ import numpy as np
 
 from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import client, private_query
-from fedsvp_jax.algorithm.state import LocalWork, ServerState
-from fedsvp_jax.algorithm.task import Task
+from fedsvp_jax.algorithm.state import LocalWork, ServerState, Task
 from fedsvp_jax.config import FederationSettings, check_resolved
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
@@ -250,4 +249,4 @@ class Client:
         mechanism = self.policy.mechanism
         at = Address(key, client_id, round_index)
         task = Task(self._model, plan, cell, mechanism, state, data.examples, held, at)
-        return task, client.local_work(plan, mechanism)(task)
+        return task, client.local_work(task)

@@ -1,14 +1,19 @@
-"""What several processes of one run share; here there is one, and nothing is sent.
+"""Several processes of one run: how they start, share data and stop.
 
-`fedsvp_jax.cluster` starts several. Each runs the same command, holds some of the
-mesh's devices and computes every round. Only process 0 reads checkpoints and writes
-files, and it sends the others what it reads. In one process no service is started, and
-the functions that share data return it unchanged.
+Each runs the same command, holds some of the mesh's devices and computes every round.
+Only process 0 reads checkpoints and writes files, and it sends the others what it
+reads. In one process no service is started, and what shares data returns it unchanged.
 """
 
+import faulthandler
 import functools
+import json
+import os
+import re
+import sys
+import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import jax
 import numpy as np
@@ -16,18 +21,66 @@ from jax.sharding import Sharding
 
 T = TypeVar("T")
 
-_cluster: Any = None  # the module, once this process has joined others
+# After this time without a sign of life a process counts as dead; the others end.
+HEARTBEAT_TIMEOUT_SECONDS = 30
+
+_COLLECTIVE_FAILED = re.compile(
+    r"(UNKNOWN|UNAVAILABLE|INTERNAL|ABORTED|CANCELLED|DEADLINE_EXCEEDED|"
+    r"FAILED_PRECONDITION): "
+)
 
 
-def joined(cluster: Any) -> None:
-    """From now on there are several processes, which share data by this module."""
-    global _cluster
-    _cluster = cluster
+def start(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+) -> None:
+    """Joins the other processes; must precede every other use of JAX.
+
+    Args:
+      coordinator_address: HOST:PORT at which process 0 listens.
+      num_processes: number of processes.
+      process_id: index of this process, from 0.
+        Arguments that are None are asked of the cluster (SLURM, Open MPI, Kubernetes,
+        TPU pod).
+
+    Raises:
+      ValueError: an argument is None and no cluster provides it, the processes cannot
+        reach one another, or they see different numbers of devices.
+    """
+    # The service would catch SIGTERM, so that a run could save at a common step.
+    jax.config.update("jax_enable_preemption_service", False)
+    try:
+        jax.distributed.initialize(
+            coordinator_address,
+            num_processes,
+            process_id,
+            heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT_SECONDS,
+        )
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise ValueError(
+            "the processes could not meet: coordinator_address, num_processes or "
+            "process_id is wrong, or is not given and no cluster (SLURM, Open MPI, "
+            f"Kubernetes, TPU pod) provides it: {error}"
+        ) from error
+    # When a heartbeat stops, JAX's runtime says in one line that another process died;
+    # absl's dump of every thread would bury that line.
+    faulthandler.disable()
+    if jax.default_backend() == "cpu":
+        # A program from the cache does not keep the order of its gathers, but gloo
+        # matches them by order: 2 of 3 such runs aborted (JAX 0.10.2).
+        jax.config.update("jax_enable_compilation_cache", False)
+    if jax.device_count() != jax.process_count() * jax.local_device_count():
+        raise ValueError(
+            "every process must see the same number of devices; process "
+            f"{jax.process_index()} of {jax.process_count()} sees "
+            f"{jax.local_device_count()} of {jax.device_count()}"
+        )
 
 
 def started() -> bool:
-    """Whether `cluster.start` joined other processes."""
-    return _cluster is not None
+    """Whether `start` joined other processes."""
+    return jax.distributed.is_initialized()
 
 
 def several() -> bool:
@@ -40,30 +93,56 @@ def is_first() -> bool:
     return not started() or jax.process_index() == 0
 
 
-def devices(count: int) -> list[jax.Device]:
+def leave(status: int) -> NoReturn:
+    """Ends this process without waiting for the others, which then end too.
+
+    Process 0 waits two seconds first. It runs the service that the others need, and
+    they may still have an error to print.
+
+    Args:
+      status: exit status of this process.
+    """
+    if is_first():
+        time.sleep(2.0)
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def explain(error: BaseException) -> str | None:
+    """The error as one sentence if it means that another process ended, else None."""
+    text = str(error)
+    if not started() or not _COLLECTIVE_FAILED.match(text):
+        return None
+    return (
+        "another process stopped, so process "
+        f"{jax.process_index()} of {jax.process_count()} stops as well; continue with "
+        f"--resume, in any number of processes ({text})"
+    )
+
+
+def devices(count: int, name: str = "num_devices") -> list[jax.Device]:
     """`count` devices, the same number from each process.
+
+    Args:
+      name: of the setting that asks for them.
 
     Raises:
       ValueError: there are fewer devices, or `count` is not a multiple of the number
-        of processes. The message continues the name of the caller's setting.
+        of processes.
     """
-    everyone = jax.devices()
+    everyone, number = jax.devices(), jax.process_count()
     if count > len(everyone):
         raise ValueError(
-            f"must be at most {len(everyone)}, the devices that JAX sees, got {count}"
+            f"{name} must be at most {len(everyone)}, the devices that JAX sees, got "
+            f"{count}"
         )
-    share, rest = divmod(count, jax.process_count())
-    if rest:
+    if count % number:
         raise ValueError(
-            f"must be a multiple of the {jax.process_count()} processes, got {count}"
+            f"{name} must be a multiple of the {number} processes, got {count}"
         )
-    taken = dict.fromkeys(range(jax.process_count()), 0)
-    chosen = []
-    for device in everyone:
-        if taken[device.process_index] < share:
-            taken[device.process_index] += 1
-            chosen.append(device)
-    return chosen
+    of_each = [jax.local_devices(process_index=index) for index in range(number)]
+    chosen = {one for mine in of_each for one in mine[: count // number]}
+    return [device for device in everyone if device in chosen]
 
 
 def place(tree: T, sharding: Sharding) -> T:
@@ -95,12 +174,29 @@ def to_host(tree: T) -> T:
 
     def get(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
-            if not leaf.is_fully_replicated:
-                return _cluster.gathered(leaf)
-            return np.asarray(leaf)
+            return np.asarray(leaf) if leaf.is_fully_replicated else _gathered(leaf)
         return jax.device_get(leaf)
 
     return jax.tree.map(get, tree)
+
+
+def _gathered(leaf: Any) -> np.ndarray:
+    """A divided array as a whole, or what each process has in a row."""
+    from jax.experimental import multihost_utils
+
+    return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
+
+
+def _of_first(content: bytes) -> bytes:
+    """Process 0's bytes, of which every process has as many.
+
+    Numbers are sent as bytes, since the broadcast is a sum, which would turn -0.0 into
+    0.0.
+    """
+    from jax.experimental import multihost_utils
+
+    sent = np.frombuffer(content, np.uint8)
+    return bytes(np.asarray(multihost_utils.broadcast_one_to_all(sent)).tobytes())
 
 
 def arrays_from_first(tree: T) -> T:
@@ -111,8 +207,15 @@ def arrays_from_first(tree: T) -> T:
     """
     if not several():
         return tree
-    shared: T = _cluster.arrays_from_first(tree)
-    return shared
+    leaves, structure = jax.tree.flatten(tree)
+    leaves = [np.asarray(leaf) for leaf in leaves]
+    content = _of_first(b"".join(leaf.tobytes() for leaf in leaves))
+    received, start = [], 0
+    for leaf in leaves:
+        part = np.frombuffer(content, leaf.dtype, leaf.size, start)
+        received.append(part.reshape(leaf.shape).copy())
+        start += leaf.nbytes
+    return jax.tree.unflatten(structure, received)
 
 
 def from_first(make: Callable[[], T]) -> T:
@@ -127,7 +230,19 @@ def from_first(make: Callable[[], T]) -> T:
     """
     if not several():
         return make()
-    value: T = _cluster.from_first(make)
+    outcome: dict[str, Any] = {}
+    failure: ValueError | OSError | None = None
+    if is_first():
+        try:
+            outcome = {"value": make()}
+        except (ValueError, OSError) as error:
+            outcome, failure = {"error": str(error)}, error
+    text = json.dumps(outcome).encode()
+    size = int.from_bytes(_of_first(len(text).to_bytes(8)))
+    outcome = json.loads(_of_first(text[:size].ljust(size)))
+    if "error" in outcome:
+        raise failure or ValueError(outcome["error"])
+    value: T = outcome["value"]
     return value
 
 
@@ -143,14 +258,33 @@ def by_first(function: Callable[..., T]) -> Callable[..., T]:
 
 def largest(number: int) -> int:
     """The largest number that any process passed; all processes must call it."""
-    return _cluster.largest(number) if several() else number
+    return int(np.max(_gathered(np.int32(number)))) if several() else number
 
 
 def agree(settings: dict[str, Any]) -> None:
     """Checks that every process was started with the settings of process 0.
 
     Raises:
-      ValueError: in every process, if one differs.
+      ValueError: in every process, if one differs: there with the first three
+        differences, in the others with the process.
     """
-    if several():
-        _cluster.agree(settings)
+    if not several():
+        return
+    here = json.loads(json.dumps(settings))
+    first = from_first(lambda: here)
+    differences = [
+        f"{name} is {here.get(name)!r} and is {first.get(name)!r} there"
+        for name in sorted({*here, *first})
+        if here.get(name) != first.get(name)
+    ]
+    others = np.flatnonzero(_gathered(np.int32(len(differences))))
+    if differences:
+        raise ValueError(
+            f"process {jax.process_index()} was started otherwise than process 0: "
+            + "; ".join(differences[:3])
+        )
+    if len(others):
+        raise ValueError(
+            f"process {others[0]} was started otherwise than process 0; its output "
+            "names the difference"
+        )

@@ -33,16 +33,11 @@ class Placement:
         Raises:
           ValueError: JAX sees fewer devices, or the processes' shares differ.
         """
-        try:
-            devices = processes.devices(self.num_devices * self.sweep_devices)
-        except ValueError as error:
-            name = "num_devices"
-            if self.sweep_devices > 1:
-                name = "num_devices times sweep_devices"
-            raise ValueError(f"{name} {error}") from None
+        name = "num_devices" + " times sweep_devices" * (self.sweep_devices > 1)
+        count = self.num_devices * self.sweep_devices
         return jax.make_mesh(
             (self.sweep_devices, self.num_devices),
             (lanes.SWEEP_AXIS, lanes.CLIENT_AXIS),
             axis_types=(AxisType.Auto, AxisType.Auto),
-            devices=devices,
+            devices=processes.devices(count, name),
         )

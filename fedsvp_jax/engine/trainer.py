@@ -2,7 +2,9 @@
 
 import contextlib
 import contextvars
+import ctypes
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -21,7 +23,7 @@ from fedsvp_jax.algorithm.state import (
     ServerState,
     initial_state,
 )
-from fedsvp_jax.devices import compiler_flags, lanes, memory, processes
+from fedsvp_jax.devices import compiler_flags, lanes, processes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation.federated_data import Cohort
 from fedsvp_jax.federation.program import Program
@@ -183,7 +185,7 @@ class Trainer:
         if not self._has_run:
             # jit keeps the program, so the call below finds it.
             self._compiled.lower(*arguments).compile()
-            memory.give_back_freed()
+            give_back_freed()
             self._has_run = True
         state, metrics = self._compiled(*arguments)
         host = processes.to_host(metrics)
@@ -308,3 +310,15 @@ class Trainer:
 def _divisor(num_cells: int, wanted: int) -> int:
     """The largest chunk of at most `wanted` cells that divides them all."""
     return max(size for size in range(1, wanted + 1) if num_cells % size == 0)
+
+
+def give_back_freed() -> None:
+    """Returns to the system what was freed and malloc keeps; only glibc can.
+
+    The compiler frees hundreds of MB, which a program's own arrays would else come on
+    top of: they are too large for the pieces that it freed.
+    """
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -23,9 +23,12 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.algorithm import aggregation, estimators
-from fedsvp_jax.algorithm.coalitions import Group, planned_coalitions
+from fedsvp_jax.algorithm.coalitions import (
+    EstimationPlan,
+    Group,
+    planned_coalitions,
+)
 from fedsvp_jax.algorithm.evaluation import Validation
-from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.shapley import ClientValueSettings
 from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 
@@ -105,15 +108,13 @@ def client_values(
         known_trips=True,
     )
     game = estimators.Game(
-        num_attributes=plan.num_attributes,
-        groups=plan.groups,
+        plan=plan,
         batch_size=1,
         start=start,
         train=model_of,
         validation=validation,
         counts=counts,
         empty=validation.utility(*start),
-        together=plan.together,
         averages=True,
     )
     _, found = estimators.ESTIMATORS[plan.estimator](game, key, plan.num_drawn)

@@ -13,14 +13,17 @@ import numpy as np
 
 from fedsvp_jax import extras, prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm.coalitions import coalition_groups, planned_coalitions
+from fedsvp_jax.algorithm.coalitions import (
+    EstimationPlan,
+    coalition_groups,
+    planned_coalitions,
+)
 from fedsvp_jax.algorithm.local_training import (
     Gradient,
     TrainingRates,
     TrainingRecipe,
     upload_steps,
 )
-from fedsvp_jax.algorithm.privacy_estimation import EstimationPlan
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.algorithm.state import Cell, RoundPlan, ScorePlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings

@@ -2,17 +2,19 @@
 
 "cuda" and "tpu" are XLA's own operations, but for the pool of a GPU: there XLA's own
 gradient takes three kernels and scatters. "cpu" are matrix products that XLA:CPU runs
-fast (`convolution`, `pooling`, `products`). All compute the same up to rounding;
-`tests/models/test_registry.py` holds them together.
+fast (`convolution`, `products`). All compute the same up to rounding;
+`tests/models/test_convolution.py` holds them together.
 """
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, get_args
 
 import flax.linen as nn
+import jax
+import jax.numpy as jnp
 from jax import lax
 
-from fedsvp_jax.models import convolution, pooling, products
+from fedsvp_jax.models import convolution, products
 from fedsvp_jax.structs import Array
 
 Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
@@ -77,7 +79,7 @@ def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:
       (batch, height // 2, width // 2, channels).
     """
     if kernels != "tpu":
-        return pooling.max_pool_2x2(x)
+        return one_pass_pool(x)
     pooled: Array = nn.max_pool(x, (2, 2), (2, 2))
     return pooled
 
@@ -85,3 +87,41 @@ def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:
 def matmul(x: Array, kernel: Array, *, kernels: Kernels) -> Array:
     """x W^T for x (batch, in) and W (out, in)."""
     return products.matmul(x, kernel) if kernels == "cpu" else x @ kernel.T
+
+
+@jax.custom_vjp
+def one_pass_pool(x: Array) -> Array:
+    """`max_pool_2x2` with a gradient in one pass; ties as in `lax.reduce_window`."""
+    a, b, c, d = _corners(x)
+    return jnp.maximum(jnp.maximum(a, b), jnp.maximum(c, d))
+
+
+def _corners(x: Array) -> list[Array]:
+    """The four elements of every window, each (batch, H // 2, W // 2, C)."""
+    height, width = x.shape[1] // 2 * 2, x.shape[2] // 2 * 2
+    return [x[:, u:height:2, v:width:2] for u in (0, 1) for v in (0, 1)]
+
+
+def _forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
+    a, b, c, d = _corners(x)
+    top, bottom = jnp.maximum(a, b), jnp.maximum(c, d)
+    zero, one, two, three = (jnp.int8(i) for i in range(4))
+    winner = jnp.where(
+        top >= bottom, jnp.where(a >= b, zero, one), jnp.where(c >= d, two, three)
+    )
+    # The empty slice keeps the shape of x: whether it had an odd row or column.
+    return jnp.maximum(top, bottom), (winner, x[:0])
+
+
+def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array]:
+    winner, like = residuals
+    batch, rows, columns, channels = gradient.shape
+    corner = jnp.arange(4, dtype=jnp.int8).reshape(1, 1, 2, 1, 2, 1)
+    hit = winner[:, :, None, :, None] == corner
+    full = jnp.where(hit, gradient[:, :, None, :, None], jnp.zeros((), gradient.dtype))
+    full = full.reshape(batch, 2 * rows, 2 * columns, channels)
+    odd = ((0, like.shape[1] % 2), (0, like.shape[2] % 2))
+    return (jnp.pad(full, ((0, 0), *odd, (0, 0))),)
+
+
+one_pass_pool.defvjp(_forward, _backward)

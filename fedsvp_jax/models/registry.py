@@ -2,34 +2,27 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import flax.linen as nn
 
 from fedsvp_jax.models.adapters import from_linen
-from fedsvp_jax.models.cnn import CNN
 from fedsvp_jax.models.kernels import Kernels, check_kernels
 from fedsvp_jax.models.linear import make_linear
-from fedsvp_jax.models.mlp import MLP
-from fedsvp_jax.models.resnet import ResNet18
+from fedsvp_jax.models.networks import CNN, MLP, ResNet18
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Model
 
-_BUILDERS: dict[str, Callable[[int, Kernels], nn.Module]] = {
-    "mlp": lambda classes, kernels: MLP(classes, kernels=kernels),
-    "small_cnn": lambda classes, kernels: CNN(
-        classes, (16, 32), 3, 128, kernels=kernels
-    ),
-    "paper_cnn": lambda classes, kernels: CNN(
-        classes, (16, 32, 64), 3, 500, dropout_rate=0.3, kernels=kernels
-    ),
-    "leaf_cnn": lambda classes, kernels: CNN(
-        classes, (32, 64), 5, 2048, kernels=kernels
-    ),
-    "resnet18": lambda classes, kernels: ResNet18(classes, "batch", kernels),
-    "resnet18_gn": lambda classes, kernels: ResNet18(classes, "group", kernels),
+_SIZES: dict[str, tuple[Callable[..., nn.Module], tuple[Any, ...]]] = {
+    "mlp": (MLP, ((128,),)),
+    "small_cnn": (CNN, ((16, 32), 3, 128)),
+    "paper_cnn": (CNN, ((16, 32, 64), 3, 500, 0.3)),
+    "leaf_cnn": (CNN, ((32, 64), 5, 2048)),
+    "resnet18": (ResNet18, ("batch",)),
+    "resnet18_gn": (ResNet18, ("group",)),
 }
 MODEL_NAMES: tuple[str, ...] = tuple(
-    dict.fromkeys((*TABLE_MODELS, *_BUILDERS, *FEATURE_MODELS))
+    dict.fromkeys((*TABLE_MODELS, *_SIZES, *FEATURE_MODELS))
 )
 
 
@@ -67,4 +60,5 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
     check_kernels(kernels)
     if name == "logistic" or name in FEATURE_MODELS:
         return make_linear(num_classes)
-    return from_linen(_BUILDERS[name](num_classes, kernels))
+    network, sizes = _SIZES[name]
+    return from_linen(network(num_classes, *sizes, kernels=kernels))

@@ -1,5 +1,7 @@
 """Cohorts are uniform draws without replacement; their uploads are averaged."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,25 +15,11 @@ from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.algorithm import aggregation, cohort
 
 
-def draws(
-    count: int, num_clients: int, size: int, eligible: np.ndarray | None = None
-) -> np.ndarray:
-    """(count, size) cohorts of as many keys, under jit and vmap."""
-    keys = jax.random.split(prng.root_key(0), count)
-    mask = None if eligible is None else jnp.asarray(eligible)
-
-    @jax.jit
-    def sample(keys: jax.Array) -> jax.Array:
-        return jax.vmap(
-            lambda key: cohort.sample_cohort(key, num_clients, size, eligible=mask)
-        )(keys)
-
-    return np.asarray(sample(keys))
-
-
 def test_every_eligible_pair_is_equally_likely_and_no_other_drawn() -> None:
     eligible = np.array([True, False, True, True, False, True, True])
-    ids = draws(20_000, 7, 2, eligible)
+    keys = jax.random.split(prng.root_key(0), 20_000)
+    draw = partial(cohort.sample_cohort, num_clients=7, cohort_size=2)
+    ids = np.asarray(jax.vmap(partial(draw, eligible=jnp.asarray(eligible)))(keys))
     assert eligible[ids].all()
     counts = np.bincount(ids[:, 0] * 7 + ids[:, 1])
     assert stats.chisquare(counts[counts > 0]).pvalue > 1e-4
@@ -51,59 +39,34 @@ def test_missing_clients_are_marked_at_the_end(mask: list[bool], size: int) -> N
 
 def test_who_can_pay_and_is_admitted_may_take_part() -> None:
     spent = jnp.asarray([0, 3, 4, 9], jnp.int32)
-    costs, budget = jnp.asarray([1, 2], jnp.int32), jnp.int32(5)
-    allowance = Allowance(costs, budget, jnp.int32(1))
-    for round_num, expected in (
-        (0, [True, True, True, False]),
-        (1, [True, True, False, False]),
-        (7, [True, True, False, False]),
-    ):
-        assert cohort.may_take_part(allowance, spent, round_num).tolist() == expected
+    allowance = Allowance(jnp.asarray([1, 2], jnp.int32), jnp.int32(5), jnp.int32(1))
     admitted = jnp.asarray([False, True, True, True])
-    able = cohort.may_take_part(allowance, spent, 0, admitted=admitted)
-    assert able.tolist() == [False, True, True, False]
+    for round_num, expected in (
+        (0, [1, 1, 1, 0]),
+        (1, [1, 1, 0, 0]),
+        (7, [1, 1, 0, 0]),
+    ):
+        able = cohort.may_take_part(allowance, spent, round_num)
+        assert able.tolist() == expected
+        able = cohort.may_take_part(allowance, spent, round_num, admitted=admitted)
+        assert able.tolist() == [0, *expected[1:]]
 
 
-@jax.jit(static_argnums=(5, 6))
+@jax.jit(static_argnums=(4, 5, 6))
 def rounds_of(
     seed: int,
-    budgets: jax.Array,
-    spent: jax.Array,
-    admitted: jax.Array,
-    least: int,
+    able: tuple[jax.Array, jax.Array],
+    allowance: Allowance,
+    number: jax.Array,
     size: int,
     cohorts: str,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Two turns of everybody: cohorts, whether it is over, cohorts without a least."""
-    asked = prng.root_key(seed)
-    free = Allowance(jnp.ones(2, jnp.int32), budgets, jnp.int32(1))
-    bound = free._replace(least_cohort=jnp.int32(least))
-
-    def of(round_num: jax.Array, allowance: Allowance = bound) -> jax.Array:
-        return cohort.cohort_of_round(
-            asked,
-            allowance,
-            spent,
-            round_num,
-            cohort_size=size,
-            cohorts=cohorts,
-            admitted=admitted,
-        )
-
-    def over(round_num: jax.Array) -> jax.Array:
-        return cohort.is_over(
-            asked,
-            bound,
-            spent,
-            round_num,
-            cohort_size=size,
-            cohorts=cohorts,
-            admitted=admitted,
-        )
-
-    rounds = jnp.arange(2 * len(spent))
-    thinned = jax.vmap(lambda t: of(t, free))(rounds)
-    return jax.vmap(of)(rounds), jax.vmap(over)(rounds), thinned
+    what: str = "cohort_of_round",
+) -> jax.Array:
+    """What a function of the cohorts says of each of some rounds."""
+    spent, admitted = able
+    told = {"cohort_size": size, "cohorts": cohorts, "admitted": admitted}
+    of = partial(getattr(cohort, what), prng.root_key(seed), allowance, spent)
+    return jax.vmap(lambda round_num: of(round_num, **told))(number)
 
 
 @pytest.mark.hole
@@ -125,73 +88,50 @@ def test_a_cohort_is_whole_or_empty_and_the_run_is_over_when_none_is_whole(
     seed: int,
 ) -> None:
     """Before, the federation was counted: cohorts of 2 under a promise made for 4."""
-    able = np.asarray(admitted) & (np.asarray(spent) < 2)
+    able = jnp.asarray(spent, jnp.int32), jnp.asarray(admitted)
+    free = Allowance(jnp.ones(2, jnp.int32), jnp.int32(2), jnp.int32(1))
+    bound = free._replace(least_cohort=jnp.int32(least))
     found, over, thinned = (
-        np.asarray(leaf)
-        for leaf in rounds_of(
-            seed,
-            jnp.int32(2),
-            jnp.asarray(spent, jnp.int32),
-            jnp.asarray(admitted),
-            least,
-            size,
-            cohorts,
+        np.asarray(rounds_of(seed, able, told, jnp.arange(16), size, cohorts, what))
+        for told, what in (
+            (bound, "cohort_of_round"),
+            (bound, "is_over"),
+            (free, "cohort_of_round"),
         )
     )
     whole = (thinned >= 0).sum(1) >= least
-    np.testing.assert_array_equal(
-        found, np.where(whole[:, None], thinned, cohort.NOBODY)
-    )
-    assert able[found[found >= 0]].all()
+    expected = np.where(whole[:, None], thinned, cohort.NOBODY)
+    np.testing.assert_array_equal(found, expected)
+    may = np.asarray(admitted) & (np.asarray(spent) < 2)
+    assert may[found[found >= 0]].all()
     assert (over == (not whole.any())).all()
 
 
 def test_dealt_cohorts_take_turns_and_a_clients_uploads_lie_a_turn_apart() -> None:
-    key = prng.root_key(4)
-    eligible = jnp.arange(12) != 5
-
     allowance = Allowance(jnp.zeros(1, jnp.int32), jnp.int32(0), jnp.int32(1))
 
-    def of(round_num: int, **more: jax.Array) -> list[int]:
-        found = cohort.cohort_of_round(
-            key,
-            allowance,
-            jnp.zeros(12, jnp.int32),
-            round_num,
-            cohort_size=3,
-            cohorts="cyclic",
-            **more,
-        )
-        return np.asarray(found).tolist()
+    def of(seed: int, eligible: jax.Array) -> list[list[int]]:
+        able = jnp.zeros(12, jnp.int32), eligible
+        return rounds_of(seed, able, allowance, jnp.arange(8), 3, "cyclic").tolist()
 
-    rounds = [of(t) for t in range(8)]
+    rounds = of(4, jnp.ones(12, bool))
     assert sorted(i for ids in rounds[:4] for i in ids) == list(range(12))
-    assert rounds[4:] == rounds[:4]
+    assert rounds[4:] == rounds[:4] != of(9, jnp.ones(12, bool))[:4]
     assert all(ids == sorted(ids) for ids in rounds)
-    without = [of(t, admitted=eligible) for t in range(4)]
-    left = [sorted(set(ids) - {5}) for ids in rounds[:4]]
-    assert [[i for i in ids if i != cohort.NOBODY] for ids in without] == left
-    other = [cohort.dealt_cohort(prng.root_key(9), t, 12, 3).tolist() for t in range(4)]
-    assert other != rounds[:4]
-
-
-def test_weighted_mean_of_two_clients_is_the_one_of_methods_section_4() -> None:
-    weights = aggregation.client_weights(
-        jnp.asarray([100, 300]), jnp.asarray([True, True]), uniform=False
-    )
-    uploads = jnp.asarray([[1.0, 2.0], [3.0, 6.0]])
-    mean = jnp.sum(jax.vmap(aggregation.weighted)(uploads, weights), axis=0)
-    np.testing.assert_allclose(mean, [2.5, 5.0])
+    for ids, without in zip(rounds, of(4, jnp.arange(12) != 5), strict=True):
+        left = [i for i in ids if i != 5]
+        assert without == left + [cohort.NOBODY] * (3 - len(left))
 
 
 @pytest.mark.parametrize(
     ("sizes", "valid", "uniform", "expected"),
     [
+        ([100, 300], [True, True], False, [0.25, 0.75]),  # docs/methods.md, section 4
         ([100, 300, 500], [True, True, False], True, [0.5, 0.5, 0.0]),
         ([0, 0], [False, False], False, [0.0, 0.0]),
         ([1, 7], [True, False], False, [1.0, 0.0]),
     ],
-    ids=["uniform, with an empty place", "an empty cohort", "a single client"],
+    ids=["by size", "uniform, with an empty place", "an empty cohort", "one client"],
 )
 def test_weights_sum_to_one_over_those_who_take_part(
     sizes: list[int], valid: list[bool], uniform: bool, expected: list[float]

@@ -53,8 +53,7 @@ def game_of(
         return jnp.where(wanted == group.batch_size, mine, 0), {}
 
     return estimators.Game(
-        num_attributes=number,
-        groups=groups,
+        plan=coalitions.EstimationPlan(number, 0, groups, 1),
         batch_size=3,
         start=(jnp.int32(0), {}),
         train=train,
@@ -66,7 +65,7 @@ def game_of(
 
 def worths(game: estimators.Game) -> np.ndarray:
     """(2**N,) the true utilities, of models that are looked up."""
-    masks = jnp.arange(2**game.num_attributes) & masks_of(game.held)
+    masks = jnp.arange(2 ** len(game.counts)) & masks_of(game.held)
     utility = jax.jit(jax.vmap(lambda mask: game.validation.utility(mask, {})))
     return np.where(masks > 0, utility(masks), -0.5)
 
@@ -82,7 +81,7 @@ class Blended(NamedTuple):
 
 def blended(game: estimators.Game, key: jax.Array) -> Blended:
     """As one program; operation by operation takes longer."""
-    number = game.num_attributes
+    number = len(game.counts)
     rows = coalitions.coalition_rows(range(2**number), number)
 
     @jax.jit
@@ -157,69 +156,31 @@ def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
     np.testing.assert_array_equal(blend.standard_errors, 0)
 
 
-@pytest.mark.parametrize("counts", [[5, 0, 2, 7, 1], [1, 0, 2]])
+@pytest.mark.parametrize("counts", [[5, 0, 2, 7, 1], [1, 0, 2], [2] * 11])
 def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
+    """Of eleven attributes the blend's own error is added."""
     game, key, num_pairs = game_of(counts, 4), jax.random.key(5), 3
     held = np.asarray(counts) > 0
     trained, found = jax.jit(lambda: estimators.additive(game, key, 2 * num_pairs))()
-    true = worths(game)
+    true, surrogate = worths(game), blended(game, key)
     assert trained[0] == masks_of(held)
-    surrogate = blended(game, key)
-    near, first = surrogate.utilities, np.asarray(surrogate.values)
     pairs, rows = drawn_pairs(key, held, num_pairs)
     again = drawn_coalitions("additive", key, held, 2 * num_pairs)
     np.testing.assert_array_equal(rows, again)
     halves = np.concatenate([pairs.coalitions, pairs.complements])
-    np.testing.assert_array_equal(
-        rows, halves & (halves.sum(axis=1, keepdims=True) > 1)
-    )
+    known = halves.sum(axis=1, keepdims=True) < 2
+    np.testing.assert_array_equal(rows, halves & ~known)
     masks = masks_of(rows)
-    lack = np.where(masks > 0, true[masks] - np.asarray(near)[masks], 0)
-    expected = jax.jit(paired.correction)(
-        pairs,
-        held,
-        jnp.asarray(lack[:num_pairs] - lack[num_pairs:], jnp.float32),
-        resolution=0.25,
-    )
-    np.testing.assert_allclose(
-        found.values, np.where(held, first + expected.values, 0), atol=1e-5
-    )
-    error = float(expected.standard_error) if held.sum() > 2 else 0.0
-    assert (error > 0) == (held.sum() > 2)
-    np.testing.assert_allclose(
-        found.standard_errors, np.where(held, error, 0), rtol=1e-4, atol=1e-7
-    )
+    lack = np.where(masks > 0, true[masks] - np.asarray(surrogate.utilities)[masks], 0)
+    lack = jnp.asarray(lack[:num_pairs] - lack[num_pairs:], jnp.float32)
+    expected = jax.jit(paired.correction)(pairs, held, lack, resolution=0.25)
+    values = np.where(held, surrogate.values + expected.values, 0)
+    np.testing.assert_allclose(found.values, values, atol=1e-5)
+    error = expected.standard_error if held.sum() > 2 else 0
+    errors = np.where(held, np.hypot(error, surrogate.standard_errors), 0)
+    assert np.any(surrogate.standard_errors) == (len(counts) > shapley.MAX_EXACT)
+    close = {"rtol": 1e-4, "atol": 1e-7}
+    np.testing.assert_allclose(found.standard_errors, errors, **close)
     margins = paired.margin(found.standard_errors, num_pairs, jnp.asarray(held))
     np.testing.assert_allclose(found.margins, margins, rtol=1e-5)
     np.testing.assert_allclose(found.values.sum(), true[-1] + 0.5, atol=1e-5)
-
-
-def test_of_eleven_attributes_the_blends_own_error_is_added() -> None:
-    number = shapley.MAX_EXACT + 1
-    game, key = game_of([2] * number, seed=6), jax.random.key(8)
-
-    @jax.jit
-    def play() -> Any:
-        _, blend = estimators._blend(game, key)
-        drawn = shapley.sampled_shapley(
-            blend.utility,
-            number,
-            num_permutations=estimators.BLEND_ORDERS,
-            key=jax.random.fold_in(key, 1),
-            both_ways=True,
-        )
-        pairs, rows = coalitions.drawn_pairs(key, game.held, 4)
-        lacking = estimators._lacking(game, blend, rows)
-        correction = paired.correction(
-            pairs, game.held, lacking[:4] - lacking[4:], resolution=0.25
-        )
-        return drawn, blend[1:], correction, estimators.additive(game, key, 8)[1]
-
-    drawn, (values, errors), correction, found = play()
-    np.testing.assert_allclose(values, drawn.values, atol=1e-6)
-    np.testing.assert_allclose(errors, drawn.standard_errors, rtol=1e-4)
-    assert np.all(np.asarray(errors) > 0)
-    np.testing.assert_allclose(
-        found.standard_errors, np.hypot(errors, correction.standard_error), rtol=1e-4
-    )
-    np.testing.assert_allclose(found.values, values + correction.values, atol=1e-5)

@@ -2,9 +2,11 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -80,34 +82,26 @@ def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Sco
     )
 
 
-@pytest.mark.parametrize("batch_size", [1, 5, 23, 40])
-def test_accuracy_and_loss_are_plain_means_at_any_batch_size(batch_size: int) -> None:
-    right, losses = by_hand()
-    found = score(batch_size)
+@pytest.mark.parametrize(("batch_size", "num_attributes"), [(1, 1), (5, 2), (40, 1)])
+def test_scores_are_plain_means_at_any_batch_size(
+    batch_size: int, num_attributes: int
+) -> None:
+    """Of all examples, and of each class, or class and attribute."""
+    (right, losses), held = by_hand(), examples()
+    group = np.asarray(held.labels) * num_attributes
+    if num_attributes > 1:
+        group = group + np.asarray(held.attributes)
+    by_group = [right[group == g].mean() for g in range(3 * num_attributes)]
+    found = score(batch_size, num_attributes=num_attributes)
     np.testing.assert_allclose(found.accuracy, right.mean(), rtol=1e-6)
     np.testing.assert_allclose(found.loss, losses.mean(), rtol=1e-5)
+    np.testing.assert_allclose(found.group_accuracy, by_group, rtol=1e-6)
 
 
-@pytest.mark.parametrize("num_devices", [2, 3, 4])
 @pytest.mark.bits
-def test_the_score_has_the_same_bits_on_any_number_of_devices(num_devices: int) -> None:
-    for found, wanted in zip(score(5, num_devices), score(5), strict=True):
-        np.testing.assert_array_equal(found, wanted)
-
-
-def test_accuracy_by_class_is_the_mean_over_the_classs_examples() -> None:
-    right, _ = by_hand()
-    labels = np.asarray(examples().labels)
-    by_class = [right[labels == c].mean() for c in range(3)]
-    np.testing.assert_allclose(score(5).group_accuracy, by_class, rtol=1e-6)
-    attributes = np.asarray(examples().attributes)
-    by_both = [
-        right[(labels == c) & (attributes == a)].mean()
-        for c in range(3)
-        for a in (0, 1)
-    ]
-    found = score(5, num_attributes=2)
-    np.testing.assert_allclose(found.group_accuracy, by_both, rtol=1e-6)
+def test_the_score_has_the_same_bits_on_any_number_of_devices() -> None:
+    for number in (2, 3, 4):
+        chex.assert_trees_all_equal(score(5, number), score(5))
 
 
 @pytest.mark.parametrize(("count", "batch_size"), [(17, 1), (17, 5), (3, 23), (0, 5)])
@@ -142,27 +136,15 @@ def scored(round_num: int, validation: Examples | None = None) -> round_score.Sc
     """After a round, of two clients whose training examples are the first five."""
     plan: Any = SimpleNamespace(
         **{"num_rounds": 5, "known_trips": False},
-        scores=ScorePlan(
-            num_tested_attributes=2,
-            differ_by_class=True,
-            test_batch_size=7,
-            eval_every=3,
-        ),
+        scores=ScorePlan(2, differ_by_class=True, test_batch_size=7, eval_every=3),
         estimation=SimpleNamespace(private_attribute=0),
     )
     rows = jnp.asarray([[0, 1, 2], [3, 4, 0]])  # the last one is padding
     cell: Any = SimpleNamespace(split=Split(rows, jnp.asarray([3, 2]), None, None))
-    return on_devices(
-        lambda devices: round_score.of_round(
-            linear_model(),
-            plan,
-            cell,
-            Weights(jnp.asarray(WEIGHTS), {}),
-            Data(examples(), examples(), validation),
-            jnp.int32(round_num),
-            devices,
-        )
-    )
+    data = Data(examples(), examples(), validation)
+    told = Weights(jnp.asarray(WEIGHTS), {}), data, jnp.int32(round_num)
+    of_round = partial(round_score.of_round, linear_model(), plan, cell, *told)
+    return on_devices(lambda devices: of_round(devices))
 
 
 def test_a_round_is_scored_every_few_rounds_and_the_last() -> None:
@@ -172,24 +154,16 @@ def test_a_round_is_scored_every_few_rounds_and_the_last() -> None:
     served = [right[group == g].mean() for g in group[:5]]
     worst = min(np.mean(served[:3]), np.mean(served[3:]))
     expected = [right.mean(), losses.mean(), right[attributes == 0].mean(), worst]
+    two = jax.tree.map(lambda leaf: leaf[:2], examples())
+    of_two = [right[:2].mean(), losses[:2].mean()]
     for round_num in range(5):
-        found = scored(round_num)
+        found, validated = scored(round_num), scored(round_num, two)
         assert found[4:] == (None, None)
         if round_num in (2, 4):
             np.testing.assert_allclose(found[:4], expected, rtol=1e-5)
+            np.testing.assert_allclose(validated, expected + of_two, rtol=1e-5)
         else:
-            assert np.all(np.isnan(found[:4]))
-
-
-def test_the_validation_set_is_scored_with_the_test_set() -> None:
-    right, losses = by_hand()
-    two = jax.tree.map(lambda leaf: leaf[:2], examples())
-    found = scored(2, two)
-    np.testing.assert_allclose(
-        found[4:], [right[:2].mean(), losses[:2].mean()], rtol=1e-5
-    )
-    unseen = scored(3, two)
-    assert np.all(np.isnan(unseen)) and len(unseen) == 6
+            assert np.all(np.isnan(found[:4])) and np.all(np.isnan(validated))
 
 
 def test_a_tenth_of_the_clients_rounded_up_is_the_worst_tenth() -> None:

@@ -56,8 +56,9 @@ def within(worth: Array, near: Array, values: Array, key: Array) -> Array:
         return jnp.sum(jnp.where(row, bits, 0))
 
     game = estimators.Game(
-        num_attributes=PLAYERS,
-        groups=(coalitions.Group(1, (2**PLAYERS - 1,)),),
+        plan=coalitions.EstimationPlan(
+            PLAYERS, 0, (coalitions.Group(1, (2**PLAYERS - 1,)),), 1
+        ),
         batch_size=1,
         start=Weights(jnp.int32(0), {}),
         train=lambda row, _: Weights(mask(row), {}),

@@ -18,7 +18,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.algorithm import client
 from fedsvp_jax.algorithm.local_training import Draws
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import Program, build
+from fedsvp_jax.federation import build
 from fedsvp_jax.prng import Address
 from fedsvp_jax.tree import cell_of
 
@@ -69,60 +69,40 @@ def test_noise_of_rounds_and_of_seeds_is_uncorrelated() -> None:
     assert np.abs(correlation).max() < 5 / np.sqrt(draws[0].size)
 
 
-@cache
-def program(**changes: Any) -> Program:
-    return build([small(**changes)], digits())
-
-
-def round_key() -> jax.Array:
-    return prng.round_key(prng.root_key(7), 2)
-
-
-def stream(purpose: prng.Stream, client_id: int = 0) -> jax.Array:
-    """The documented address of a key: round, purpose, client."""
-    return jax.random.fold_in(jax.random.fold_in(round_key(), int(purpose)), client_id)
+ADDRESSES = {  # of what: its purpose
+    "release": prng.Stream.CONTRIBUTION_RELEASE,
+    "training": prng.Stream.LOCAL_TRAINING,
+    "steps": prng.Stream.DP_SGD,
+    "noise": prng.Stream.NOISE,
+}
 
 
 def test_every_purpose_of_a_client_has_the_key_of_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Round, purpose, client."""
     used: dict[str, jax.Array] = {}
 
-    def recorded(name: str, result: Any) -> Any:
-        def call(*told: Any, **named: Any) -> Any:
-            draws = [one for one in told if isinstance(one, Draws)]
-            used[name] = draws[0].key if draws else named["key"]
-            if draws:
-                used["steps"] = draws[0].secret
-            return result
+    def release(*_: Any, key: jax.Array) -> float:
+        used["release"] = key
+        return 1.0
 
-        return call
+    def training(*told: Any, **_: Any) -> None:
+        (draws,) = (one for one in told if isinstance(one, Draws))
+        used["training"], used["steps"] = draws.key, draws.secret
 
-    monkeypatch.setattr(client, "release_contribution", recorded("release", 1.0))
-    monkeypatch.setattr(
-        client.local_training, "local_update", recorded("training", (None, None))
-    )
-    mechanism = program().mechanism._replace(update=recorded("noise", None))
-    made, at = program(), Address(round_key(), 5)
-    cell = cell_of(made.cells, 0)
+    def noise(*_: Any, key: jax.Array, **__: Any) -> None:
+        used["noise"] = key
+
+    monkeypatch.setattr(client, "release_contribution", release)
+    monkeypatch.setattr(client.local_training, "local_update", training)
+    made = build([small()], digits())
+    round_key = prng.round_key(prng.root_key(7), 2)
+    at, cell = Address(round_key, 5), cell_of(made.cells, 0)
     client.released_ratio(jnp.float32(0.5), cell.mechanism, at)
     client.train(made.model, made.plan.recipe, cell.rates, None, None, at)
-    client.add_noise(
-        mechanism,
-        None,
-        None,
-        num_examples=None,
-        ratio=None,
-        params=None,
-        at=at,
-    )
-    expected = {
-        "release": prng.Stream.CONTRIBUTION_RELEASE,
-        "training": prng.Stream.LOCAL_TRAINING,
-        "steps": prng.Stream.DP_SGD,
-        "noise": prng.Stream.NOISE,
-    }
-    for name, purpose in expected.items():
-        np.testing.assert_array_equal(
-            jax.random.key_data(used[name]), jax.random.key_data(stream(purpose, 5))
-        )
+    told = dict.fromkeys(("num_examples", "ratio", "params"))
+    client.add_noise(made.mechanism._replace(update=noise), None, None, **told, at=at)
+    for name, purpose in ADDRESSES.items():
+        of_purpose = jax.random.fold_in(round_key, int(purpose))
+        assert used[name] == jax.random.fold_in(of_purpose, 5)

@@ -1,11 +1,11 @@
 """Mapping over lanes: in order, by falling size, with the same bits on any devices."""
 
-import dataclasses
 import pathlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,37 +57,23 @@ def mapped(
     return jax.device_get(jax.jit(run)(index, jnp.int32(num_used)))
 
 
-@pytest.mark.parametrize("num_devices", [1, 2, 3])
-@pytest.mark.parametrize("chunk_size", [1, 2, 5])
-@pytest.mark.parametrize("num_lanes", [1, 7])
-def test_results_come_back_in_lane_order_on_any_devices_and_chunks(
-    num_lanes: int, chunk_size: int, num_devices: int
+@pytest.mark.parametrize(
+    ("num_lanes", "num_used", "chunk_size", "num_devices"),
+    [
+        *((1, 1, 2, 1), (7, 7, 1, 3), (7, 7, 5, 2), (7, 7, 2, 1)),
+        *((7, 0, 1, 1), (7, 1, 2, 3), (7, 4, 2, 1), (7, 4, 1, 3)),
+    ],
+)
+def test_results_come_in_lane_order_and_chunks_beyond_the_wanted_do_not_run(
+    num_lanes: int, num_used: int, chunk_size: int, num_devices: int
 ) -> None:
-    found = mapped(num_lanes, num_lanes, chunk_size=chunk_size, num_devices=num_devices)
-    expected = np.arange(1, num_lanes + 1)
-    np.testing.assert_array_equal(found["lane"], expected)
-    np.testing.assert_array_equal(
-        found["row"], expected[:, None] * np.arange(8, dtype=np.float32)
-    )
-    np.testing.assert_array_equal(
-        found["total"], expected.sum() * np.arange(8, dtype=np.float32)
-    )
-
-
-@pytest.mark.parametrize("num_devices", [1, 3])
-@pytest.mark.parametrize("chunk_size", [1, 2])
-@pytest.mark.parametrize("num_used", [0, 1, 4])
-def test_chunks_beyond_the_wanted_lanes_do_not_run_and_unwanted_lanes_add_nothing(
-    num_used: int, chunk_size: int, num_devices: int
-) -> None:
-    found = mapped(7, num_used, chunk_size=chunk_size, num_devices=num_devices)
-    expected = np.arange(1, 8)
-    np.testing.assert_array_equal(found["lane"][:num_used], expected[:num_used])
-    started = chunk_size * -(-num_used // chunk_size)
-    np.testing.assert_array_equal(found["lane"][started:], 0)
-    np.testing.assert_array_equal(
-        found["total"], expected[:num_used].sum() * np.arange(8, dtype=np.float32)
-    )
+    sizes = {"chunk_size": chunk_size, "num_devices": num_devices}
+    found = mapped(num_lanes, num_used, **sizes)
+    run = chunk_size * -(-num_used // chunk_size)
+    lane, rows = np.arange(1, num_lanes + 1), np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(found["lane"], np.where(lane <= run, lane, 0))
+    np.testing.assert_array_equal(found["row"], found["lane"][:, None] * rows)
+    np.testing.assert_array_equal(found["total"], lane[:num_used].sum() * rows)
 
 
 def test_a_common_bound_is_the_largest_of_all_lanes() -> None:
@@ -110,13 +96,7 @@ def test_the_sum_adds_the_lanes_one_by_one_from_the_first() -> None:
     assert float(total) == float(expected) == 1.0
 
 
-def chunks_of(order: np.ndarray, chunk_size: int) -> list[list[int]]:
-    starts = range(0, len(order), chunk_size)
-    return [order[start : start + chunk_size].tolist() for start in starts]
-
-
-@pytest.mark.parametrize("chunk_size", [1, 3, 4])
-@pytest.mark.parametrize("num_lanes", [1, 12, 40])
+@pytest.mark.parametrize(("num_lanes", "chunk_size"), [(1, 3), (12, 1), (40, 3)])
 def test_every_place_has_one_lane_and_padding_is_bounded(
     num_lanes: int, chunk_size: int
 ) -> None:
@@ -132,9 +112,9 @@ def test_every_place_has_one_lane_and_padding_is_bounded(
         sizes = np.where(rng.random(num_lanes) < 0.1, 0, ragged).astype(np.int32)
         order, run = jax.device_get(made(jnp.asarray(sizes)))
         assert sorted(order.tolist()) == list(range(num_lanes))
-        assert run == chunk_size * sum(
-            int(sizes[chunk].max()) for chunk in chunks_of(order, chunk_size)
-        )
+        starts = range(0, num_lanes, chunk_size)
+        most = np.maximum.reduceat(sizes[order], starts)
+        assert run == chunk_size * most.sum()
         assert sizes.sum() <= run <= sizes.sum() + chunk_size * sizes.max()
 
 
@@ -182,9 +162,6 @@ def test_a_client_by_itself_runs_the_steps_that_it_needs(
         metrics.clients.steps[:, -1], np.maximum(sizes // 5, 1)
     )
     assert metrics.clients.steps.shape == (7, 3)
-    more = dataclasses.replace(metrics, steps_run=metrics.steps_run + 1)
-    changed = records.round_row(more, round_num=1)
-    assert changed["steps_run"] == row["steps_needed"] + 1
 
 
 def test_stacked_lanes_of_nested_vmaps_are_one_axis_and_compute_the_same() -> None:
@@ -200,10 +177,5 @@ def test_stacked_lanes_of_nested_vmaps_are_one_axis_and_compute_the_same() -> No
 
     plainly = jax.vmap(partial(outer, lambda one, rows: jax.vmap(one)(rows)))
     joined = jax.jit(jax.vmap(partial(outer, lanes.stacked)))
-    for ours, theirs in zip(
-        jax.tree.leaves(joined(table, keys)),
-        jax.tree.leaves(plainly(table, keys)),
-        strict=True,
-    ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    chex.assert_trees_all_close(joined(table, keys), plainly(table, keys), rtol=1e-6)
     assert "f32[24,3]" in str(jax.make_jaxpr(joined)(table, keys))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -66,25 +67,14 @@ def test_the_round_of_every_target_is_that_of_a_cpu(
     All run on this CPU. Clients hold up to two of three attributes, so there is one
     that changes no coalition: its value is 0 to the bit.
     """
-    config = small(
-        model=model,
-        num_attributes=3,
-        shapley=estimator,
-        shapley_trainings=2,
-        utility="loss",
-        local_epochs=2,
-        partition="dirichlet",
-        client_chunk_size=None,
-        num_rounds=1,
-    )
-    params, metrics = first_round(small_trainer(config))
+    asked = {"model": model, "shapley": estimator, "shapley_trainings": 2}
+    asked |= {"num_attributes": 3, "utility": "loss", "local_epochs": 2}
+    asked |= {"partition": "dirichlet", "client_chunk_size": None, "num_rounds": 1}
+    params, metrics = first_round(small_trainer(small(**asked)))
     assert metrics.clients.estimation is not None
     for platform, chunk in targets:
-        chosen = {"coalition_chunk_size": chunk}
-        trainer = small_trainer(
-            small(**({k: getattr(config, k) for k in vars(config)} | chosen)),
-            target=named(platform),
-        )
+        config = small(**asked, coalition_chunk_size=chunk)
+        trainer = small_trainer(config, target=named(platform))
         assert trainer.program.plan.estimation.together > 1
         other, found = first_round(trainer)
         assert found.clients.estimation is not None
@@ -95,10 +85,7 @@ def test_the_round_of_every_target_is_that_of_a_cpu(
         )
         zero = metrics.clients.estimation.shapley_values == 0
         np.testing.assert_array_equal(values == 0, zero)
-        for ours, theirs in zip(
-            jax.tree.leaves(other), jax.tree.leaves(params), strict=True
-        ):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+        chex.assert_trees_all_close(other, params, rtol=1e-3, atol=1e-4)
         # The coalitions have another order: by the number of their steps.
         steps = (np.sort(m.clients.steps, axis=-1) for m in (found, metrics))
         np.testing.assert_array_equal(*steps)

@@ -32,13 +32,6 @@ def hashes(*layouts: tuple[Any, ...], threads: int | None = None) -> list[list[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", [1, 2])
-def test_a_cohort_of_ten_has_the_same_bits_on_one_to_eight_devices(chunk: int) -> None:
-    found = hashes(*((10, chunk, 0, devices) for devices in (1, 2, 3, 4, 8)))
-    assert all(one == found[0] for one in found)
-
-
-@pytest.mark.slow
 def test_cells_and_clients_dealt_together_have_the_bits_of_one_device() -> None:
     alone, *dealt = hashes((10, 5, 1, 1), (10, 5, 2, 1), (10, 5, 2, 2))
     single = hashes((10, 5, 0, 1, {"epsilon": 0.3}))
@@ -46,34 +39,40 @@ def test_cells_and_clients_dealt_together_have_the_bits_of_one_device() -> None:
     assert all(cells == alone for cells in dealt)
 
 
-@pytest.mark.slow
-@pytest.mark.hole
-@pytest.mark.parametrize("name", ["fedsva", "fedsdp"])
-def test_no_epsilon_has_other_bits_on_two_devices(name: str) -> None:
-    """At .3 and .7 it had: one device divided by ε, two multiplied by 1/ε."""
-    changes = [{"mechanism": name, "epsilon": each} for each in (0.3, 0.5, 0.7)]
-    one, two = (hashes(*((10, 5, 0, n, each) for each in changes)) for n in (1, 2))
-    assert one == two
+BY_EPSILON = [  # at .3 and .7 one device divided by ε, two multiplied by 1/ε
+    pytest.param(
+        5, (2,), {"mechanism": name, "epsilon": epsilon}, marks=pytest.mark.hole
+    )
+    for name in ("fedsva", "fedsdp")
+    for epsilon in (0.3, 0.5, 0.7)
+]
+OTHERS: list[dict[str, Any]] = [
+    {"mechanism": "nbafl", "server_optimizer": "adam"},
+    {"mechanism": "gaussian", "sensitivity": "attribute_records"},
+    {"mechanism": "nbafl", "sensitivity": "per_example"},
+    {"shapley": "additive", "num_attributes": 5, "epsilon": 0.3},
+    {"shapley": "gp", "num_attributes": 4, "shapley_trainings": 2},
+    {"model": "small_cnn", "compute_dtype": "bfloat16"},
+    {"mechanism": "gaussian", "sensitivity": "update_clip", **RESIDUES},
+    {"mechanism": "dp_fedavg", "adaptive_clip": True},
+]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes",
+    ("chunk", "devices", "changes"),
     [
-        {"mechanism": "nbafl", "server_optimizer": "adam"},
-        {"mechanism": "gaussian", "sensitivity": "attribute_records"},
-        {"mechanism": "nbafl", "sensitivity": "per_example"},
-        {"shapley": "additive", "num_attributes": 5, "epsilon": 0.3},
-        {"shapley": "gp", "num_attributes": 4, "shapley_trainings": 2},
-        {"model": "small_cnn", "compute_dtype": "bfloat16"},
-        {"mechanism": "gaussian", "sensitivity": "update_clip", **RESIDUES},
-        {"mechanism": "dp_fedavg", "adaptive_clip": True},
+        *((chunk, (2, 3, 4, 8), {}) for chunk in (1, 2)),
+        *BY_EPSILON,
+        *((5, (2,), changes) for changes in OTHERS),
     ],
     ids=str,
 )
-def test_other_rounds_have_the_bits_of_one_device_on_two(changes: Any) -> None:
-    one, two = hashes((10, 5, 0, 1, changes), (10, 5, 0, 2, changes))
-    assert one == two
+def test_a_round_of_ten_clients_has_the_bits_of_one_device_on_more(
+    chunk: int, devices: tuple[int, ...], changes: dict[str, Any]
+) -> None:
+    found = hashes(*((10, chunk, 0, number, changes) for number in (1, *devices)))
+    assert all(one == found[0] for one in found)
 
 
 @pytest.mark.slow

@@ -1,6 +1,9 @@
 """The order in which the compiled program of a run is made and run."""
 
+import ctypes
 import gc
+import pathlib
+import sys
 import weakref
 from typing import Any
 
@@ -30,9 +33,7 @@ def test_memory_of_the_compiler_is_given_back_before_the_first_round(
             return program(*arguments)
 
     monkeypatch.setattr(trainer, "_compiled", Recorded())
-    monkeypatch.setattr(
-        module.memory, "give_back_freed", lambda: done.append("given back")
-    )
+    monkeypatch.setattr(module, "give_back_freed", lambda: done.append("given back"))
     state = trainer.initial_state()
     for round_num in range(2):
         state, _ = trainer.advance(state, round_num, 1)
@@ -48,3 +49,27 @@ def test_a_trainer_that_nobody_needs_frees_its_data_at_once() -> None:
         assert [one() for one in left] == [None, None]
     finally:
         gc.enable()
+
+
+def resident_bytes() -> int:
+    return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"),
+    reason="malloc of another C library",
+)
+def test_what_malloc_keeps_is_given_back() -> None:
+    chunk, library = 4096, ctypes.CDLL(None)
+    library.malloc.restype = ctypes.c_void_p
+    library.free.argtypes = [ctypes.c_void_p]
+    pieces = [library.malloc(chunk) for _ in range(10_000)]
+    for piece in pieces:
+        ctypes.memset(piece, 1, chunk)
+    # The last piece holds the end of the heap in place, as a live array would.
+    for piece in pieces[:-1]:
+        library.free(piece)
+    kept = resident_bytes()
+    module.give_back_freed()
+    assert kept - resident_bytes() > 0.8 * chunk * 10_000
+    library.free(pieces[-1])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, assert_same_bytes, environment, typed
+from commands import ROOT, assert_same_bytes, environment, succeeds
 
 from fedsvp_jax.run.parts import merge
 
@@ -21,6 +21,12 @@ SWEEP = (
     "--epsilons=.2,.5",
     "--seeds=0,1",
     "--num_rounds=10",
+)
+
+
+needs_slurm = pytest.mark.skipif(
+    not shutil.which("sbatch") or bool(subprocess.run(["sinfo"]).returncode),
+    reason="needs SLURM; examples/slurm/one_node.conf says how to start one",
 )
 
 
@@ -38,24 +44,15 @@ def ran(*words: str, **variables: str) -> str:
     return ended.stdout
 
 
-@pytest.fixture
-def slurm() -> None:
-    if not shutil.which("sbatch") or subprocess.run(["sinfo"]).returncode:
-        pytest.skip(
-            "needs a running SLURM; examples/slurm/one_node.conf says how to start one"
-        )
-
-
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The sweep in one process."""
     folder = tmp_path_factory.mktemp("alone") / "sweep"
-    ended = typed("experiments.sweep", *SWEEP, "--noreport", f"--output_dir={folder}")
-    assert ended.status == 0, ended.stderr
+    succeeds("experiments.sweep", *SWEEP, "--noreport", f"--output_dir={folder}")
     return folder
 
 
-@pytest.mark.usefixtures("slurm")
+@needs_slurm
 def test_a_slurm_array_writes_the_sweep_of_one_process(
     alone: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
@@ -75,21 +72,15 @@ def test_a_slurm_array_writes_the_sweep_of_one_process(
     assert_same_bytes(tmp_path / "all", alone, FILES)
 
 
-@pytest.mark.usefixtures("slurm")
+@needs_slurm
 def test_two_processes_under_srun_write_the_bytes_of_one(
     tmp_path: pathlib.Path,
 ) -> None:
-    line = (
-        "experiments.train",
-        "--dataset=digits",
-        "--num_rounds=5",
-        "--client_chunk_size=1",
-        "--noreport",
-    )
+    line = ("experiments.train", "--dataset=digits", "--num_rounds=5", "--noreport")
+    line += ("--client_chunk_size=1",)
     together, one = (f"--output_dir={tmp_path / name}" for name in ("srun", "one"))
     ran("srun", "--ntasks=2", sys.executable, "-m", *line, "--distributed", together)
-    ended = typed(*line, one)
-    assert ended.status == 0, ended.stderr
+    succeeds(*line, one)
     assert_same_bytes(tmp_path / "srun", tmp_path / "one")
 
 

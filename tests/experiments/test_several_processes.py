@@ -15,51 +15,40 @@ from commands import (
     Ended,
     assert_same_bytes,
     environment,
-    start,
     succeeds,
     typed,
 )
 from stores import digits_store
 
-SETTINGS = (
-    *SMALL_RUN,
-    "--num_clients=7",
-    "--cohort_size=3",
-    "--rounds_per_call=2",
-    "--checkpoint_every=2",
-    "--noreport",
-)
-LONG = "--num_rounds=100000"
+TRAIN = ("experiments.train", *SMALL_RUN, "--checkpoint_every=2", "--noreport")
+DIGITS = (*TRAIN, "--num_clients=7", "--cohort_size=3", "--rounds_per_call=2")
+SIX = "--num_rounds=6"
 
 
-def free_port() -> int:
+def started(number: int, *arguments: str, **variables: str) -> list[subprocess.Popen]:
+    """The same command so many times; {index} and {port} are each process's own."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def train(folder: pathlib.Path, *more: str) -> tuple[str, ...]:
-    return ("experiments.train", *SETTINGS, f"--output_dir={folder}", *more)
-
-
-def start_processes(
-    num_processes: int, *arguments: str, own: dict[int, str] | None = None
-) -> list[subprocess.Popen[str]]:
-    """The same command in every process; `own` adds an argument to some."""
-    meeting = f"--coordinator_address=127.0.0.1:{free_port()}"
+        port = found.getsockname()[1]
+    words = arguments
+    if not variables:
+        meeting = "--coordinator_address=127.0.0.1:{port}", "--process_id={index}"
+        words = (*arguments, *meeting, f"--num_processes={number}")
     return [
-        start(
-            *arguments,
-            meeting,
-            f"--num_processes={num_processes}",
-            f"--process_id={index}",
-            *([own[index]] if own and index in own else []),
+        subprocess.Popen(
+            [sys.executable, "-m", *(w.format(port=port, index=i) for w in words)],
+            cwd=ROOT,
+            env=environment()
+            | {name: v.format(port=port, index=i) for name, v in variables.items()},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
-        for index in range(num_processes)
+        for i in range(number)
     ]
 
 
-def ends(processes: list[subprocess.Popen[str]], *, seconds: float) -> list[Ended]:
+def ends(processes: list[subprocess.Popen], seconds: float = 300) -> list[Ended]:
     """How they ended; all must within `seconds`."""
     deadline = time.monotonic() + seconds
     found = []
@@ -74,29 +63,13 @@ def ends(processes: list[subprocess.Popen[str]], *, seconds: float) -> list[Ende
     return found
 
 
-def together(
-    num_processes: int, *arguments: str, own: dict[int, str] | None = None
-) -> list[Ended]:
-    return ends(start_processes(num_processes, *arguments, own=own), seconds=300)
+def newest_checkpoint(folder: pathlib.Path) -> int:
+    names = [path.name for path in (folder / "checkpoints").glob("*")]
+    return max((int(name) for name in names if name.isdigit()), default=0)
 
 
-def said(ended: Ended) -> list[str]:
-    """Standard output without what gloo prints there."""
-    return [line for line in ended.stdout.splitlines() if "[Gloo]" not in line]
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The run of one process, six rounds."""
-    folder = tmp_path_factory.mktemp("alone") / "run"
-    succeeds(*train(folder, "--num_rounds=6"))
-    return folder
-
-
-def checkpoint_appears(
-    folder: pathlib.Path, processes: list[subprocess.Popen[str]], number: int = 4
-) -> None:
-    """Waits until so many rounds or more are saved."""
+def saved(folder: pathlib.Path, processes: list[subprocess.Popen], number: int) -> None:
+    """Waits until so many rounds or more are."""
     deadline = time.monotonic() + 200
     while newest_checkpoint(folder) < number:
         assert all(process.poll() is None for process in processes)
@@ -104,111 +77,79 @@ def checkpoint_appears(
         time.sleep(0.05)
 
 
-def newest_checkpoint(folder: pathlib.Path) -> int:
-    names = [path.name for path in (folder / "checkpoints").glob("*")]
-    return max((int(name) for name in names if name.isdigit()), default=0)
-
-
+@pytest.mark.parametrize(
+    "data", ["digits", pytest.param("store", marks=pytest.mark.slow)]
+)
 def test_two_processes_write_the_bytes_of_one_and_the_first_alone_prints(
-    alone: pathlib.Path, tmp_path: pathlib.Path
+    data: str, tmp_path: pathlib.Path
 ) -> None:
-    folder = tmp_path / "run"
-    first, second = together(2, *train(folder, "--num_rounds=6"))
+    """Then both refuse the folder."""
+    line = (*DIGITS, SIX)
+    if data == "store":  # of which each process reads the whole cohort
+        digits_store(tmp_path / "store")
+        line = (*TRAIN, SIX, "--dataset=store", f"--data_dir={tmp_path / 'store'}")
+        line = (*line, "--num_clients=10", "--cohort_size=3", "--mechanism=nbafl")
+    succeeds(*line, f"--output_dir={tmp_path / 'alone'}")
+    both = (*line, f"--output_dir={tmp_path / 'run'}")
+    first, second = ends(started(2, *both))
     assert first.status == second.status == 0, (first.stderr, second.stderr)
-    assert_same_bytes(folder, alone)
-    sha = json.loads((alone / "summary.json").read_text())["params_sha256"]
-    assert f"params_sha256: {sha}" in said(first)
-    assert said(second) == []
+    assert_same_bytes(tmp_path / "run", tmp_path / "alone")
+    sha = json.loads((tmp_path / "run/summary.json").read_text())["params_sha256"]
+    said, silent = (
+        [text for text in ended.stdout.splitlines() if "[Gloo]" not in text]
+        for ended in (first, second)
+    )
+    assert f"params_sha256: {sha}" in said and silent == []
+    for ended in ends(started(2, *both)):
+        assert ended.status == 2 and "already holds a run" in ended.stderr
 
 
 def test_a_process_with_another_setting_ends_all_before_anything_is_written(
     tmp_path: pathlib.Path,
 ) -> None:
-    first, second = together(
-        2, *train(tmp_path / "run", "--num_rounds=6"), own={1: "--seed=3"}
-    )
+    line = (*DIGITS, SIX, f"--output_dir={tmp_path / 'run'}", "--seed={index}")
+    first, second = ends(started(2, *line))
     assert (first.status, second.status) == (2, 2)
     assert "process 1 was started otherwise than process 0" in first.stderr
-    assert "seed is 3 and is 0 there" in second.stderr
+    assert "seed is 1 and is 0 there" in second.stderr
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.slow
-def test_two_processes_read_a_store_and_write_the_bytes_of_one(
-    tmp_path: pathlib.Path,
+@pytest.mark.parametrize(
+    ("victim", "how"),
+    [(0, signal.SIGKILL), (1, signal.SIGKILL), (1, signal.SIGSTOP)],
+    ids=["the first", "another", "one that hangs"],
+)
+def test_a_process_that_is_gone_ends_the_others_within_a_minute_and_the_run_resumes(
+    victim: int, how: signal.Signals, tmp_path: pathlib.Path
 ) -> None:
-    """Each process reads the whole cohort."""
-    digits_store(tmp_path / "store")
-    line = (
-        "experiments.train",
-        "--dataset=store",
-        f"--data_dir={tmp_path / 'store'}",
-        "--num_clients=10",
-        "--model=mlp",
-        "--cohort_size=3",
-        "--batch_size=5",
-        "--local_epochs=1",
-        "--checkpoint_every=2",
-        "--noreport",
-        "--num_rounds=6",
-    )
-    ended = succeeds(*line, f"--output_dir={tmp_path / 'alone'}")
-    for ended in together(2, *line, f"--output_dir={tmp_path / 'run'}"):
-        assert ended.status == 0, ended.stderr
-    assert_same_bytes(tmp_path / "run", tmp_path / "alone")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_killed_process_ends_the_others_within_a_minute_and_the_run_resumes(
-    victim: int, tmp_path: pathlib.Path
-) -> None:
-    """Two processes, one killed; then three go on, then one, to the bytes of one."""
-    folder, rounds = tmp_path / "run", "--num_rounds=60"
-    processes = start_processes(2, *train(folder, rounds))
-    checkpoint_appears(folder, processes)
-    processes[victim].kill()
-    ended = ends(processes, seconds=60)
-    survivor = ended[1 - victim]
+    """Two processes, of which one goes; then three go on, then one."""
+    folder, line = tmp_path / "run", (*DIGITS, "--num_rounds=60")
+    here = (*line, f"--output_dir={folder}")
+    processes = started(2, *here)
+    saved(folder, processes, 4)
+    gone = processes.pop(victim)
+    gone.send_signal(how)
+    try:
+        (survivor,) = ends(processes, seconds=60)
+    finally:
+        gone.kill()
+        gone.communicate()
     assert survivor.status not in (0, -signal.SIGKILL)
-    assert (
-        "another process stopped" in survivor.stderr
-        or "another task died" in survivor.stderr
-    )
+    told = "another process stopped", "another task died"
+    assert any(sentence in survivor.stderr for sentence in told)
     assert not (folder / "summary.json").exists()
 
     before = newest_checkpoint(folder)
-    processes = start_processes(3, *train(folder, rounds), "--resume")
-    checkpoint_appears(folder, processes, before + 1)
+    processes = started(3, *here, "--resume")
+    saved(folder, processes, before + 1)
     processes[2].kill()
     assert all(end.status != 0 for end in ends(processes, seconds=60))
 
-    succeeds(*train(folder, rounds), "--resume")
-    succeeds(*train(tmp_path / "whole", rounds))
+    succeeds(*here, "--resume")
+    succeeds(*line, f"--output_dir={tmp_path / 'whole'}")
     assert_same_bytes(folder, tmp_path / "whole")
-
-
-@pytest.mark.slow
-def test_a_process_that_hangs_ends_the_others_within_a_minute(
-    tmp_path: pathlib.Path,
-) -> None:
-    processes = start_processes(2, *train(tmp_path / "run", LONG))
-    checkpoint_appears(tmp_path / "run", processes)
-    processes[1].send_signal(signal.SIGSTOP)
-    try:
-        (ended,) = ends(processes[:1], seconds=60)
-    finally:
-        processes[1].kill()
-        processes[1].communicate()
-    assert ended.status != 0
-    assert "another task died" in ended.stderr or "another process" in ended.stderr
-
-
-@pytest.mark.slow
-def test_a_refused_folder_is_told_by_every_process(alone: pathlib.Path) -> None:
-    for ended in together(2, *train(alone, "--num_rounds=6")):
-        assert ended.status == 2
-        assert "already holds a run" in ended.stderr
 
 
 @pytest.mark.slow
@@ -216,21 +157,12 @@ def test_a_sweep_over_processes_on_both_axes_writes_the_bytes_of_one(
     tmp_path: pathlib.Path,
 ) -> None:
     """Cells dealt over two of the four processes: no process holds every cell."""
-
-    def sweep(folder: pathlib.Path) -> tuple[str, ...]:
-        cells = ("--mechanisms=fedsva", "--epsilons=.2,.5", "--seeds=0", "--resume")
-        return (
-            "experiments.sweep",
-            *SETTINGS,
-            *cells,
-            "--num_rounds=4",
-            f"--output_dir={folder}",
-        )
-
-    succeeds(*sweep(tmp_path / "one"))
-    for turn in range(2):  # the second time from the checkpoint
-        ended = together(4, *sweep(tmp_path / "four"), "--sweep_devices=2")
-        assert [end.status for end in ended] == [0] * 4, (turn, ended)
+    cells = ("--mechanisms=fedsva", "--epsilons=.2,.5", "--seeds=0", "--resume")
+    line = ("experiments.sweep", *DIGITS[1:], *cells, "--num_rounds=4")
+    succeeds(*line, f"--output_dir={tmp_path / 'one'}")
+    dealt = (*line, f"--output_dir={tmp_path / 'four'}", "--sweep_devices=2")
+    for _ in range(2):  # the second time from the checkpoint
+        assert [end.status for end in ends(started(4, *dealt))] == [0] * 4
     names = ("config.json", "results.jsonl", "cells.json", "table.md")
     assert_same_bytes(tmp_path / "one", tmp_path / "four", names)
 
@@ -253,32 +185,18 @@ OPEN_MPI = {
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", [SLURM, OPEN_MPI], ids=["slurm", "open_mpi"])
 def test_distributed_reads_the_launchers_variables(
-    cluster: dict[str, str], alone: pathlib.Path, tmp_path: pathlib.Path
+    cluster: dict[str, str], tmp_path: pathlib.Path
 ) -> None:
     """The variables that srun and mpirun set, set by hand: no cluster is here."""
-    folder, port = tmp_path / "run", free_port()
-    arguments = train(folder, "--num_rounds=6", "--distributed")
-    processes = []
-    for index in range(2):
-        variables = {k: v.format(port=port, index=index) for k, v in cluster.items()}
-        processes.append(
-            subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                cwd=ROOT,
-                env=environment() | variables | {"JAX_COORDINATOR_PORT": str(port)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    ended = ends(processes, seconds=300)
+    line = (*DIGITS, SIX, "--distributed", f"--output_dir={tmp_path / 'run'}")
+    ended = ends(started(2, *line, **cluster, JAX_COORDINATOR_PORT="{port}"))
     assert [end.status for end in ended] == [0, 0], ended
-    assert_same_bytes(folder, alone)
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["rounds"] == 6
 
 
 def test_distributed_without_a_cluster_names_the_flags(tmp_path: pathlib.Path) -> None:
-    ended = typed(*train(tmp_path / "run", "--distributed"))
+    ended = typed(*TRAIN, SIX, "--distributed", f"--output_dir={tmp_path / 'run'}")
     assert ended.status == 2
     assert ended.stderr.startswith("error: the processes could not meet")
     assert "coordinator_address" in ended.stderr
-    assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import build, federated_data, loading, plan
-from fedsvp_jax.models.mlp import MLP
+from fedsvp_jax.models.networks import MLP
 
 
 def with_people() -> Dataset:

@@ -15,7 +15,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
-from fedsvp_jax.influence import Verdict, admission
+from fedsvp_jax.influence import Verdict
 from fedsvp_jax.influence.admission import planned_cost
 from fedsvp_jax.influence.hook import FilterHook
 from fedsvp_jax.report.adversaries import adversaries_plot
@@ -99,11 +99,6 @@ def test_the_centres_examples_belong_to_no_client():
     assert np.mean(shared) < 0.1  # but for scans that digits holds twice
 
 
-def test_passes_are_counted() -> None:
-    assert admission.num_passes(filtered(influence_filter="join"), 9) == 1
-    assert admission.num_passes(filtered(influence_every=2), 9) == 5
-
-
 @pytest.mark.hole
 def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path):
     """The rows and the plot of a run count contributions and votes."""
@@ -116,6 +111,7 @@ def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path)
     assert summary["stopped_by"] == "promise" and summary["most_uploads"] >= 2
     cost = planned_cost(config)
     told = {"responses": [(cost.votes, cost.vote_epsilon)]}
+    assert planned_cost(filtered(influence_every=2, num_rounds=9)).passes == 5
     alone = composed_epsilon("pld", cost.precision, config.target_delta, **told)
     assert 0.1 < alone < summary["epsilon_spent"]["pld"]
     assert summary["epsilon_spent"]["rdp"] <= 0.6

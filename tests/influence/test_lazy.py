@@ -1,7 +1,6 @@
 """The filter: contributions, votes and their randomised response, sums, decision."""
 
 import math
-from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -17,20 +16,19 @@ from fedsvp_jax.structs import Array
 FLIP = 0.755081  # of a vote at the published ε = 1
 
 
-@cache
-def keys() -> dict[str, Array]:
-    return {"contribution_key": jax.random.key(7), "vote_key": jax.random.key(8)}
-
-
 @pytest.fixture(scope="module")
 def world() -> World:
     return make_world()
 
 
+def sent(world: World, rates: FilterRates) -> Array:
+    key = jax.random.key(7)
+    return lazy.contributions(world.kernel, world.train, rates, key=key)
+
+
 def run(world: World, rates: FilterRates) -> Verdict:
-    return influence.lazy_influence(
-        world.kernel, world.train, world.test, rates, **keys()
-    )
+    keys = {"contribution_key": jax.random.key(7), "vote_key": jax.random.key(8)}
+    return influence.lazy_influence(*world[:3], rates, **keys)
 
 
 def test_the_corrupted_contributors_are_found_without_noise(world: World):
@@ -40,21 +38,13 @@ def test_the_corrupted_contributors_are_found_without_noise(world: World):
 
 
 def test_a_vote_is_the_sign_of_the_sum_of_loss_differences(world: World):
-    chosen = rates()
-    sent = lazy.contributions(
-        world.kernel, world.train, chosen, key=keys()["contribution_key"]
-    )
-    scores = []
-    for contributor, kernel in enumerate(sent):
-        votes = []
-        for tester in range(len(sent)):
-            if tester == contributor:
-                continue
+    votes = np.zeros((20, 20))
+    for contributor, kernel in enumerate(sent(world, rates())):
+        for tester in set(range(20)) - {contributor}:
             x, labels = world.test.x[tester], world.test.labels[tester]
             gained = losses(world.kernel, x, labels) - losses(kernel, x, labels)
-            votes.append(1 if float(jnp.sum(gained)) > 0 else -1)
-        scores.append(sum(votes))
-    np.testing.assert_array_equal(run(world, chosen).true_scores, scores)
+            votes[contributor, tester] = 1 if float(jnp.sum(gained)) > 0 else -1
+    np.testing.assert_array_equal(run(world, rates()).true_scores, votes.sum(1))
 
 
 def test_a_tie_votes_minus_1(world: World):
@@ -64,15 +54,10 @@ def test_a_tie_votes_minus_1(world: World):
 
 
 def test_a_contribution_is_clipped_and_noised_by_its_own_key(world: World):
-    key = keys()["contribution_key"]
+    noisy = {"noise_multiplier": 0.5}
     free, clipped, noised = (
-        lazy.contributions(world.kernel, world.train, chosen, key=key)
-        - world.kernel[None]
-        for chosen in (
-            rates(clip=1e6),
-            rates(clip=0.2),
-            rates(clip=0.2, noise_multiplier=0.5),
-        )
+        sent(world, rates(**chosen)) - world.kernel[None]
+        for chosen in ({"clip": 1e6}, {"clip": 0.2}, {"clip": 0.2} | noisy)
     )
     norms = jnp.linalg.norm(free.reshape(20, -1), axis=1)
     assert np.all(norms > 0.2)
@@ -108,10 +93,9 @@ def test_the_same_keys_give_the_same_bits_and_rates_compile_nothing_new(world: W
 
 def test_the_minimum_gap_keeps_a_clean_federation_whole():
     world = make_world(seed=1)
-    train = world.train._replace(labels=make_world(seed=1).train.labels)
     clean = np.flatnonzero(~world.corrupted)
-    part = jax.tree.map(lambda leaf: leaf[clean], (train, world.test))
-    only = World(world.kernel, *part, world.corrupted[clean])
+    part = jax.tree.map(lambda leaf: leaf[clean], world[1:])
+    only = World(world.kernel, *part)
     assert not np.any(run(only, rates(minimum_gap=0.25)).rejected)
     kept = run(world, rates(minimum_gap=0.25))
     np.testing.assert_array_equal(kept.rejected, world.corrupted)
@@ -119,20 +103,11 @@ def test_the_minimum_gap_keeps_a_clean_federation_whole():
 
 @pytest.mark.parametrize("flip", [0.5, FLIP])
 def test_the_empirical_likelihood_ratio_stays_within_the_exact_epsilon(flip: float):
-    draws = 200_000
-    chance = {
-        value: float(
-            np.mean(
-                np.asarray(
-                    influence.randomized_response(
-                        jnp.full((draws,), value), flip, jax.random.key(int(value) + 1)
-                    )
-                )
-                == 1
-            )
-        )
-        for value in (-1.0, 1.0)
-    }
+    chance = {}
+    for value in (-1.0, 1.0):
+        votes, key = jnp.full((200_000,), value), jax.random.key(int(value) + 1)
+        reports = influence.randomized_response(votes, flip, key)
+        chance[value] = float(jnp.mean(reports == 1))
     ratio = math.log(chance[1.0] / chance[-1.0])
     other = math.log((1 - chance[-1.0]) / (1 - chance[1.0]))
     exact = influence.exact_vote_epsilon(flip)
@@ -142,22 +117,19 @@ def test_the_empirical_likelihood_ratio_stays_within_the_exact_epsilon(flip: flo
 
 
 def test_a_repeated_query_returns_the_memoised_answer():
-    votes = jnp.where(
-        jax.random.bernoulli(jax.random.key(1), shape=(40, 40)), 1.0, -1.0
-    )
-    memory = jax.random.key(2)
-    first = influence.randomized_response(votes, FLIP, memory)
-    again = influence.randomized_response(votes, FLIP, memory)
-    np.testing.assert_array_equal(first, again)
-    # A changed vote asks the other answer; going back gets the first one again.
-    other = influence.randomized_response(-votes, FLIP, memory)
-    assert np.any(np.asarray(other) != np.asarray(first))
-    mixed = votes.at[0].multiply(-1)
-    partly = influence.randomized_response(mixed, FLIP, memory)
-    np.testing.assert_array_equal(partly[1:], first[1:])
-    np.testing.assert_array_equal(partly[0], other[0])
-    elsewhere = influence.randomized_response(votes, FLIP, jax.random.key(3))
-    assert np.any(np.asarray(elsewhere) != np.asarray(first))
+    """A changed vote asks the other answer; going back gets the first one again."""
+    votes = jax.random.rademacher(jax.random.key(1), (40, 40), jnp.float32)
+
+    def told(votes: Array, key: int = 2) -> np.ndarray:
+        memory = jax.random.key(key)
+        return np.asarray(influence.randomized_response(votes, FLIP, memory))
+
+    first, other = told(votes), told(-votes)
+    np.testing.assert_array_equal(first, told(votes))
+    assert np.any(other != first) and np.any(told(votes, 3) != first)
+    mixed = told(votes.at[0].multiply(-1))
+    np.testing.assert_array_equal(mixed[1:], first[1:])
+    np.testing.assert_array_equal(mixed[0], other[0])
 
 
 def test_without_noise_the_votes_are_told_and_bad_input_is_refused():

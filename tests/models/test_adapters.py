@@ -117,15 +117,11 @@ def test_bfloat16_is_near_float32_and_leaves_statistics_in_float32(net):
     model, params, stats, x = net
     assert models.in_dtype(model, "float32") is model
     rounded = models.in_dtype(model, "bfloat16")
-    exact, moved = model.apply(params, stats, x, train=True, key=jax.random.key(2))
+    training = {"train": True, "key": jax.random.key(2)}
+    exact, moved = model.apply(params, stats, x, **training)
     with jax.numpy_dtype_promotion("standard"):  # Flax's BatchNorm mixes both formats
-        near, near_moved = rounded.apply(
-            params, stats, x, train=True, key=jax.random.key(2)
-        )
+        near, near_moved = rounded.apply(params, stats, x, **training)
     assert near.dtype == jnp.float32 and bool(jnp.any(near != exact))
     np.testing.assert_allclose(near, exact, atol=0.05)
-    for one, other in zip(
-        jax.tree.leaves(near_moved), jax.tree.leaves(moved), strict=True
-    ):
-        assert one.dtype == jnp.float32
-        np.testing.assert_allclose(one, other, atol=0.02)
+    chex.assert_trees_all_equal_dtypes(near_moved, moved)
+    chex.assert_trees_all_close(near_moved, moved, atol=0.02)

@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from layer_checks import quick_jit
 
 from fedsvp_jax import models, tree
+from fedsvp_jax.structs import cross_entropy
 
 _SHAPES = {
     "mlp": ((8, 8, 1), 10),
@@ -25,7 +27,6 @@ _SHAPES = {
 # Smaller inputs and fewer classes: the same layers, quick to run.
 _QUICK_SHAPES = {
     **_SHAPES,
-    "logistic": ((9,), 5),
     "paper_cnn": ((16, 16, 3), 5),
     "leaf_cnn": ((8, 8, 1), 5),
     "resnet18": ((16, 16, 3), 5),
@@ -65,7 +66,7 @@ class _Quick:
 
         def loss(params, key):
             logits, stats = self.model.apply(params, self.stats, x, train=True, key=key)
-            return _cross_entropy(logits, labels), (logits, stats)
+            return jnp.mean(cross_entropy(logits, labels)), (logits, stats)
 
         def step(params, key):
             gradient, (logits, stats) = jax.grad(loss, has_aux=True)(params, key)
@@ -82,11 +83,6 @@ class _Quick:
 
 
 _quick = functools.cache(_Quick)
-
-
-def _cross_entropy(logits, labels):
-    picked = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], axis=1)
-    return -jnp.mean(picked)
 
 
 @pytest.mark.parametrize(
@@ -140,13 +136,10 @@ def test_stacked_models_under_vmap_equal_one_call_each(name):
         quick.stacked_step(jax.tree.map(lambda *leaves: np.stack(leaves), *both), keys)
     )
     for lane, params in enumerate(both):
-        for stacked, alone in zip(
-            jax.tree.leaves(together),
-            jax.tree.leaves(jax.device_get(quick.step(params, keys[lane]))),
-            strict=True,
-        ):
-            tolerance = 2e-3 * float(np.max(np.abs(alone)))
-            np.testing.assert_allclose(stacked[lane], alone, rtol=0, atol=tolerance)
+        alone = jax.device_get(quick.step(params, keys[lane]))
+        for stacked, one in zip(*map(jax.tree.leaves, (together, alone)), strict=True):
+            tolerance = 2e-3 * float(np.max(np.abs(one)))
+            np.testing.assert_allclose(stacked[lane], one, rtol=0, atol=tolerance)
 
 
 @_ALL_QUICK
@@ -155,10 +148,7 @@ def test_the_key_matters_in_training_with_dropout_and_nowhere_else(name):
     keys = jax.random.split(jax.random.key(5), 2)
     (logits, _), (without, _) = quick.evaluate(keys[0])
     np.testing.assert_array_equal(logits, without)
-    first, again, other = (
-        quick.step(quick.params, key)[0] for key in (keys[0], keys[0], keys[1])
-    )
-    np.testing.assert_array_equal(first, again)
+    first, other = (quick.step(quick.params, key)[0] for key in keys)
     assert np.array_equal(first, other) == (name != "paper_cnn")
 
 
@@ -167,67 +157,22 @@ def test_statistics_move_in_training_alone(name):
     quick = _quick(name)
     _, (_, evaluated) = quick.evaluate(jax.random.key(6))
     _, trained, _ = quick.step(quick.params, jax.random.key(6))
-    assert jax.tree.structure(evaluated) == jax.tree.structure(quick.stats)
-    assert jax.tree.structure(trained) == jax.tree.structure(quick.stats)
-    for old, seen, moved in zip(
-        *map(jax.tree.leaves, (quick.stats, evaluated, trained)), strict=True
-    ):
-        np.testing.assert_array_equal(old, seen)
-        assert np.any(np.asarray(old) != np.asarray(moved))
-    assert bool(jax.tree.leaves(quick.stats)) == (name == "resnet18")
-
-
-@pytest.mark.parametrize("lanes", [None, 2])
-def test_a_leaf_cnn_training_loop_compiles_to_products_without_convolutions(lanes):
-    model = models.make_model("leaf_cnn", num_classes=62, kernels="cpu")
-    x = jax.ShapeDtypeStruct((4, 28, 28, 1), jnp.float32)
-    labels = jax.ShapeDtypeStruct((4,), jnp.int32)
-    key = jax.eval_shape(lambda: jax.random.key(0))
-    params, _ = jax.eval_shape(model.init, key, x)
-
-    def train(params, x, labels, num_steps):
-        def step(_, params):
-            def loss(params):
-                logits, _ = model.apply(params, {}, x, train=True, key=None)
-                return _cross_entropy(logits, labels)
-
-            gradient = jax.grad(loss)(params)
-            return jax.tree.map(lambda w, g: w - jnp.float32(0.1) * g, params, gradient)
-
-        return jax.lax.fori_loop(0, num_steps, step, params)
-
-    if lanes is not None:
-        train = jax.vmap(train, in_axes=(0, None, None, None))
-        params = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct((lanes, *leaf.shape), leaf.dtype), params
-        )
-    lowered = jax.jit(train).lower(
-        params, x, labels, jax.ShapeDtypeStruct((), jnp.int32)
+    chex.assert_trees_all_equal(evaluated, quick.stats)
+    moved = jax.tree.map(
+        lambda *two: bool(jnp.any(two[0] != two[1])), evaluated, trained
     )
-    assert "convolution" not in lowered.as_text()
-    compiled = lowered.compile().as_text()
-    assert " convolution(" not in compiled
-    assert " dot(" in compiled
+    assert all(jax.tree.leaves(moved)) and bool(moved) == (name == "resnet18")
 
 
 @_NO_RESNET
-def test_both_sets_of_kernels_give_the_same_model_and_gradient(name):
-    shape, num_classes = _QUICK_SHAPES[name]
-    x = jax.random.normal(jax.random.key(0), (3, *shape), jnp.float32)
-    found = []
-    for kernels in ("cpu", "tpu"):
-        model = models.make_model(name, num_classes=num_classes, kernels=kernels)
-        params, stats = quick_jit(model.init)(jax.random.key(1), x)
-
-        def loss(params, model=model, stats=stats):
-            logits, _ = model.apply(params, stats, x, train=True, key=jax.random.key(2))
-            return jnp.mean(jnp.sin(logits)), logits
-
-        gradient, logits = quick_jit(jax.grad(loss, has_aux=True))(params)
-        found.append(jax.tree.leaves((logits, gradient)))
-    for ours, theirs in zip(*found, strict=True):
-        scale = float(jnp.max(jnp.abs(theirs))) + 1e-3
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3 * scale)
+def test_a_step_of_stacked_models_is_products_without_convolutions(name):
+    """XLA:CPU runs any convolution inside a loop about 20 times slower."""
+    quick = _quick(name)
+    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), quick.params)
+    keys = jax.random.split(jax.random.key(4), 2)
+    program = quick.stacked_step.lower(both, keys).as_text()
+    assert "stablehlo.convolution" not in program
+    assert "stablehlo.dot_general" in program
 
 
 def test_make_model_names_what_is_allowed():

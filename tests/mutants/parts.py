@@ -58,7 +58,7 @@ PARTS = {
     "shapley": _part(
         "shapley paired algorithm/{coalitions,estimators,privacy_estimation}",
         "test_{shapley,paired} algorithm/test_{estimators,privacy_estimation}",
-        "sampled_values_converge unanimity",
+        "sampled_values_have unanimity",
     ),
     "query": _part(
         "mechanisms/{sensitivity,shared_noise} algorithm/{private_query,round_score}",

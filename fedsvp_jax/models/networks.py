@@ -1,4 +1,4 @@
-"""ResNet-18 for small images (He et al. 2016; 3x3 stem, no first max-pool)."""
+"""The built-in networks: a multilayer perceptron, CNNs and ResNet-18."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,12 +8,62 @@ import flax.linen as nn
 import jax.numpy as jnp
 
 from fedsvp_jax.models.kernels import Kernels
-from fedsvp_jax.models.layers import PYTORCH_UNIFORM, Conv, Dense
-from fedsvp_jax.models.normalization import GroupNorm
+from fedsvp_jax.models.layers import (
+    PYTORCH_UNIFORM,
+    Conv,
+    ConvReluPool,
+    Dense,
+    GroupNorm,
+)
 from fedsvp_jax.structs import Array
 
-_STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # channels, first stride
+_STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
 _EDGE = ((1, 1), (1, 1))
+
+
+class MLP(nn.Module):
+    """Dense layers with ReLU between them; the last gives the logits."""
+
+    num_classes: int
+    hidden: tuple[int, ...] = (128,)
+    kernels: Kernels = "cpu"
+
+    @nn.compact
+    def __call__(self, x: Array, *, train: bool) -> Array:
+        x = x.reshape(x.shape[0], -1)
+        for features in self.hidden:
+            x = nn.relu(Dense(features, kernels=self.kernels)(x))
+        return Dense(self.num_classes, kernels=self.kernels)(x)
+
+
+class CNN(nn.Module):
+    """Blocks of a convolution, ReLU and 2x2 max-pool, then two dense layers.
+
+    Convolutions keep height and width, one block per entry of `channels`. Dropout,
+    dense layer, ReLU, dropout and the layer of the logits follow.
+
+    Three sizes are in use (parameter counts: `registry.py`):
+      small: 3x3, 16-32, dense 128, for 8x8 images.
+      paper: 3x3, 16-32-64, dense 500, dropout .3 (FedSDP's public code, EMNIST).
+      LEAF: 5x5, 32-64, dense 2048 (arXiv 1812.01097, FEMNIST).
+    """
+
+    num_classes: int
+    channels: tuple[int, ...]
+    kernel_size: int
+    hidden: int
+    dropout_rate: float = 0.0
+    kernels: Kernels = "cpu"
+
+    @nn.compact
+    def __call__(self, x: Array, *, train: bool) -> Array:
+        dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
+        window = (self.kernel_size, self.kernel_size)
+        for features in self.channels:
+            x = ConvReluPool(features, window, kernels=self.kernels)(x)
+        x = dropout(x.reshape(x.shape[0], -1))
+        x = dropout(nn.relu(Dense(self.hidden, kernels=self.kernels)(x)))
+        return Dense(self.num_classes, kernels=self.kernels)(x)
 
 
 class BasicBlock(nn.Module):
@@ -43,6 +93,8 @@ class BasicBlock(nn.Module):
 
 class ResNet18(nn.Module):
     """Stem, four stages of two blocks (64-128-256-512), global mean, logits.
+
+    For small images (He et al. 2016): a 3x3 stem and no first max-pool.
 
     Attributes:
       normalization: "batch" keeps running statistics (momentum .1 in PyTorch's
