@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import fedsvp_jax
 from fedsvp_jax import mechanisms, plugin
 from fedsvp_jax.report import page, read
 from fedsvp_jax.settings import missing_need
@@ -72,7 +71,7 @@ def is_installed(package: Path) -> bool:
     return (package / "experiments").is_dir()
 
 
-_INSTALLED = is_installed(Path(fedsvp_jax.__file__).parent)
+_INSTALLED = is_installed(Path(__file__).parents[1])
 _WHERE = "" if _INSTALLED else " in the root of the repository"
 _HOW_TO_REPEAT = (
     f"Run this{_WHERE}, with a new"

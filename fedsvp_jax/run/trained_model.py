@@ -12,7 +12,6 @@ import jax
 import numpy as np
 from flax import serialization, traverse_util
 
-import fedsvp_jax
 from fedsvp_jax import extras, models
 from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
@@ -135,7 +134,6 @@ class TrainedModel:
                 "rounds": self.rounds,
                 "schema": self.schema and _schemas().to_toml(self.schema),
                 "claims": self.claims,
-                "version": fedsvp_jax.__version__,
             }
             content = write_safetensors(
                 traverse_util.flatten_dict(nested, sep="/"),
