@@ -1,7 +1,8 @@
 """What one client does in a round: estimate R, train, add noise, upload.
 
-`client_round` is the whole of it. The steps are functions of their own, which the
-attacks and the audit call as well.
+`client_round` is the whole of it. What a client does up to the noise is of one of three
+kinds, which the program's settings choose (`local_work`). The steps are functions of
+their own, which the attacks and the audit call as well.
 """
 
 import dataclasses
@@ -134,68 +135,103 @@ def add_noise(
 
 
 def local_work(task: Task) -> LocalWork:
-    """What a client does up to the noise.
+    """What a client does up to the noise: one of three kinds, known for a program."""
+    if task.plan.asked is not None:
+        return private_query_client(task)
+    if task.mechanism.needs_contribution:
+        return estimating_client(task)
+    return plain_client(task)
 
-    Where the noise follows R, it is estimated first, which trains the local model too.
+
+def plain_client(task: Task) -> LocalWork:
+    """Trains on all of its records."""
+    ratio = jnp.ones((), jnp.float32)
+    trained = _trained(task, ratio)
+    return LocalWork(trained, None, None, ratio, _steps(task, task.held.num_train))
+
+
+def estimating_client(task: Task) -> LocalWork:
+    """Estimates its R, which trains the model that is uploaded.
+
     Noise in the steps follows the released R, so with it the model is trained again.
-    With a private query the client trains on its public records alone; those of P are
-    for its answer (`private_query`).
     """
-    plan, mechanism, held = task.plan, task.mechanism, task.held
-    estimation, private = None, None
-    among: Array | bool = True
-    steps: list[Array] = []
-    if mechanism.needs_contribution:
-        trained, estimation = privacy_estimation.estimate_contribution(
-            task.model,
-            plan.recipe,
-            task.rates,
-            plan.estimation,
-            task.broadcast,
-            task.examples,
-            held,
-            task.at,
-        )
-        key = task.at.stream(Stream.COALITIONS)
-        steps += [
-            privacy_estimation.training_steps(
-                plan.recipe, plan.estimation, task.examples, held, pairs_key=key
-            )
-        ]
-        raw = estimation.contribution_ratio
-        ratio = released_ratio(raw, task.cell.mechanism, task.at)
-        if plan.asked is None and mechanism.step_noise_std is None:
-            return LocalWork(trained, None, estimation, ratio, steps[0])
-    model, drift, count = task.model, None, held.num_train
-    if plan.asked is not None:
-        settings = task.cell.mechanism
-        among, private = private_query.divided(
-            task.examples.attributes[held.train],
-            held.num_train,
-            private_attribute=plan.estimation.private_attribute,
-        )
-        model = private_query.public_model(
-            model, plan.asked, plan.private_classes, settings.private_margin
-        )
-        drift = private_query.remembered(
-            task.state.params,
-            task.state.answer,
-            plan.asked,
-            weight=settings.private_weight,
-        )
-    if estimation is None:
-        ratio = jnp.ones((), jnp.float32)
+    found = _estimated(task)
+    if task.mechanism.step_noise_std is None:
+        return found
+    trained = _trained(task, found.ratio)
+    steps = jnp.concatenate([found.steps, _steps(task, task.held.num_train)])
+    return found._replace(weights=trained, steps=steps)
+
+
+def private_query_client(task: Task) -> LocalWork:
+    """Trains on its public records; those of P are for its answer (`private_query`).
+
+    It estimates its R first, where the noise of the answer follows it.
+    """
+    plan, settings, asked = task.plan, task.cell.mechanism, task.plan.asked
+    assert asked is not None
+    guided = _estimated(task) if task.mechanism.needs_contribution else None
+    public, private = private_query.divided(
+        task.examples.attributes[task.held.train],
+        task.held.num_train,
+        private_attribute=plan.estimation.private_attribute,
+    )
+    trainee = private_query.public_model(
+        task.model, asked, plan.private_classes, settings.private_margin
+    )
+    drift = private_query.remembered(
+        task.state.params, task.state.answer, asked, weight=settings.private_weight
+    )
+    ratio = jnp.ones((), jnp.float32) if guided is None else guided.ratio
+    trained = _trained(
+        dataclasses.replace(task, model=trainee), ratio, among=public, drift=drift
+    )
+    steps = _steps(task, task.held.num_train - jnp.sum(private))
+    if guided is None:
+        return LocalWork(trained, private, None, ratio, steps)
+    steps = jnp.concatenate([guided.steps, steps])
+    return guided._replace(weights=trained, private=private, steps=steps)
+
+
+def _estimated(task: Task) -> LocalWork:
+    """The model that the estimation of R has trained, and the released R."""
+    trained, estimation = privacy_estimation.estimate_contribution(
+        task.model,
+        task.plan.recipe,
+        task.rates,
+        task.plan.estimation,
+        task.broadcast,
+        task.examples,
+        task.held,
+        task.at,
+    )
+    steps = privacy_estimation.training_steps(
+        task.plan.recipe,
+        task.plan.estimation,
+        task.examples,
+        task.held,
+        pairs_key=task.at.stream(Stream.COALITIONS),
+    )
+    ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
+    return LocalWork(trained, None, estimation, ratio, steps)
+
+
+def _trained(
+    task: Task, ratio: Array, among: Array | bool = True, drift: Params | None = None
+) -> Weights:
+    """The model after local training, with the noise of its steps."""
     rates = with_step_noise(
-        task.rates, mechanism, ratio=ratio, round_num=task.at.round_num
+        task.rates, task.mechanism, ratio=ratio, round_num=task.at.round_num
     )
-    rows = rows_of(task.examples, held, among)
-    trained = train(
-        model, plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
+    rows = rows_of(task.examples, task.held, among)
+    return train(
+        task.model, task.plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
     )
-    if private is not None:
-        count = count - jnp.sum(private)
-    steps += [local_training.upload_steps(plan.recipe, count)[None]]
-    return LocalWork(trained, private, estimation, ratio, jnp.concatenate(steps))
+
+
+def _steps(task: Task, trained_on: Array) -> Array:
+    """(1,) int32: the steps of a training on so many examples."""
+    return local_training.upload_steps(task.plan.recipe, trained_on)[None]
 
 
 def query_gradient(task: Task, private: Array) -> list[Array]:
