@@ -29,18 +29,11 @@ def test_every_setting_explains_itself_and_its_default_is_allowed() -> None:
 def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     config = resolve(ExperimentConfig(dataset=name))
     gaps = {n for n in FIELDS if getattr(config, n) is None}
-    optional = {"data_dir", "features_dir"}
-    optional |= {"label_column", "client_column", "drop_columns", "schema", "classes"}
-    optional |= {"private_category", "patience", "influence_projection"}
-    optional |= {
-        "client_epsilons",
-        "total_epsilon",
-        "max_test_examples",
-        "max_uploads",
-        "local_steps",
-    }
-    by_device = {"client_chunk_size", "coalition_chunk_size"}
-    assert gaps == optional | by_device
+    unset = "data_dir features_dir label_column client_column drop_columns schema "
+    unset += "classes private_category patience influence_projection client_epsilons "
+    unset += "total_epsilon max_test_examples max_uploads local_steps "
+    by_device = "client_chunk_size coalition_chunk_size"
+    assert gaps == {*(unset + by_device).split()}
     assert resolve(config) == config
 
 
@@ -52,17 +45,17 @@ def test_settings_that_were_not_resolved_are_refused_with_what_to_call() -> None
         build([config], digits())
 
 
-def test_what_is_set_wins_over_the_data_sets_default() -> None:
+def test_what_is_set_wins_over_the_defaults() -> None:
+    """Of the data set, and of δ: the published one over the batch size."""
     config = resolve(ExperimentConfig(num_clients=8, cohort_size=2, class_share=0.2))
     assert (config.num_clients, config.cohort_size) == (8, 2)
-    assert config.class_share == 0.2
-    assert config.model == "small_cnn"
-
-
-def test_delta_is_the_published_one_over_the_batch_size() -> None:
-    assert resolve(ExperimentConfig(batch_size=50)).delta == 1 / 50
-    assert resolve(ExperimentConfig(batch_size=50, delta=1e-3)).delta == 1e-3
-    assert resolve(ExperimentConfig(batch_size=1)).delta == 0.5
+    assert (config.class_share, config.model) == (0.2, "small_cnn")
+    for changes, delta in (
+        ({"batch_size": 50}, 1 / 50),
+        ({"batch_size": 50, "delta": 1e-3}, 1e-3),
+        ({"batch_size": 1}, 0.5),
+    ):
+        assert resolve(ExperimentConfig(**changes)).delta == delta
 
 
 def test_published_settings_are_the_defaults_on_the_papers_data() -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import math
 import pathlib
 import pickle
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -19,49 +20,34 @@ PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
 FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
 
 
-def declarations() -> list[tuple[str, str, bool]]:
-    """(module, name, by `setting`) of every class field or flag with a default.
+def declarations() -> Iterator[tuple[str, str, bool]]:
+    """(module, name, by `setting`) of every class field with a default.
 
     Attacks, models, `check` and single experiments have parameters of their own, which
     may share a name with a setting; what a run is made from may not.
     """
-    declared = []
     apart = {"algorithm", "attacks", "check", "models"}
     facts = {"participation.py", "base.py"}  # of a program, which no user sets
-    paths = [
-        path
-        for path in PACKAGE.rglob("*.py")
-        if path.parent.name not in apart and path.name not in facts
-    ]
-    for path in [*paths, PACKAGE.parent / "experiments" / "command.py"]:
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name in apart or path.name in facts:
+            continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                for field in node.body:
-                    if isinstance(field, ast.AnnAssign) and field.value is not None:
-                        by_setting = ast.unparse(field.value).startswith("setting(")
-                        name = ast.unparse(field.target)
-                        declared.append((str(path), name, by_setting))
-            if isinstance(node, ast.Call) and "DEFINE_" in ast.unparse(node.func):
-                first = node.args[0] if node.args else None
-                if isinstance(first, ast.Constant):
-                    declared.append((str(path), first.value, False))
-    return declared
+            for field in node.body if isinstance(node, ast.ClassDef) else ():
+                if isinstance(field, ast.AnnAssign) and field.value is not None:
+                    by_setting = ast.unparse(field.value).startswith("setting(")
+                    yield str(path), ast.unparse(field.target), by_setting
 
 
 def test_every_setting_has_its_default_and_its_limits_in_one_place() -> None:
     made = [name for _, name, by_setting in declarations() if by_setting]
     assert sorted(made) == sorted(FIELDS)
-    again = [
-        (path, name)
-        for path, name, by_setting in declarations()
-        if name in FIELDS and not by_setting
-    ]
     # A schema and what it is kept with say these of one table, and have no default.
     of_tables = ("data/dataset.py", "tables/schema.py", "run/trained_model.py")
     facts = {"schema", "classes", "test_fraction"}
     assert not [
         (path, name)
-        for path, name in again
+        for path, name, by_setting in declarations()
+        if name in FIELDS and not by_setting
         if not (path.endswith(of_tables) and name in facts)
     ]
 

@@ -93,19 +93,6 @@ CATEGORIES = {
 }  # in alphabetical order
 
 
-def _read_columns(path: Path) -> dict[str, np.ndarray]:
-    """The columns, all expected ones among them, as (rows,) text without blanks."""
-    found = csv_file.read_csv(path)
-    expected = (*NUMBERS, *CATEGORIES, "income", "split")
-    missing = [name for name in expected if name not in found]
-    if missing:
-        raise ValueError(
-            f"{path} lacks the column {missing[0]}; the header must name "
-            f"{', '.join(expected)}"
-        )
-    return found
-
-
 def _scaled(text: np.ndarray, number: _Scale, what: str) -> np.ndarray:
     """A column of numbers as features, (rows,) float64; see the module."""
     try:
@@ -141,7 +128,13 @@ def load_adult(data_dir: Path) -> Dataset:
     """
     folder = folders.find_folder(data_dir, ["adult"], "adult.csv", what="adult")
     path = folder / "adult.csv"
-    read = _read_columns(path)
+    read = csv_file.read_csv(path)
+    expected = (*NUMBERS, *CATEGORIES, "income", "split")
+    if missing := [name for name in expected if name not in read]:
+        raise ValueError(
+            f"{path} lacks the column {missing[0]}; the header must name "
+            f"{', '.join(expected)}"
+        )
     income = np.strings.rstrip(read["income"], ".")  # adult.test ends it with a dot
     labels = _codes(income, ("<=50K", ">50K"), f"{path}: column income")
     is_train = _codes(read["split"], ("test", "train"), f"{path}: column split") == 1

@@ -9,7 +9,7 @@ import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +20,6 @@ from fedsvp_jax.tables import files
 
 _SIDE = 28
 _NUM_CLASSES = 62
-
-
-class _Part(NamedTuple):
-    inputs: np.ndarray  # (n, 28, 28, 1) uint8
-    labels: np.ndarray  # (n,) int32
-    writers: list[str]  # n names
 
 
 def _load_json(path: Path) -> dict[str, Any]:
@@ -54,7 +48,9 @@ def _load_json(path: Path) -> dict[str, Any]:
     return body
 
 
-def _read_user(body: dict[str, Any], user: str, count: int, path: Path) -> _Part:
+def _read_user(
+    body: dict[str, Any], user: str, count: int, path: Path
+) -> ClientExamples:
     try:
         pixels = np.asarray(body["user_data"][user]["x"], np.float32)
         labels = np.asarray(body["user_data"][user]["y"])
@@ -79,14 +75,11 @@ def _read_user(body: dict[str, Any], user: str, count: int, path: Path) -> _Part
             "must be from 0 to 1"
         )
     images = np.round(pixels * np.float32(255)).astype(np.uint8)
-    return _Part(
-        images.reshape(-1, _SIDE, _SIDE, 1),
-        files.check_labels(labels, _NUM_CLASSES, path),
-        [user] * count,
-    )
+    labels = files.check_labels(labels, _NUM_CLASSES, path)
+    return ClientExamples(user, images.reshape(-1, _SIDE, _SIDE, 1), labels)
 
 
-def _users(folder: Path) -> Iterator[_Part]:
+def _users(folder: Path) -> Iterator[ClientExamples]:
     """The users that hold examples; one file is in memory at a time."""
     paths = sorted(folder.glob("*.json"))
     if not paths:
@@ -112,15 +105,15 @@ def _users(folder: Path) -> Iterator[_Part]:
                 yield _read_user(body, user, count, path)
 
 
-def _read_folder(folder: Path) -> _Part:
-    parts = list(_users(folder))
-    if not parts:
+def _read_folder(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, labels, and whose each example is, by the place of its name in order."""
+    users = list(_users(folder))
+    if not users:
         raise ValueError(f"{folder} holds no example; at least one is needed")
-    return _Part(
-        np.concatenate([part.inputs for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-        [name for part in parts for name in part.writers],
-    )
+    names, inputs, labels = zip(*users, strict=True)
+    of_user = np.unique(np.asarray(names), return_inverse=True)[1].astype(np.int32)
+    writers = np.repeat(of_user, [len(held) for held in labels])
+    return np.concatenate(inputs), np.concatenate(labels), writers
 
 
 def _find(data_dir: Path) -> Path:
@@ -138,17 +131,9 @@ def stream_femnist(data_dir: Path) -> StoreSource:
         raised, when its users are asked for.
     """
     folder = _find(data_dir)
-    test = _read_folder(folder / "test")
-    return StoreSource(
-        name="femnist",
-        clients=(
-            ClientExamples(part.writers[0], part.inputs, part.labels)
-            for part in _users(folder / "train")
-        ),
-        test_inputs=test.inputs,
-        test_labels=test.labels,
-        num_classes=_NUM_CLASSES,
-    )
+    inputs, labels, _ = _read_folder(folder / "test")
+    users = _users(folder / "train")
+    return StoreSource("femnist", users, inputs, labels, _NUM_CLASSES)
 
 
 def load_femnist(data_dir: Path) -> Dataset:
@@ -159,15 +144,14 @@ def load_femnist(data_dir: Path) -> Dataset:
       ValueError: a file is damaged or holds impossible values.
     """
     folder = _find(data_dir)
-    train = _read_folder(folder / "train")
-    test = _read_folder(folder / "test")
-    writers = np.unique(np.asarray(train.writers), return_inverse=True)[1]
+    train_inputs, train_labels, writers = _read_folder(folder / "train")
+    test_inputs, test_labels, _ = _read_folder(folder / "test")
     return Dataset(
         name="femnist",
-        train_inputs=train.inputs,
-        train_labels=train.labels,
-        test_inputs=test.inputs,
-        test_labels=test.labels,
+        train_inputs=train_inputs,
+        train_labels=train_labels,
+        test_inputs=test_inputs,
+        test_labels=test_labels,
         num_classes=_NUM_CLASSES,
-        train_writers=writers.astype(np.int32),
+        train_writers=writers,
     )

@@ -48,13 +48,5 @@ class Options:
                 f"{unknown[0]!r}"
             )
 
-    def check_for_sweep(self) -> None:
-        """Raises ValueError: what a single run alone has is asked of a sweep."""
-        for name in ("on_round", "reveal", "keep_best"):
-            if getattr(self, name):
-                raise ValueError(
-                    f"{name} must be left out of a sweep, whose cells run side by side"
-                )
-
 
 USUAL = Options()

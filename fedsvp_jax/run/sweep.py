@@ -1,7 +1,6 @@
 """A sweep: every mechanism one program, its (epsilon, seed) cells side by side."""
 
 import dataclasses
-import itertools
 import os
 import re
 from typing import Any
@@ -54,36 +53,30 @@ class SweepPlan:
         Raises:
           ValueError: the noise is to be solved for, and `total_epsilons` are missing.
         """
-        if self.total_epsilons:
-            return self._solved(base, mechanism)
-        if base.solve == "noise":
+        varied: list[dict[str, Any]]
+        if self.total_epsilons and mechanism == "none":  # which keeps no promise
+            base = dataclasses.replace(base, solve="uploads", client_epsilons=None)
+            varied = [{"total_epsilon": None}]
+        elif self.total_epsilons:
+            base = dataclasses.replace(base, solve="noise")
+            varied = [{"total_epsilon": total} for total in self.total_epsilons]
+        elif base.solve == "noise":
             raise ValueError(
                 "a sweep with solve=noise needs total_epsilons, for which the noise is "
                 "solved; epsilons are ε per upload"
             )
-        fixed = not mechanisms.about(mechanism).epsilon_sets_noise
-        epsilons = self.epsilons[:1] if fixed else self.epsilons
-        stds = self.noise_stds if mechanism == "gaussian" else ()
+        else:
+            fixed = not mechanisms.about(mechanism).epsilon_sets_noise
+            epsilons = self.epsilons[:1] if fixed else self.epsilons
+            stds = self.noise_stds if mechanism == "gaussian" else ()
+            varied = [
+                {"epsilon": epsilon, "noise_std": std}
+                for epsilon in epsilons
+                for std in stds or (base.noise_std,)
+            ]
         return [
-            dataclasses.replace(
-                base, mechanism=mechanism, epsilon=epsilon, noise_std=std, seed=seed
-            )
-            for epsilon, std, seed in itertools.product(
-                epsilons, stds or (base.noise_std,), self.seeds
-            )
-        ]
-
-    def _solved(self, base: Accounted, name: str) -> list[Accounted]:
-        """One per ε and seed; of FedAvg, which keeps no promise, one per seed."""
-        reference = name == "none"
-        solve = "uploads" if reference else "noise"
-        told = None if reference else base.client_epsilons
-        base = dataclasses.replace(
-            base, mechanism=name, solve=solve, client_epsilons=told
-        )
-        return [
-            dataclasses.replace(base, total_epsilon=total, seed=seed)
-            for total in ((None,) if reference else self.total_epsilons)
+            dataclasses.replace(base, mechanism=mechanism, seed=seed, **changes)
+            for changes in varied
             for seed in self.seeds
         ]
 
@@ -192,7 +185,11 @@ def sweep(
             "patience must not be set in a sweep, whose cells run side by side, got "
             f"{base.patience}"
         )
-    options.check_for_sweep()
+    for name in ("on_round", "reveal", "keep_best"):
+        if getattr(options, name):
+            raise ValueError(
+                f"{name} must be left out of a sweep, whose cells run side by side"
+            )
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
     programs = plan.programs(base)

@@ -145,21 +145,19 @@ def numbers_of(
             return plain
     written = column_values.texts(values, what)
     known, places = np.unique(written, return_inverse=True)
-    found, kinds = np.empty(len(known)), []
+    found, kinds, is_date = np.empty(len(known)), [], column.type == "date"
     for row, text in enumerate(known.tolist()):
-        is_date = column.type == "date"
-        if text in column.missing:
-            number, kind = None, "missing"
-        elif is_date:
-            number, kind = column_values.days(text), "text"
-        else:
-            number, kind = column_values.number(text, decimal), "text"
+        missing, number = text in column.missing, None
+        if not missing:
+            days, of_number = column_values.days, column_values.number
+            number = days(text) if is_date else of_number(text, decimal)
+        kind = "number"
         if number is None:
-            kind = column_values.kind(text, decimal) if kind == "text" else kind
+            kind = "missing" if missing else column_values.kind(text, decimal)
             if kind == "missing" and column.fill is not None:
                 number, kind = column.fill, "number"
-        else:
-            kind = "number"
+            elif is_date and kind != "missing":
+                kind = "text"  # a number is no date
         found[row] = np.nan if number is None else number
         kinds.append(kind)
     _refuse_kinds(written, np.array(kinds)[places], column.type, decimal, what)

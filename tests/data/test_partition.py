@@ -48,7 +48,10 @@ def test_impossible_numbers_of_clients_and_seeds_are_refused(name: str) -> None:
 
 
 def test_paper_clients_hold_the_share_of_every_class() -> None:
-    """However many clients there are."""
+    """However many clients there are; at least one of each."""
+    for share, count in ((0.001, 1), (0.037, 4)):
+        part = partition.paper(LABELS, 2, share=share, seed=0)[1]
+        np.testing.assert_array_equal(np.bincount(LABELS[part]), [count] * 10)
     parts = partition.paper(LABELS, 20, share=0.07, seed=0)
     few = partition.paper(LABELS, 3, share=0.07, seed=0)
     for indices in parts:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import full_disk
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, trained
+from deployed import UPDATE_CLIP, model, policy, sent, trained
 
 from fedsvp_jax.deploy import (
     Refused,
@@ -45,11 +45,6 @@ class Place(NamedTuple):
             witness=self.folder / "elsewhere",
             data=fingerprint(np.arange(3)),
         )
-
-
-def sent(site: Site, round_num: int, received: Any = None) -> None:
-    received = model() if received is None else received
-    answer(site, received, lambda: Trained(trained(model())), round_num=round_num)
 
 
 @pytest.fixture
@@ -233,7 +228,7 @@ def test_a_request_that_may_not_be_answered_changes_nothing(
     round_num, received, words = REQUESTS[name]
     before = (place.folder / "log").read_bytes()
     with pytest.raises(Refused, match=words) as caught:
-        sent(place.site, round_num, received)
+        sent(place.site, round_num, received=received)
     assert (place.folder / "log").read_bytes() == before
     sent(place.site, 4)  # skipping a round costs nothing
     assert place.site.read().sums["uploads"] == [3]
@@ -255,7 +250,7 @@ def test_a_round_under_other_settings_than_those_promised_is_refused(
 
 
 def test_numbers_as_large_as_float32_has_are_clipped_and_counted(place: Place) -> None:
-    sent(place.site, 3, [np.full_like(leaf, 3e38) for leaf in model()])
+    sent(place.site, 3, received=[np.full_like(leaf, 3e38) for leaf in model()])
     assert place.site.read().sums["uploads"] == [3]
     came_back("numbers of 3e38", "clipped, noised and counted")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, trained
+from deployed import UPDATE_CLIP, begun, model, policy, sent, trained
 
 from fedsvp_jax.deploy import (
     Public,
@@ -26,22 +26,6 @@ from fedsvp_jax.deploy import (
     end_round,
 )
 from fedsvp_jax.deploy.site import _check_settings, _policy_of
-
-
-def begun(path: pathlib.Path, **changes: Any) -> Site:
-    """The file of a client that has not uploaded yet."""
-    file = Site(path, policy(**UPDATE_CLIP | changes))
-    file.begin(30)
-    return file
-
-
-def upload(
-    file: Site,
-    round_num: int,
-    train: Callable[[], Trained] = lambda: Trained(trained(model())),
-) -> list[np.ndarray]:
-    received = model()
-    return answer(file, received, train, round_num=round_num, like=received)[0]
 
 
 @pytest.mark.parametrize("number", [-1, 0, 19, 30.5, 20_001, 10**9, 1e9])
@@ -69,7 +53,7 @@ def test_seeded_noise_is_never_without_a_word(
     assert "HIDES NOTHING" in caplog.text
     assert set(record["status"].values()) == {"nominal"}
     caplog.clear()
-    upload(file, 2)
+    sent(file, 2)
     assert "HIDES NOTHING" not in caplog.text
     spent = file.read().account(file.policy).row(last=False)
     assert set(spent["status"].values()) == {"nominal"}
@@ -82,7 +66,7 @@ def test_the_noise_is_solved_for_once_in_a_sites_life(
     monkeypatch.setattr("fedsvp_jax.deploy.policy.solve_noise", None)
     again = Site(tmp_path / "log")
     assert again.policy.settings() == file.policy.settings()
-    upload(again, 1)
+    sent(again, 1)
     assert file.read().last_round == 1
     before = file.policy.settings() | {"solve": "noise"}  # a log of version 0.1
     _check_settings(before, file.policy.settings())
@@ -118,13 +102,13 @@ def test_a_training_that_fails_sends_noise_and_is_charged(
     file = begun(tmp_path / "state.json", **POLICIES[changes])
     well = begun(tmp_path / "well.json", **POLICIES[changes])
     with caplog.at_level(logging.ERROR):
-        sent = upload(file, 1, FAILURES[name])
+        upload = sent(file, 1, FAILURES[name])
     assert "noise alone is sent" in caplog.text or name == "NaN"
-    upload(well, 1)
+    sent(well, 1)
     spent, usual = file.read(), well.read()
     np.testing.assert_equal(dataclasses.asdict(spent), dataclasses.asdict(usual))
     moved = np.concatenate(
-        [(new - old).ravel() for new, old in zip(sent, model(), strict=True)]
+        [(new - old).ravel() for new, old in zip(upload, model(), strict=True)]
     )
     std = (
         float(file.policy.mechanism.least_multiplier)
@@ -135,7 +119,7 @@ def test_a_training_that_fails_sends_noise_and_is_charged(
     )
     assert 0.5 < np.std(moved) / std < 1.5
     with pytest.raises(Refused, match="round 1 is over"):
-        upload(file, 1)
+        sent(file, 1)
 
 
 @pytest.mark.hole
@@ -151,14 +135,14 @@ def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
         received = [*model(), *model()]
         begin_round(file, received, round_num=1)
         caplog.clear()
-        sent, _ = end_round(file, received, train, round_num=1, public=public)
-        np.testing.assert_equal(sent[: len(after)], after)
+        upload, _ = end_round(file, received, train, round_num=1, public=public)
+        np.testing.assert_equal(upload[: len(after)], after)
         assert ("training failed" in caplog.text) == (name not in ("well", "NaN"))
     file = begun(tmp_path / "public.json", **query)
     begin_round(file, received, round_num=1)
     failing = public._replace(train=lambda: [])
-    sent, _ = end_round(file, received, train, round_num=1, public=failing)
-    np.testing.assert_equal(sent[: len(after)], model())
+    upload, _ = end_round(file, received, train, round_num=1, public=failing)
+    np.testing.assert_equal(upload[: len(after)], model())
     assert "public training failed" in caplog.text
 
 
@@ -172,11 +156,11 @@ def test_a_round_is_charged_before_a_record_is_read(tmp_path: pathlib.Path) -> N
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        upload(file, 1, killed)
+        sent(file, 1, killed)
     lost = file.read()
     with pytest.raises(Refused, match="round 1 is over"):
-        upload(file, 1)
-    upload(file, 2)
+        sent(file, 1)
+    sent(file, 2)
     assert int(file.read().sums["uploads"][0]) == 2
     spent = file.read().epsilon_spent(file.policy)["rdp"]
     assert spent > lost.epsilon_spent(file.policy)["rdp"] > 0
@@ -212,12 +196,12 @@ def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
 
     def meanwhile() -> Trained:
         with pytest.raises(Refused, match="another process answers for this client"):
-            upload(Site(file.path, file.policy), 2)
+            sent(Site(file.path, file.policy), 2)
         return Trained(trained(model()))
 
-    upload(file, 1, meanwhile)
+    sent(file, 1, meanwhile)
     assert file.read().last_round == 1
-    upload(file, 2)
+    sent(file, 2)
     assert isinstance(file.witness, WitnessFolder)
     key = tmp_path / "witness/witness.key"
     with file.witness._alone(), key.open() as other, pytest.raises(BlockingIOError):
@@ -259,7 +243,7 @@ def test_a_state_behind_a_link_stays_behind_it(tmp_path: pathlib.Path) -> None:
     kept.mkdir()
     link = tmp_path / "state.json"
     link.symlink_to(kept / "client.json")
-    upload(begun(link), 1)
+    sent(begun(link), 1)
     assert link.is_symlink()
     assert Site(kept / "client.json", policy(**UPDATE_CLIP)).read().last_round == 1
 
@@ -270,12 +254,12 @@ def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(
     file, other = begun(tmp_path / "state.json"), tmp_path / "other"
     other.write_text("as it was")
     (tmp_path / "witness" / "state.json.seen.json.tmp").symlink_to(other)
-    upload(file, 1)
+    sent(file, 1)
     assert other.read_text() == "as it was" and file.read().last_round == 1
 
 
 def test_nobody_else_reads_what_was_spent(tmp_path: pathlib.Path) -> None:
-    upload(begun(tmp_path / "state.json"), 1)
+    sent(begun(tmp_path / "state.json"), 1)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert len(files) == 4
     for file in files:

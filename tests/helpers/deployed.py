@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import importlib.util
 import pathlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.deploy import Policy, make_policy
+from fedsvp_jax.deploy import Policy, Site, Trained, answer, make_policy
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 
@@ -60,6 +61,25 @@ def trained(received: list[np.ndarray], size: float = 0.3) -> list[np.ndarray]:
     """What local training makes of it."""
     moves = model(1, size)
     return [old + move for old, move in zip(received, moves, strict=True)]
+
+
+def begun(path: pathlib.Path, **changes: Any) -> Site:
+    """A site that has not uploaded yet."""
+    site = Site(path, policy(**UPDATE_CLIP | changes))
+    site.begin(30)
+    return site
+
+
+def sent(
+    site: Site,
+    round_num: int,
+    train: Callable[[], Trained] | None = None,
+    received: list[np.ndarray] | None = None,
+) -> list[np.ndarray]:
+    """The upload of a round."""
+    received = model() if received is None else received
+    train = train or (lambda: Trained(trained(model())))
+    return answer(site, received, train, round_num=round_num)[0]
 
 
 def simulated(config: ExperimentConfig) -> list[np.ndarray]:

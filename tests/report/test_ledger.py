@@ -11,7 +11,7 @@ from fedsvp_jax.deploy import Seeded, Site, Trained, answer, begin_round
 from fedsvp_jax.deploy.chain import Key, entry_line
 from fedsvp_jax.report import ledger
 
-OF_THE_LOG = ("state", "witnessed")  # which `Log.write` adds to a body
+OF_THE_LOG = ("state", "witnessed")  # which `Site.write` adds to a body
 GUIDED = {"mechanism": "fedsva", "contribution_release": "randomized_response"}
 
 

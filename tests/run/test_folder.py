@@ -245,6 +245,20 @@ def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
+def test_rows_that_could_not_be_written_are_not_tried_again(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of another file, which were written, would stand there twice."""
+    folder = RunFolder(tmp_path)
+    for name in ("metrics.jsonl", "clients.jsonl"):
+        folder.hold(name, [{"round": 1}])
+    fail_once(monkeypatch, "fsync")
+    with pytest.raises(WriteError):
+        folder.write_held()
+    folder.write_held()
+    assert folder.rows("metrics.jsonl") == folder.rows("clients.jsonl") == []
+
+
 # The folder that processes share: a follower writes nothing and learns everything.
 
 

@@ -50,7 +50,6 @@ REFUSED = {
         table_of(split=with_one(SPLIT, "valid")),
         "column split holds 'valid'",
     ),
-    "a split with a blank": (table_of(split=with_one(SPLIT, "")), "split holds ''"),
     "a split of one part": (table_of(split=["train"] * ROWS), "both must occur"),
     "Split": (table_of(Split=SPLIT), "column Split .*--drop_columns=Split"),
     "a blank label": (table_of(y=with_one(LABELS, "")), "lacks a label .'' in row 20"),
@@ -58,11 +57,8 @@ REFUSED = {
     "fractions as labels": (table_of(y=NUMBERS), "numbers that are no classes"),
     "NA among numbers": (
         table_of(x=with_one(NUMBERS, "NA", "n/a")),
-        r"column x lacks a finite number \('NA' in row 19, the first of 2",
-    ),
-    "a blank among numbers": (
-        table_of(x=with_one(NUMBERS, "")),
-        "lacks a finite number .*fill it in, state a fill value.*or leave the column",
+        r"column x lacks a finite number \('NA' in row 19, the first of 2.*fill it in, "
+        r"state a fill value.*or leave the column",
     ),
     "infinity": (table_of(x=with_one(NUMBERS, "inf")), "lacks a finite number .'inf'"),
     "beyond float64": (table_of(x=with_one(NUMBERS, "1e999")), "number .'1e999'"),
@@ -70,7 +66,6 @@ REFUSED = {
         table_of(x=[n.replace(".", ",") for n in NUMBERS]),
         "commas in numbers .'0,5' in row 1, the first of 20.*write 3.5.*decimal",
     ),
-    "one decimal comma": (table_of(x=with_one(NUMBERS, "1,5")), "commas in numbers"),
     "a text among numbers": (
         table_of(x=with_one(NUMBERS, "old")),
         "holds numbers and texts .'old' in row 20.*state in a schema",
@@ -83,10 +78,6 @@ REFUSED = {
     "a blank client": (
         table_of(who=with_one(LABELS, "")),
         "names no client .'' in row 20",
-    ),
-    "a control character": (
-        table_of(t=with_one(LABELS, "\x1b[31mred")),
-        "column t holds a control character",
     ),
     "a label that turns the line": (
         table_of(y=with_one(LABELS, "\u202eon")),
@@ -103,7 +94,6 @@ REFUSED = {
         "x,,x\n1,2\n",
         "column 2 has no name.*2 columns have the name 'x'.*line 2, has 2 values",
     ),
-    "an unquoted divider": (table_of() + "1,5,yes\n", "line 22, has 3 .*needs quotes"),
     "Windows bytes that mean nothing": (
         table_of().encode() + b"1,\x81\n",
         "neither UTF-8 nor Windows-1252",
@@ -115,7 +105,6 @@ REFUSED = {
         "line 22, has 1 values; .*another number, too",
     ),
     "an open quote": (table_of() + '1,"no\n', "cannot be read after line 2"),
-    "text after a quote": (table_of() + '1,"no"x\n', "cannot be read after line 2"),
     "a long text among numbers": (
         table_of(x=with_one(NUMBERS, "z" * 1000)),
         "texts .'z{40}…' in row 20",

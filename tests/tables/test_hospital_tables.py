@@ -15,7 +15,8 @@ pytestmark = [
 ]
 ROWS = 30
 NAMES = ("id", "hospital", "age", "sex", "creatinine", "admitted", "death")
-KINDS = ("drop", "number", "category", "number", "date")
+KINDS = {"id": "drop", "age": "number", "sex": "category"}
+KINDS |= {"creatinine": "number", "admitted": "date"}
 Change = Callable[[int, str], str]
 
 
@@ -104,7 +105,8 @@ def test_a_table_is_read_as_its_hospital_meant_it(
     name: str, tmp_path: pathlib.Path
 ) -> None:
     found, _ = drafted(READ[name], tmp_path)
-    assert tuple(column.type for column in found.columns.values()) == KINDS
+    kinds = {key: column.type for key, column in found.columns.items()}
+    assert kinds == KINDS
     assert (found.label, found.client) == ("death", "hospital")
     told = tmp_path / "schema.toml"
     told.write_text(schema.to_toml(found, {}, "drafted"))
