@@ -132,13 +132,14 @@ def _noise(program: Program, held: Holdings | None) -> str:
     noises: dict[str, Mechanism] = {"": mechanism}
     if program.cells.by_client is not None:
         noises = {f"{one.epsilon:g}": one.mechanism for one in program.groups[0]}
-    for promised, (round_num, ratio), info in [
+    plays = [
         (promised, *play)
         for promised, one in noises.items()
         for play in extreme_uploads(
             one, config.num_rounds, num_examples=examples
         ).items()
-    ]:
+    ]
+    for promised, (round_num, ratio), info in plays:
         in_steps = float(info.step_noise_std) > 0
         std = float(info.step_noise_std if in_steps else info.noise_std)
         rows.append(
