@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from fedsvp_jax.accounting import Account, client_groups
@@ -130,13 +131,14 @@ def _noise(program: Program, held: Holdings | None) -> str:
     noises: dict[str, Mechanism] = {"": mechanism}
     if program.cells.by_client is not None:
         noises = {f"{one.epsilon:g}": one.mechanism for one in program.groups[0]}
-    for promised, (round_num, ratio), info in [
+    plays = [
         (promised, *play)
         for promised, one in noises.items()
         for play in extreme_uploads(
             one, config.num_rounds, num_examples=examples
         ).items()
-    ]:
+    ]
+    for promised, (round_num, ratio), info in plays:
         in_steps = float(info.step_noise_std) > 0
         std = float(info.step_noise_std if in_steps else info.noise_std)
         rows.append(
@@ -218,7 +220,8 @@ def _promise(group: Group, account: Account) -> str:
 
 def _price(program: Program) -> str:
     config, data = program.configs[0], program.data
-    shapes, _ = _shapes(program)
+    key = jax.random.key(0)
+    shapes, _ = jax.eval_shape(program.model.init, key, program.example)
     parameters = num_parameters(shapes)
     full = 2 ** len(data.game.attributes.names) - 1
     sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
@@ -300,12 +303,6 @@ def _long(seconds: float) -> str:
         return f"{seconds:.2g} s"
     minutes = seconds / 60
     return f"{minutes:.3g} min" if minutes < 100 else f"{minutes / 60:.3g} h"
-
-
-def _shapes(program: Program) -> Any:
-    import jax
-
-    return jax.eval_shape(program.model.init, jax.random.key(0), program.example)
 
 
 def draw(program: Program, folder: Path) -> Path | None:

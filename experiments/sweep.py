@@ -35,6 +35,7 @@ from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
+from fedsvp_jax.report import provenance
 
 from . import (
     command,
@@ -46,12 +47,7 @@ from . import (
     unread_flags,
 )
 
-command.define_settings(
-    without=[
-        *("mechanism", "epsilon", "seed"),
-        *("client_values", "client_value_models", "client_value_utility"),
-    ]
-)
+command.define_settings(without=["mechanism", "epsilon", "seed", *provenance.OF_RUNS])
 command.define_output()
 command.define_running()
 flags.DEFINE_list(

@@ -81,6 +81,19 @@ from . import audit_play, audit_results
 from .audit_cases import DEPLOYED, FILTER, Case, cases_of
 from .resumable import finished_or_made
 
+# Settings that every case chooses itself, by why they are refused.
+_CHOSEN = {
+    "audit_mechanisms names the mechanisms, and all their cases are audited": (
+        "mechanism",
+        "sensitivity",
+        "relation",
+    ),
+    "the cases that need it choose it themselves": (
+        *("contribution_release", "release_epsilon", "adaptive_clip"),
+        *("vote_epsilon", "contribution_noise", "total_epsilon"),
+    ),
+    "the audit plays every mechanism without it": ("downlink_noise",),
+}
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "noise_std": 1.0, "batch_size": 10}
 
 
@@ -132,38 +145,13 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
     return [case for name in names for case in cases_of(name, config)]
 
 
-def refuse_unread(values: flags.FlagValues) -> None:
-    """Refuses settings that every case of an audit chooses itself.
-
-    Raises:
-      ValueError: one of them is on the command line.
-    """
-    flag_values.refuse_flags(
-        values,
-        ("mechanism", "sensitivity", "relation"),
-        "audit_mechanisms names the mechanisms, and all their cases are audited",
-    )
-    flag_values.refuse_flags(
-        values,
-        (
-            *("contribution_release", "release_epsilon", "adaptive_clip"),
-            *("vote_epsilon", "contribution_noise", "total_epsilon"),
-        ),
-        "the cases that need it choose it themselves",
-    )
-    flag_values.refuse_flags(
-        values,
-        ("downlink_noise",),
-        "the audit plays every mechanism without it",
-    )
-
-
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     """Audits every case of every mechanism."""
-    refuse_unread(values)
+    for reason, names in _CHOSEN.items():
+        flag_values.refuse_flags(values, names, reason)
     require_auditor()  # before hours of games, not after them
-    names = list(values.audit_mechanisms)
-    cases = audited_cases(names, config)
+    named = list(values.audit_mechanisms)
+    cases = audited_cases(named, config)
     setting = audit_play.make_setting(
         config, values.audit_examples, values.audit_trials
     )
@@ -172,7 +160,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         values,
         dataclasses.asdict(config),
         attack=values.attack,
-        audit_mechanisms=names,
+        audit_mechanisms=named,
         audit_trials=values.audit_trials,
         audit_examples=values.audit_examples,
         audit_seeds=values.audit_seeds,

@@ -185,46 +185,33 @@ def turns(trainer: Trainer, scope: str) -> float:
 class Counted(NamedTuple):
     """What one round does, every loop's turns multiplied in."""
 
-    cycles: float
-    kernels: float
-    step_cycles: float  # of these, in steps of training
-    step_kernels: list[int]  # of one turn of each loop of steps
-    watched: int  # loops inside the round whose turns are data
-
-    def times(self, turns: float) -> "Counted":
-        """All that is done, so often."""
-        return self._replace(
-            cycles=turns * self.cycles,
-            kernels=turns * self.kernels,
-            step_cycles=turns * self.step_cycles,
-        )
+    cycles: float = 0
+    kernels: float = 0
+    step_cycles: float = 0  # of these, in steps of training
+    step_kernels: tuple[int, ...] = ()  # of one turn of each loop of steps
+    watched: int = 0  # loops inside the round whose turns are data
 
 
 def counted(trainer: Trainer, text: str) -> Counted:
     """Of the body of the loop over rounds; the test's score is left out."""
 
     def count(part: Part) -> Counted:
-        total = Counted(part.cycles, part.kernels, 0, [], 0)
+        total = Counted(part.cycles, part.kernels)
         for one in part.inner:
             if "/score" in one.scope:
                 continue
             found = count(one)
-            times: float | None = one.turns
-            if times is None:
-                found = found._replace(watched=found.watched + 1)
-                times = turns(trainer, one.scope)
             if re.search(r"steps\)?/while$", one.scope):
-                found = found._replace(
-                    step_cycles=found.cycles,
-                    step_kernels=[round(found.kernels)],
-                )
-            found = found.times(times)
+                kernels = (round(found.kernels),)
+                found = found._replace(step_cycles=found.cycles, step_kernels=kernels)
+            is_data = one.turns is None
+            times = turns(trainer, one.scope) if one.turns is None else one.turns
             total = Counted(
-                total.cycles + found.cycles,
-                total.kernels + found.kernels,
-                total.step_cycles + found.step_cycles,
+                total.cycles + times * found.cycles,
+                total.kernels + times * found.kernels,
+                total.step_cycles + times * found.step_cycles,
                 total.step_kernels + found.step_kernels,
-                total.watched + found.watched,
+                total.watched + found.watched + is_data,
             )
         return total
 

@@ -7,12 +7,13 @@ be empty: the device that JAX prefers, and no cache of compiled programs.
 """
 
 import dataclasses
+import itertools
 import json
 import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -36,13 +37,6 @@ _EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 _SEEDS = (0, 1, 2, 3, 4)
 
 
-def seconds(call: Callable[[], Any]) -> float:
-    """Wall time of a call, until every array of its result is computed."""
-    start = time.perf_counter()
-    jax.block_until_ready(call())
-    return time.perf_counter() - start
-
-
 def gemm_gflops(size: int) -> float:
     """The best rate of a (size, size) float32 matrix product, in GFLOP/s.
 
@@ -50,8 +44,14 @@ def gemm_gflops(size: int) -> float:
     """
     a = jax.random.normal(jax.random.key(0), (size, size), jnp.float32)
     product = jax.jit(jnp.matmul)
-    jax.block_until_ready(product(a, a))
-    return 2 * size**3 / min(seconds(lambda: product(a, a)) for _ in range(3)) / 1e9
+
+    def seconds() -> float:
+        start = time.perf_counter()
+        product(a, a).block_until_ready()
+        return time.perf_counter() - start
+
+    seconds()  # compiles
+    return 2 * size**3 / min(seconds() for _ in range(3)) / 1e9
 
 
 def peak_mb() -> float:
@@ -84,34 +84,13 @@ def make_trainer(
     return Trainer(program, placement=placement)
 
 
-class Run:
-    """A trainer, its state, and the number of rounds done."""
-
-    def __init__(self, trainer: Trainer, state: ServerState) -> None:
-        self.trainer = trainer
-        self.state = state
-        self.done = 0
-
-    def call(self) -> float:
-        """Runs one compiled call; returns its seconds per round."""
-        rounds = self.trainer.placement.rounds_per_call
-
-        def advance() -> ServerState:
-            self.state, _ = self.trainer.advance(self.state, self.done, rounds)
-            return self.state
-
-        elapsed = seconds(advance)
-        self.done += rounds
-        return elapsed / rounds
-
-
-def seconds_per_round(times: Sequence[float]) -> dict[str, float]:
-    """The keys of a row that sum up its samples."""
-    return {
-        "seconds_per_round_median": statistics.median(times),
-        "seconds_per_round_min": min(times),
-        "seconds_per_round_max": max(times),
-    }
+def calls(trainer: Trainer, state: ServerState) -> Iterator[float]:
+    """Runs one compiled call after another; yields the seconds per round of each."""
+    rounds = trainer.placement.rounds_per_call
+    for done in itertools.count(0, rounds):
+        start = time.perf_counter()
+        state, _ = jax.block_until_ready(trainer.advance(state, done, rounds))
+        yield (time.perf_counter() - start) / rounds
 
 
 def timed(trainer: Trainer, samples: int) -> dict[str, float]:
@@ -121,13 +100,16 @@ def timed(trainer: Trainer, samples: int) -> dict[str, float]:
     the first call, less the median time of a call.
     """
     start = time.perf_counter()
-    run = Run(trainer, trainer.initial_state())
-    run.call()
+    run = calls(trainer, trainer.initial_state())
+    next(run)
     first = time.perf_counter() - start
-    times = [run.call() for _ in range(samples)]
-    call = statistics.median(times) * trainer.placement.rounds_per_call
-    return seconds_per_round(times) | {
-        "compile_seconds": first - call,
+    times = list(itertools.islice(run, samples))
+    median = statistics.median(times)
+    return {
+        "seconds_per_round_median": median,
+        "seconds_per_round_min": min(times),
+        "seconds_per_round_max": max(times),
+        "compile_seconds": first - median * trainer.placement.rounds_per_call,
         "peak_mb": peak_mb(),
     }
 
@@ -209,9 +191,9 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     singles = 0.0
     for index in range(len(configs)):
         single.cells = cell(trainer.cells, index)
-        run = Run(single, single.place(cell(states, index)))
-        run.call()
-        singles += statistics.median(run.call() for _ in range(rounds))
+        run = calls(single, single.place(cell(states, index)))
+        next(run)
+        singles += statistics.median(itertools.islice(run, rounds))
     swept = clock["seconds_per_round_median"]
     notes = [
         f"samples: {rounds} of 1 round of all {len(configs)} cells",

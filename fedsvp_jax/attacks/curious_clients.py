@@ -48,10 +48,6 @@ class Attack:
     steps: int
     num_images: int
 
-    def __post_init__(self) -> None:
-        if self.num_images < 3:
-            raise ValueError(f"num_images must be at least 3, got {self.num_images}")
-
 
 def check(config: ExperimentConfig, attack: Attack, dataset: Dataset) -> None:
     """Checks that the federation has curious clients and that its data are images.

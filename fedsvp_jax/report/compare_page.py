@@ -17,7 +17,7 @@ from fedsvp_jax.report import (
     style,
     tables,
 )
-from fedsvp_jax.report.plots import Plot, Series
+from fedsvp_jax.report.plots import Plot
 from fedsvp_jax.report.run_plots import run_plots
 from fedsvp_jax.report.sweep_plots import sweep_plots
 
@@ -119,19 +119,26 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
     merged: dict[str, Plot] = {}
     titles: dict[str, dict[str, str]] = {}  # of the y axis, by plot and folder
     for (name, one), look in zip(files.items(), _looks(files), strict=True):
-        for plot in _plots(one):
-            looks = [look]
-            if len(plot.series) > 1:
-                numbers = map(style.numbered, range(len(plot.series)))
-                looks = [one._replace(color=look.color) for one in numbers]
+        plots = run_plots(one) if isinstance(one, read.RunFiles) else []
+        if isinstance(one, read.SweepFiles):
+            plots = sweep_plots(one.results)
+        for plot in plots:
+            alone = len(plot.series) == 1
             series = [
-                _renamed(curve, name, own, alone=len(looks) == 1)
-                for curve, own in zip(plot.series, looks, strict=True)
+                dataclasses.replace(
+                    curve,
+                    keys={"folder": name, **curve.keys},
+                    name=name if alone else f"{name}: {curve.name}",
+                    panel="",
+                    look=look
+                    if alone
+                    else style.numbered(place)._replace(color=look.color),
+                )
+                for place, curve in enumerate(plot.series)
             ]
-            before = merged.get(plot.id)
-            shown = [*(before.series if before else ()), *series]
+            before = merged.setdefault(plot.id, dataclasses.replace(plot, series=[]))
+            before.series.extend(series)
             titles.setdefault(plot.id, {})[name] = plot.y_title
-            merged[plot.id] = dataclasses.replace(before or plot, series=shown)
     return [
         dataclasses.replace(plot, y_title=_common_title(titles[plot.id]))
         for plot in merged.values()
@@ -155,22 +162,6 @@ def _common_title(titles: dict[str, str]) -> str:
     if len(set(titles.values())) == 1:
         return next(iter(titles.values()))
     return "; ".join(f"{name}: {title}" for name, title in titles.items())
-
-
-def _plots(files: Files) -> list[Plot]:
-    if isinstance(files, read.SweepFiles):
-        return sweep_plots(files.results)
-    return run_plots(files)
-
-
-def _renamed(series: Series, name: str, look: style.Look, *, alone: bool) -> Series:
-    return dataclasses.replace(
-        series,
-        keys={"folder": name, **series.keys},
-        name=name if alone else f"{name}: {series.name}",
-        panel="",
-        look=look,
-    )
 
 
 def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ from fedsvp_jax.settings import missing_need
 
 # The settings that a sweep varies, and the flags that list their values.
 _SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
+OF_RUNS = ("client_values", "client_value_models", "client_value_utility")  # alone
 
 
 def _fields() -> dict[str, dataclasses.Field[Any]]:
@@ -147,10 +148,11 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     """
     settings = read_settings(config)
     swept = _SWEPT if config.keys() & _SWEPT.values() else {}
+    left_out = {*swept, *OF_RUNS} if swept else {}
     flags = [
         (name, shown(settings[name]))
         for name in _fields()
-        if settings.get(name) is not None and name not in swept
+        if settings.get(name) is not None and name not in left_out
     ]
     if not swept:
         return flags

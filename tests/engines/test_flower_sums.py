@@ -100,6 +100,11 @@ class Sites:
         return strategy
 
 
+def assert_same(found: Any, wanted: Any) -> None:
+    for got, leaf in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(got, leaf)
+
+
 def of_the_simulator(
     made: Any, clients: list[int], received: list[np.ndarray], index: int = 0
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -146,10 +151,8 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         wanted, received = of_the_simulator(
             sites.policy, list(range(CLIENTS)), received, index
         )
-        for got, leaf in zip(found.sums[index], wanted, strict=True):
-            np.testing.assert_array_equal(got, leaf)
-    for got, leaf in zip(found.arrays, received, strict=True):
-        np.testing.assert_array_equal(got, leaf)
+        assert_same(found.sums[index], wanted)
+    assert_same(found.arrays, received)
     for mod in sites.mods.values():
         claim = mod.site.read().account(mod.site.policy).row(last=False)
         assert claim["adversary"] == adversary(mod.site.policy.account, "colluders")
@@ -169,10 +172,8 @@ def test_of_a_client_that_dies_in_a_phase_the_others_sum_is_the_simulators(
     if phase != "unmask":  # its masked vector was there by then
         counted.remove(dead - 1)
     wanted, after = of_the_simulator(sites.policy, counted, model())
-    for got, leaf in zip(found.sums[0], wanted, strict=True):
-        np.testing.assert_array_equal(got, leaf)
-    for got, leaf in zip(found.arrays, after, strict=True):
-        np.testing.assert_array_equal(got, leaf)
+    assert_same(found.sums[0], wanted)
+    assert_same(found.arrays, after)
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -13,6 +13,7 @@ from pfl.context import UserContext
 from pfl.stats import MappedVectorStatistics
 
 from fedsvp_jax.deploy import Refused, Seeded, Site
+from fedsvp_jax.deploy.randomness import SECRET
 from fedsvp_jax.engines.pfl import LocalPrivacy
 
 CONTEXT: Any = None  # of the server, which the postprocessor does not read
@@ -25,15 +26,12 @@ def statistics(weight: float) -> MappedVectorStatistics:
     return stats
 
 
-def privacy(folder: pathlib.Path, **changes: Any) -> LocalPrivacy:
-    around = LocalPrivacy(folder, randomness=lambda user_id: Seeded(7, 2))
-    return began(around, **UPDATE_CLIP | changes)
-
-
-def began(around: LocalPrivacy, **changes: Any) -> LocalPrivacy:
-    """With a log of each user."""
+def privacy(folder: pathlib.Path, changes: Any = None, **named: Any) -> LocalPrivacy:
+    """With a log of each user; the noise is seeded unless it is said otherwise."""
+    seeded = {"randomness": lambda user_id: Seeded(7, 2)}
+    around = LocalPrivacy(folder, **seeded | named)
     for user in ("a/b", "c"):
-        Site(around.log_of(user), policy(**changes)).begin(30)
+        Site(around.log_of(user), policy(**changes or UPDATE_CLIP)).begin(30)
     return around
 
 
@@ -47,13 +45,7 @@ def processed(around: LocalPrivacy, weight: float = 1.0, user: str = "a/b") -> A
 def test_what_leaves_is_the_private_update_by_the_declared_number_of_examples(
     tmp_path: pathlib.Path,
 ) -> None:
-    same = began(
-        LocalPrivacy(
-            tmp_path / "1", randomness=lambda user_id: Seeded(7, 2), uniform=True
-        ),
-        **UPDATE_CLIP,
-    )
-    once, _ = processed(same)
+    once, _ = processed(privacy(tmp_path / "1", uniform=True))
     weighted, _ = processed(privacy(tmp_path / "2"), weight=30.0)
     assert (once.weight, weighted.weight) == (1, 30)
     for name, leaf in once.items():
@@ -76,14 +68,14 @@ def test_a_users_own_weight_does_not_leave(
 
 def test_pfls_seed_does_not_decide_the_noise(tmp_path: pathlib.Path) -> None:
     first, second = (
-        processed(began(LocalPrivacy(tmp_path / name), **UPDATE_CLIP))[0]["0"]
+        processed(privacy(tmp_path / name, randomness=lambda _: SECRET))[0]["0"]
         for name in "ab"
     )
     assert not np.allclose(first, second)
 
 
 def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -> None:
-    around = privacy(tmp_path, max_uploads=1)
+    around = privacy(tmp_path, UPDATE_CLIP | {"max_uploads": 1})
     sent, told = processed(around, weight=30.0)
     around.postprocess_server(
         stats=sent, central_context=CONTEXT, aggregate_metrics=told
@@ -113,14 +105,9 @@ def test_no_ratio_that_a_user_reports_switches_the_noise_off(
 
     ratios: list[Any] = [float("nan"), float("-inf"), "none", raising]
     for place, ratio in enumerate(ratios):
-        around = began(
-            LocalPrivacy(
-                tmp_path / str(place),
-                contribution=ratio if callable(ratio) else lambda user, r=ratio: r,
-            ),
-            mechanism="fedsva",
-        )
-        sent, _ = processed(around)
+        told = ratio if callable(ratio) else lambda user, r=ratio: r
+        fedsva = {"mechanism": "fedsva"}
+        sent, _ = processed(privacy(tmp_path / str(place), fedsva, contribution=told))
         assert np.std(sent["0"] / sent.weight - statistics(1)["0"]) > 0.1
 
 
@@ -128,7 +115,8 @@ def test_no_ratio_that_a_user_reports_switches_the_noise_off(
 def test_what_needs_more_than_the_update_is_refused(
     sensitivity: str, tmp_path: pathlib.Path
 ) -> None:
-    refused, _ = processed(privacy(tmp_path, sensitivity=sensitivity))
+    changes = UPDATE_CLIP | {"sensitivity": sensitivity}
+    refused, _ = processed(privacy(tmp_path, changes))
     assert refused.weight == 0
 
 

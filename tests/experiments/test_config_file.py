@@ -10,7 +10,8 @@ from commands import assert_sentence, command
 from experiments import config_file
 
 
-def defined() -> flags.FlagValues:
+def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
+    path.write_text(text)
     values = flags.FlagValues()
     for define, name, default in (
         (flags.DEFINE_float, "epsilon", 0.5),
@@ -23,12 +24,6 @@ def defined() -> flags.FlagValues:
         (flags.DEFINE_string, "config", None),
     ):
         define(name, default, "", flag_values=values)
-    return values
-
-
-def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
-    path.write_text(text)
-    values = defined()
     assert config_file.parse(values, ["train", f"--config={path}", *more]) == ["train"]
     return values
 
@@ -80,6 +75,8 @@ def test_a_runs_own_settings_are_flags_that_nobody_typed(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("", "a.toml is not a file"),
+        ("epsilon: 0.5", "is YAML, and --config reads TOML: write `name = value`"),
         ("epsilom = 1", "epsilom is no flag (did you mean epsilon?)"),
         ("config = 'b.toml'", "config is no flag"),
         ("epsilon = ", "cannot be read as a TOML file"),
@@ -92,22 +89,9 @@ def test_a_runs_own_settings_are_flags_that_nobody_typed(
 def test_a_mistake_in_a_file_is_one_sentence(
     text: str, sentence: str, tmp_path: pathlib.Path
 ) -> None:
-    path = tmp_path / "a.toml"
-    path.write_text(text)
-    done = command(
-        "experiments.train", f"--config={path}", f"--output_dir={tmp_path}/run"
-    )
-    assert_sentence(done, sentence)
+    path = tmp_path / ("a.yaml" if "YAML" in sentence else "a.toml")
+    if text:
+        path.write_text(text)
+    line = ("experiments.train", f"--config={path}", f"--output_dir={tmp_path}/run")
+    assert_sentence(command(*line), sentence)
     assert not (tmp_path / "run").exists()
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
-    done = command("experiments.train", f"--config={tmp_path}/no.toml")
-    assert done.status == 2 and "no.toml" in done.stderr
-
-
-def test_yaml_is_refused_in_a_sentence_that_says_what_to_write(
-    tmp_path: pathlib.Path,
-) -> None:
-    with pytest.raises(ValueError, match=r"reads TOML: write `name = value`"):
-        parsed(tmp_path / "a.yaml", "epsilon: 0.5\n")

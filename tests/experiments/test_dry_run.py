@@ -44,6 +44,8 @@ def test_more_uploads_are_never_planned_to_spend_less() -> None:
 
 
 SOLVED = {"total_epsilon": 4.0, "solve": "noise", "delta": 1e-5}
+ANALYTIC = {"sensitivity": "update_clip", "calibration": "analytic"}
+POISSON = {"sensitivity": "per_example", "relation": "add_remove", "batches": "poisson"}
 SHARED = {"sensitivity": "update_clip", "noise_trust": "secure_aggregation"}
 
 
@@ -54,16 +56,8 @@ SHARED = {"sensitivity": "update_clip", "noise_trust": "secure_aggregation"}
         {"mechanism": "dp_fedavg", "noise_multiplier": 1.0},
         {"mechanism": "dp_fedavg"} | SOLVED,
         {"mechanism": "gaussian"} | SHARED | SOLVED,
-        {"mechanism": "nbafl", "sensitivity": "update_clip"}
-        | {"calibration": "analytic"}
-        | SOLVED,
-        {
-            "mechanism": "gaussian",
-            "sensitivity": "per_example",
-            "relation": "add_remove",
-        }
-        | {"batches": "poisson"}
-        | SOLVED,
+        {"mechanism": "nbafl"} | ANALYTIC | SOLVED,
+        {"mechanism": "gaussian"} | POISSON | SOLVED,
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -103,39 +97,24 @@ def test_the_summary_tells_data_noise_epsilon_and_price() -> None:
     assert "σ on the upload" in text and "ε spent, pld, δ = 1e-05" in text
     assert "against: server; neighbours: replace one record of a client:" in text
     assert "3 × 3 trainings; FedAvg has 3 × 1" in text
-    solved = program(
-        mechanism="nbafl",
-        sensitivity="update_clip",
-        calibration="analytic",
-        delta=1e-6,
-        total_epsilon=2.0,
-        solve="noise",
-        num_rounds=3,
-    )
+    changes = ANALYTIC | {"total_epsilon": 2.0, "solve": "noise", "delta": 1e-6}
+    solved = program(mechanism="nbafl", num_rounds=3, **changes)
     text = dry_run.summary(solved, digits())
     assert "Solved: epsilon = " in text and "is kept" in text
     assert "promises nothing" in dry_run.summary(program(mechanism="none"), digits())
 
 
-def test_the_picture_leaves_room_for_the_run(tmp_path: pathlib.Path) -> None:
-    path = dry_run.draw(program(), tmp_path)
-    assert path == tmp_path / PLANNED and path.read_text().startswith("<?xml")
-    RunFolder(tmp_path).start({"seed": 0}, resume=False)
-
-
-def test_the_command_keeps_no_model(tmp_path: pathlib.Path) -> None:
-    done = command(
-        "experiments.train",
-        "--dry_run",
-        "--model=mlp",
-        "--mechanism=none",
-        "--num_rounds=1",
-        f"--output_dir={tmp_path}",
-    )
+def test_the_command_keeps_no_model_and_leaves_room_for_the_run(
+    tmp_path: pathlib.Path,
+) -> None:
+    line = ("experiments.train", "--dry_run", "--model=mlp", "--mechanism=none")
+    done = command(*line, "--num_rounds=1", f"--output_dir={tmp_path}")
     assert done.status == 0 and done.stderr == ""
     assert "\nTime: about " in done.stdout
     assert done.stdout.endswith(f"{tmp_path / PLANNED}\n")
+    assert (tmp_path / PLANNED).read_text().startswith("<?xml")
     assert [path.name for path in tmp_path.iterdir()] == [PLANNED]
+    RunFolder(tmp_path).start({"seed": 0}, resume=False)
 
 
 def test_what_nobody_asked_for_is_told_of_own_data(tmp_path: pathlib.Path) -> None:
@@ -144,15 +123,9 @@ def test_what_nobody_asked_for_is_told_of_own_data(tmp_path: pathlib.Path) -> No
     rows = [f"{n},{'hi' if n % 3 else 'lo'},{'ab'[n % 2]}" for n in range(125)]
     path.write_text("\n".join(["x,tone,kind", *rows]))
     line = (
-        "experiments.train",
-        "--dataset=csv",
-        f"--data_dir={path}",
-        "--label_column=kind",
-        "--attributes=column:tone",
-        "--mechanism=nbafl",
-        "--num_rounds=1",
-        "--dry_run",
-        f"--output_dir={tmp_path}/run",
+        *("experiments.train", "--dataset=csv", f"--data_dir={path}", "--dry_run"),
+        *("--label_column=kind", "--attributes=column:tone", "--mechanism=nbafl"),
+        *("--num_rounds=1", f"--output_dir={tmp_path}/run"),
     )
     told = command(*line).stdout.splitlines()
     assert told[0].startswith("chosen for 100 examples: partition = iid, num_clients =")

@@ -17,10 +17,6 @@ from experiments.attack import (
 KEPT = pathlib.Path(__file__).parents[2] / "docs/results/attacks"
 
 
-def kept(name: str) -> dict[str, Any]:
-    return json.loads((KEPT / f"{name}.json").read_text())
-
-
 def claim(name: str, *, keeps_stats: bool = False, **changes: Any) -> dict[str, Any]:
     mechanism = make(name, **changes)
     return upload_claims.least_noised(mechanism, keeps_stats=keeps_stats)
@@ -34,14 +30,8 @@ def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
         assert upload_claims.shown(found) == f"0.2 at δ = 0.02 ({told})"
     statistics = claim("nbafl", sensitivity="update_clip", keeps_stats=True)
     assert statistics["status"] == "nominal"
-
-
-def test_a_claim_about_the_average_is_called_that() -> None:
-    text = upload_claims.shown(claim("dp_fedavg"))
-    assert "at δ = 0.02 (proved; against: outside observer" in text
-
-
-def test_where_nothing_is_claimed_no_epsilon_is_shown() -> None:
+    average = upload_claims.shown(claim("dp_fedavg"))
+    assert "at δ = 0.02 (proved; against: outside observer" in average
     assert claim("none") == upload_claims.NOTHING
     assert upload_claims.shown(claim("none")) == "–"
 
@@ -65,7 +55,7 @@ def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> 
     for name, table in tables.items():
         cells = [
             cell
-            for row in table(kept(name))
+            for row in table(json.loads((KEPT / f"{name}.json").read_text()))
             for column, cell in row.items()
             if "ε" in column and cell not in ("–", "")
         ]

@@ -87,7 +87,7 @@ def test_the_command_on_a_sweeps_page_repeats_it(tmp_path: Path) -> None:
 CONTINUE = "--on_divergence=continue"
 LISTS = "--noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
 DIVERGED = ({"diverged_clients": [3]}, {"diverged_clients": [], "model_finite": False})
-STDS = {"noise_std": 0.2, "noise_stds": []}
+STDS = {"noise_std": 0.2, "noise_stds": [], "client_values": "none"}
 SWEPT = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]} | STDS
 
 

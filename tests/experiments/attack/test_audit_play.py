@@ -51,9 +51,7 @@ def test_a_verdict_counts_all_claims_of_all_rows():
     both = audit_results.with_verdicts([row(0.008, 0.009, 1), row(1, 1, 0.04)])
     assert both[0]["beaten"] == ["basic", "rdp"] and both[0]["status"] == "VIOLATED"
     assert both[1]["beaten"] == [] and both[1]["status"] == "holds"
-
-
-def test_worlds_that_nothing_is_claimed_for_are_not_violated():
+    # Of worlds that nothing is claimed for, nothing is violated.
     (judged,) = audit_results.with_verdicts([row(0, 0, 0, claimed=False)])
     assert judged["status"] == "no claim"
 
@@ -73,29 +71,25 @@ def test_every_release_of_a_round_has_a_case():
     }
 
 
-def test_colluders_face_the_noise_that_the_others_share():
+@pytest.mark.parametrize(
+    ("worlds", "square", "method"),
+    [
+        # An upload moves by 2C = 2 under noise of std 1 by each of 10 - 7 sharers.
+        ("colluders", 4 / 3, "pld"),
+        ("discrete noise", 4, "rdp"),  # claimed as zCDP
+    ],
+)
+def test_the_scores_of_the_worlds_are_as_far_apart_as_is_claimed(
+    worlds: str, square: float, method: str
+):
     told = setting("gaussian", 300, num_rounds=1)
-    case, (play, claims, proved, _) = prepared(told, "gaussian", "colluders")
+    case, (play, claims, proved, _) = prepared(told, "gaussian", worlds)
     assert case.sensitivity == "update_clip"
     scores = play(jax.random.key(0))
-    # An upload moves by 2C = 2 under noise of std 1 by each of 10 - 7 sharers, so the
-    # scores of the worlds are μ² = 2²/3 apart.
     gap = scores.inside[0].mean() - scores.outside[0].mean()
-    assert gap == pytest.approx(4 / 3, rel=0.3)
-    exact = composed_epsilon("pld", 4 / 3, 1e-5)
-    assert claims(scores)[0]["pld"] == pytest.approx(exact, rel=1e-6) and proved
-
-
-def test_discrete_noise_is_played_and_claimed_as_zcdp():
-    told = setting("gaussian", 100, num_rounds=1)
-    _, (play, claims, proved, _) = prepared(told, "gaussian", "discrete noise")
-    scores = play(jax.random.key(0))
-    # An upload moves by 2C = 2 under noise of std 1: the scores are μ² = 4 apart.
-    gap = scores.inside[0].mean() - scores.outside[0].mean()
-    assert gap == pytest.approx(4, rel=0.3) and proved
-    claimed = claims(scores)[0]
-    assert claimed["pld"] == claimed["rdp"]
-    assert claimed["rdp"] == pytest.approx(composed_epsilon("rdp", 4, 1e-5), rel=1e-3)
+    assert gap == pytest.approx(square, rel=0.3)
+    claimed, exact = claims(scores)[0], composed_epsilon(method, square, 1e-5)
+    assert claimed["pld"] == pytest.approx(exact, rel=1e-3) and proved
 
 
 @pytest.mark.parametrize("name", ["votes", "contribution"])

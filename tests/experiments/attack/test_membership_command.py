@@ -1,7 +1,6 @@
 """`--attack=membership`, as typed: what was learned by heart tells who taught it."""
 
 import pathlib
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,32 +23,21 @@ TINY = (
 )
 
 
-def last_rows(folder: pathlib.Path) -> dict[tuple[str, str], dict[str, Any]]:
-    rows = results(folder)["rows"]
-    last = max(row["round"] for row in rows)
-    return {
-        (row["mechanism"], row["attack"]): row for row in rows if row["round"] == last
-    }
-
-
-def check(rows: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """The issue's check: ≥ .65 over-trained without noise, ½ held at small ε."""
-    assert rows["none", "lira"]["status"] is None
-    assert rows["nbafl", "lira"]["status"] == "nominal"
-    assert rows["none", "lira"]["auc"] >= 0.65
-    assert rows["none", "loss"]["auc"] >= 0.65
-    assert rows["none", "loss"]["accuracy_members"] > 0.9
-    for attack in ("loss", "lira"):
-        row = rows["nbafl", attack]
-        assert row["auc_low"] < 0.5 < row["auc_high"]
-
-
 @pytest.mark.slow
 def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path):
     folder = tmp_path / "run"
     done = succeeds(*TINY, f"--output_dir={folder}")
     assert "lira" in done.stdout
-    check(last_rows(folder))
+    last = {  # the rows of the last round
+        (row["mechanism"], row["attack"]): row for row in results(folder)["rows"]
+    }
+    assert last["none", "lira"]["status"] is None
+    assert last["nbafl", "lira"]["status"] == "nominal"
+    assert last["none", "loss"]["accuracy_members"] > 0.9
+    for attack in ("loss", "lira"):
+        assert last["none", attack]["auc"] >= 0.65
+        row = last["nbafl", attack]
+        assert row["round"] == 6 and row["auc_low"] < 0.5 < row["auc_high"]
     assert (folder / "roc.svg").stat().st_size > 1000
     assert_resumed(TINY, folder, "nbafl")
 

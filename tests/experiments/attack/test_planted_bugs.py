@@ -30,10 +30,7 @@ def cases() -> dict[str, Case]:
 def test_a_planted_bug_is_flagged_with_a_margin(name: str):
     bug = BUGS[name]
     setting = audit_play.make_setting(CONFIG, 100, 1000)
-    found = planted_bugs.flagged_seeds(
-        *(setting, cases()[bug.case], bug, range(1)),
-        10 * audit_claims.most_claims(cases().values()),
-    )
-    assert found["flagged"] == [0]
+    claims = 10 * audit_claims.most_claims(cases().values())
+    assert planted_bugs.is_flagged(setting, cases()[bug.case], bug, claims)
     right = getattr(bug.where, bug.function)
     assert right.__name__ == bug.function  # nothing stays planted
