@@ -305,7 +305,7 @@ def _long(seconds: float) -> str:
 def _shapes(program: Program) -> Any:
     import jax
 
-    return jax.eval_shape(program.model.init, jax.random.key(0), program.example)
+    return jax.eval_shape(program.model.init, jax.random.key(0), program.data.example)
 
 
 def draw(program: Program, folder: Path) -> Path | None:
