@@ -17,7 +17,6 @@ from fedsvp_jax import models, prng
 from fedsvp_jax.algorithm import client, private_query
 from fedsvp_jax.algorithm.state import LocalWork, ServerState, Task
 from fedsvp_jax.config import FederationSettings, check_resolved
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Public, Trained, answer
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded, training_key
@@ -127,9 +126,8 @@ class Client:
         roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
         cells = plans.make_cells([config], data, [told], [self.policy.allowance], roots)
         self._cell = cell_of(cells, 0)
-        example = preprocessing.normalize(data.examples.inputs[:1])
         key = prng.stream_key(prng.root_key(config.seed), prng.Stream.INIT)
-        params, stats = jax.jit(self._model.init)(key, example)
+        params, stats = jax.jit(self._model.init)(key, data.example)
         if jax.tree.leaves(stats):
             raise ValueError(
                 f"model {config.model} keeps statistics (BatchNorm's), which would "

@@ -97,7 +97,7 @@ def make_round(
     def step(state: RoundState) -> tuple[RoundState, RoundMetrics]:
         return of_data(state, held, index)
 
-    start = partial(initial_state, network, plan, program.example)
+    start = partial(initial_state, network, plan, program.data.example)
     servers = jax.jit(lambda cells: jax.lax.map(start, cells))(program.cells)
     rounds = jnp.zeros(len(program.configs), jnp.int32)
     states = RoundState(servers, jax.tree.map(jnp.asarray, program.cells), rounds)

@@ -127,7 +127,9 @@ class Trainer:
 
     def _start(self, cells: Cell) -> ServerState:
         program = self.program
-        start = partial(initial_state, program.model, program.plan, program.example)
+        start = partial(
+            initial_state, program.model, program.plan, program.data.example
+        )
         return jax.lax.map(start, cells)
 
     def place(self, state: ServerState) -> ServerState:

@@ -148,8 +148,7 @@ def _check_grid(
         params, _ = model.init(jax.random.key(0), example)
         return params if asked is None else private_query.chosen(params, asked)
 
-    example = preprocessing.normalize(data.examples.inputs[:1])
-    size = num_parameters(jax.eval_shape(noised, example))
+    size = num_parameters(jax.eval_shape(noised, data.example))
     largest = data.max_num_examples
     played = extreme_uploads(mechanism, num_rounds, num_examples=largest)
     assert mechanism.grid is not None

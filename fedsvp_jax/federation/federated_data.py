@@ -107,6 +107,11 @@ class FederatedData(NamedTuple):
     validation: Examples | None = None  # the server's own, to choose the best round
 
     @property
+    def example(self) -> Array:
+        """A batch of one example, as `model.init` takes it."""
+        return preprocessing.normalize(self.examples.inputs[:1])
+
+    @property
     def min_num_examples(self) -> int:
         """Of the smallest client, in any cell."""
         return int(self.num_train.min())

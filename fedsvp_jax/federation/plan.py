@@ -34,7 +34,6 @@ from fedsvp_jax.config import (
     PlanSettings,
     check_resolved,
 )
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Sides, Target, here
 from fedsvp_jax.federation.federated_data import FederatedData
@@ -219,8 +218,7 @@ def asked_of(
             "private_margin must be 0 where the private attribute is no class, got "
             f"{told.private_margin:g}"
         )
-    example = preprocessing.normalize(data.examples.inputs[:1])
-    params, _ = jax.eval_shape(model.init, jax.random.key(0), example)
+    params, _ = jax.eval_shape(model.init, jax.random.key(0), data.example)
     leaves = jax.tree.leaves(params)
     if wanted == "all":
         return (True,) * len(leaves)
@@ -229,7 +227,7 @@ def asked_of(
             "private_layers must be all for a model that is not built by name, got "
             f"{wanted}"
         )
-    is_last = jax.tree.leaves(backbone_of(build, example).is_last)
+    is_last = jax.tree.leaves(backbone_of(build, data.example).is_last)
     if wanted == "last":
         return tuple(is_last)
     of_last = [leaf for leaf, last in zip(leaves, is_last, strict=True) if last]

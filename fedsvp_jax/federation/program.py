@@ -15,7 +15,6 @@ from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, here
 from fedsvp_jax.federation import checks
@@ -112,11 +111,6 @@ class Program:
         return tuple(found)
 
     @property
-    def example(self) -> Array:
-        """A batch of one example, as `model.init` takes it."""
-        return preprocessing.normalize(self.data.examples.inputs[:1])
-
-    @property
     def uniform_weights(self) -> bool:
         """Whether a client's weight does not follow the number of its examples."""
         return self.plan.uniform_weights or self.mechanism.uniform_weights
@@ -155,7 +149,7 @@ class Program:
     @property
     def keeps_stats(self) -> bool:
         """Whether the model uploads statistics (BatchNorm's) beside its parameters."""
-        _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self.example)
+        _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self.data.example)
         return bool(jax.tree.leaves(stats))
 
 
@@ -205,9 +199,8 @@ def build(
     data = federate(configs, dataset)
     if own is not None and data.examples.targets is None:
         checks.check_outputs(own, data)
-    example = preprocessing.normalize(data.examples.inputs[:1])
     if loss is not None:
-        losses.check_shape(model, data.examples, example)
+        losses.check_shape(model, data.examples, data.example)
     groups = [
         groups_of(one, promised, **plans.sizes(one, data))
         for one, promised in zip(configs, data.promised, strict=True)
@@ -222,7 +215,7 @@ def build(
         checks.check_mechanism(first, one.told, one.mechanism, model, data, asked)
     own_words = []
     if own is not None or loss is not None:
-        shapes = jax.eval_shape(model.init, jax.random.key(0), example)
+        shapes = jax.eval_shape(model.init, jax.random.key(0), data.example)
         own_words = [str(shapes), "" if loss is None else losses.name_of(loss)]
     by_client, allowances, roots = [], [], []
     for config, of, promised in zip(configs, groups, data.promised, strict=True):

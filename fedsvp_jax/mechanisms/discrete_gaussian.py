@@ -68,10 +68,6 @@ def _below(bound: int, number: int, words: Words) -> np.ndarray:
     return drawn % np.uint64(bound)
 
 
-def _taken(fractions: Sequence[Fractions], chosen: np.ndarray) -> list[Fractions]:
-    return [(above[chosen], below) for above, below in fractions]
-
-
 def _bernoulli_exp(
     fractions: Sequence[Fractions], number: int, words: Words
 ) -> np.ndarray:
@@ -101,7 +97,8 @@ def _bernoulli_exp_times(
     left = np.flatnonzero(times > 0)
     done = 0
     while left.size:
-        kept = _bernoulli_exp(_taken(fractions, left), left.size, words)
+        mine = [(above[left], below) for above, below in fractions]
+        kept = _bernoulli_exp(mine, left.size, words)
         result[left[~kept]] = False
         done += 1
         left = left[kept]

@@ -103,16 +103,6 @@ def test_pld_is_composed_in_the_last_round_alone() -> None:
         assert ("pld" in row["epsilon_spent"]) == ("pld" in row["status"]) == last
 
 
-def test_basic_composition_is_not_proved_where_delta_has_reached_one() -> None:
-    for delta, proved in ((0.25, True), (0.5, False)):
-        book = Book(3, proved=True)
-        for _ in range(2):
-            record(book, [0], multiplier=1.0, delta=delta)
-        rows = claims.table(book.account, methods=())
-        (basic,) = (row for row in rows if row.method == "basic")
-        assert basic.delta == 2 * delta and basic.proved == proved
-
-
 def test_each_adversary_s_number_in_a_row_is_that_of_its_claim() -> None:
     book = Book(7, proved=True)
     record(book, [1, 2, 3], multiplier=[3.0, 4.0, 5.0], weights=1 / 3)

@@ -52,7 +52,7 @@ def playing(**changes: Any) -> Any:
     """The program, its state and the compiled round of one client."""
     made = program(**changes)
     cell = cell_of(made.cells, 0)
-    state = initial_state(made.model, made.plan, made.example, cell)
+    state = initial_state(made.model, made.plan, made.data.example, cell)
     # away from the initial symmetry
     state = state.replace(params=jax.tree.map(lambda x: x + 0.01, state.params))
 

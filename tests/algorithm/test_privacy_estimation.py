@@ -65,7 +65,7 @@ INITIAL = {"empty_utility": "initial", "utility": "loss"}
 def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Estimation]:
     """Of client 1, at the initial model."""
     cell, plan = cell_of(made.cells, 0), made.plan
-    start = Weights(*made.model.init(jax.random.key(0), made.example))
+    start = Weights(*made.model.init(jax.random.key(0), made.data.example))
     return privacy_estimation.estimate_contribution(
         *(made.model, plan.recipe, cell.rates),
         dataclasses.replace(plan.estimation, **changes),
@@ -84,7 +84,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
     made = build([small(num_attributes=2, **changes)], digits())
     cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
     held, at = cell_of(cell.split, 1), Address(jax.random.key(3), 1)
-    start = Weights(*made.model.init(jax.random.key(0), made.example))
+    start = Weights(*made.model.init(jax.random.key(0), made.data.example))
     trained, found = jax.jit(lambda: estimated(made, at, private_attribute=1))()
     worth = jax.jit(
         evaluation.Validation(

@@ -83,6 +83,12 @@ def test_a_name_from_outside_is_new_and_an_identifier():
         mechanisms.register_mechanism("a b", fixed.make_none, summary="bad")
 
 
+def test_what_a_mechanism_does_not_read_is_known():
+    unread = mechanisms.unread_settings("dp_fedavg")
+    assert {"epsilon", "relation", "noise_std", "noise_floor"} <= unread
+    assert not {"noise_multiplier", "adaptive_clip", "delta"} & unread
+
+
 def test_results_of_an_unknown_mechanism_can_be_shown():
     assert mechanisms.about("unknown").label == "unknown"
     assert mechanisms.about("unknown").epsilon_sets_noise
