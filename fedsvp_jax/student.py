@@ -24,19 +24,6 @@ def half_width(std: Any, count: int) -> Any:
     return quantile(count - 1) * std / np.sqrt(count)
 
 
-def p_value(t: float, degrees: int) -> float:
-    """Two-sided p of a t statistic."""
-    import scipy.special
-
-    return float(2 * scipy.special.stdtr(degrees, -abs(t)))
-
-
-def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """The ends of the interval of the mean of two or more values."""
-    mean, half = np.mean(values), half_width(np.std(values, ddof=1), len(values))
-    return float(mean - half), float(mean + half)
-
-
 def paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
     """Two-sided p of the differences by seed; None below two or without a spread.
 
@@ -45,11 +32,14 @@ def paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
     Args:
       one, other: a number per seed.
     """
+    import scipy.special
+
     gaps = [one[seed] - other[seed] for seed in one if seed in other]
     if len(gaps) < 2 or statistics.stdev(gaps) == 0:
         return None
     error = statistics.stdev(gaps) / len(gaps) ** 0.5
-    return p_value(statistics.fmean(gaps) / error, len(gaps) - 1)
+    t = statistics.fmean(gaps) / error
+    return float(2 * scipy.special.stdtr(len(gaps) - 1, -abs(t)))
 
 
 def holm_adjusted(p_values: Sequence[float | None]) -> list[float | None]:

@@ -75,10 +75,8 @@ def l2_norm(tree: Params) -> Array:
     in it, whose factors a GPU or TPU may round. A TPU adds up in stages.
     """
     leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree) if leaf.size]
-    return (_in_stages if _FOR_TPU.get() else _by_trees)(leaves)
-
-
-def _by_trees(leaves: list[Array]) -> Array:
+    if _FOR_TPU.get():
+        return _in_stages(leaves)
     squares = [pairwise_sum(jnp.square(leaf).ravel()) for leaf in leaves]
     return jnp.sqrt(pairwise_sum(jnp.stack([jnp.zeros((), jnp.float32), *squares])))
 

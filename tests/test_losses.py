@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from jax import Array
 from quick_training import quick_training  # noqa: F401, a fixture
-from small_runs import read_rows
+from small_runs import read_rows, small
 
 from fedsvp_jax import federation, losses, report, run
 from fedsvp_jax.algorithm import evaluation, local_training, private_query
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models.linear import make_linear
@@ -58,23 +58,21 @@ def table(**changes: Any) -> Dataset:
 def settings(**changes: Any) -> ExperimentConfig:
     given: dict[str, Any] = {
         "dataset": "npz",
-        "model": "mlp",
         "attributes": "column:side",
         "private_attribute": 1,
         "partition": "iid",
         "num_clients": 4,
         "num_hbc_clients": 0,
         "cohort_size": 2,
-        "batch_size": 5,
-        "l2_norm_clip": 1.0,
         "num_rounds": 3,
-        "mechanism": "fedsva",
-        "epsilon": 0.5,
         "utility": "loss",
         "empty_utility": "initial",
-        "client_chunk_size": 1,
     }
-    return resolve(ExperimentConfig(**(given | changes)))
+    return small(**(given | changes))
+
+
+def all_rows() -> Rows:
+    return Rows(examples(), jnp.arange(60, dtype=jnp.int32), jnp.ones(60, bool))
 
 
 @pytest.mark.parametrize("gradient", ["mean", "per_example"])
@@ -86,7 +84,7 @@ def test_a_step_goes_down_the_loss_s_gradient(gradient: Any) -> None:
         recipe,
         local_training.TrainingRates(jnp.float32(0.1), jnp.float32(0.5), 0.0, 0.0),
         Weights(WEIGHTS, {}),
-        Rows(examples(), jnp.arange(60, dtype=jnp.int32), jnp.ones(60, bool)),
+        all_rows(),
         local_training.Draws(jax.random.key(0), jax.random.key(1)),
     )
     by_weight = np.concatenate([X, np.ones((60, 1))], axis=1)
@@ -102,24 +100,17 @@ def test_a_step_goes_down_the_loss_s_gradient(gradient: Any) -> None:
 
 
 def test_a_private_query_takes_the_loss_s_gradient() -> None:
-    (bias, _) = private_query.mean_clipped_gradient(
-        line(),
-        Weights(WEIGHTS, {}),
-        Rows(examples(), jnp.arange(60, dtype=jnp.int32), jnp.ones(60, bool)),
-        l2_norm_clip=1e9,
-        asked=(True, True),
-        lane_axes=(),
-    )
+    told = line(), Weights(WEIGHTS, {}), all_rows()
+    asked = {"l2_norm_clip": 1e9, "asked": (True, True), "lane_axes": ()}
+    (bias, _) = private_query.mean_clipped_gradient(*told, **asked)
     np.testing.assert_allclose(bias, [2 * residuals().mean()], rtol=1e-4)
 
 
 def test_a_score_is_the_mean_loss_and_a_utility_minus_it() -> None:
     mean = np.mean(residuals() ** 2)
     devices = lanes.Devices(1, jnp.int32(0))
-    with jax.disable_jit(False):
-        score = evaluation.evaluate(
-            line(), WEIGHTS, {}, examples(), batch_size=16, devices=devices
-        )
+    sizes = {"batch_size": 16, "devices": devices}
+    score = evaluation.evaluate(line(), WEIGHTS, {}, examples(), **sizes)
     np.testing.assert_allclose(score.loss, mean, rtol=1e-5)
     assert np.isnan(score.accuracy) and np.isnan(score.group_accuracy).all()
     held = evaluation.Validation(

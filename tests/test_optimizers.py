@@ -52,9 +52,7 @@ def test_the_servers_steps_are_the_formulas_and_an_empty_round_is_none(
     kind: str,
 ) -> None:
     numbers = (0.3, 0.5, 0.8, 0.95, 0.02)
-    names = ("learning_rate", "momentum", "beta1", "beta2", "tau")
-    told = dict(zip((f"server_{name}" for name in names), numbers, strict=True))
-    settings = ServerSettings(kind, **told)
+    settings = ServerSettings(kind, *numbers)
     state = optimizers.server_optimizer(settings).init({"w": jnp.zeros(2)})
     moved = np.zeros(2)
     for number, update in enumerate(UPDATES):

@@ -16,12 +16,6 @@ def test_half_the_interval_is_the_quantile_times_the_standard_error(
     )
 
 
-def test_the_interval_lies_about_the_mean() -> None:
-    """Values 1, 2, 3: mean 2, std 1."""
-    half = 4.3026527 / math.sqrt(3)
-    assert student.interval([1.0, 2.0, 3.0]) == pytest.approx((2 - half, 2 + half))
-
-
 @pytest.mark.parametrize(
     ("p_values", "rejected"),
     [

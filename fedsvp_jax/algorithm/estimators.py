@@ -90,13 +90,7 @@ def _train_planned(
 ) -> tuple[Weights, Array]:
     """Trains the planned coalitions of each group in turn, the full one last.
 
-    Args:
-      measure: (coalition, its model) -> what is kept of it.
-      found: buffer for that, with a leading axis.
-      slot: bitmask -> its place in the buffer.
-
-    Returns:
-      `(the full coalition's model, the buffer)`.
+    What `measure` keeps of a coalition and its model goes to `found[slot(bitmask)]`.
     """
     trained = game.start
     for index, group in enumerate(game.plan.groups):
@@ -139,11 +133,6 @@ def _side_by_side(
     first coalition, so that the last one of all, whose model the local one may be, ends
     the last chunk. Memory holds the models, gradients and activations of one chunk
     of every client that runs beside this one. Lanes whose own steps are done idle.
-
-    Args:
-      rows: (m, N) bool, m > 0.
-      group: of all of them.
-      measure: as in `_train_planned`.
     """
     number = rows.shape[0]
     chunk = min(game.plan.together, number)

@@ -52,11 +52,8 @@ def flags_in_force() -> dict[str, str]:
     A flag without a value has the value "".
     """
     flags = _flags(os.environ.get("XLA_FLAGS", "").split())
-    return {
-        name: value
-        for name, value in sorted(flags.items())
-        if not name.startswith(_WITHOUT_INFLUENCE)
-    }
+    kept = (name for name in flags if not name.startswith(_WITHOUT_INFLUENCE))
+    return {name: flags[name] for name in sorted(kept)}
 
 
 @cache

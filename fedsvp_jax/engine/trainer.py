@@ -25,7 +25,6 @@ from fedsvp_jax.algorithm.state import (
 )
 from fedsvp_jax.devices import compiler_flags, lanes, processes
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.federation.federated_data import Cohort
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.structs import Array, Examples
 from fedsvp_jax.tree import norms_for
@@ -85,10 +84,9 @@ class Trainer:
                 f"{self.placement.sweep_devices}"
             )
         self._mesh = self.placement.mesh()
-        self.cell_chunk = _divisor(
-            len(program.configs) // self.placement.sweep_devices,
-            self.placement.cell_chunk_size or program.cells_together,
-        )
+        cells = len(program.configs) // self.placement.sweep_devices
+        most = self.placement.cell_chunk_size or program.cells_together
+        self.cell_chunk = max(n for n in range(1, most + 1) if cells % n == 0)
         # With a stream, each round brings its own cohort.
         streamed = program.stream is not None
         self._rounds_in_program = 1 if streamed else self.placement.rounds_per_call
@@ -163,7 +161,10 @@ class Trainer:
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
             cohort = stream.take(round_num, processes.to_host(state.spent)[0])
-            cells, held = self._with_cohort(cohort)
+            of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
+            split, clients = processes.place(of_cell, self._by_cell)
+            cells = dataclasses.replace(self.cells, split=split, cohort=clients)
+            held = processes.place(cohort.examples, self._everywhere)
             state, metrics = self._run(state, cells, held, round_num, 1)
             by_round.append(metrics)
         return state, jax.tree.map(lambda *rows: np.concatenate(rows), *by_round)
@@ -192,15 +193,6 @@ class Trainer:
         state, metrics = self._compiled(*arguments)
         host = processes.to_host(metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
-
-    def _with_cohort(self, cohort: Cohort) -> tuple[Cell, Examples]:
-        """The one cell with a round's cohort in place of everybody, and its data."""
-        split, clients = processes.place(
-            jax.tree.map(lambda leaf: leaf[None], (cohort.split, cohort.clients)),
-            self._by_cell,
-        )
-        cells = dataclasses.replace(self.cells, split=split, cohort=clients)
-        return cells, processes.place(cohort.examples, self._everywhere)
 
     def arguments(self) -> tuple[Any, ...]:
         """What the compiled rounds take, with the state's shapes in its place."""
@@ -307,11 +299,6 @@ class Trainer:
             out_specs=(_BY_CELL, _BY_ROUND),
             check_vma=False,
         )
-
-
-def _divisor(num_cells: int, wanted: int) -> int:
-    """The largest chunk of at most `wanted` cells that divides them all."""
-    return max(size for size in range(1, wanted + 1) if num_cells % size == 0)
 
 
 def give_back_freed() -> None:

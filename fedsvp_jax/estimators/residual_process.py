@@ -52,13 +52,6 @@ class Design(NamedTuple):
     inverse: np.ndarray  # (..., m, m): of K_XX + E
 
 
-class Correction(NamedTuple):
-    """What the process says of the values."""
-
-    values: Array  # (N,) float32: what is added to the blend's; they sum to 0
-    standard_errors: Array  # (N,) float32
-
-
 class Prior(NamedTuple):
     """The process given what the blend knows, of mean variance 1 elsewhere."""
 
@@ -191,8 +184,8 @@ def rows(key: Array, held: Array, trainings: int) -> Array:
 
 def correction(
     key: Array, held: Array, lacking: Array, resolution: Array | float
-) -> Correction:
-    """What the trained coalitions say of the blend's error.
+) -> shapley.SampledValues:
+    """What the trained coalitions say of the blend's error: values that sum to 0.
 
     Args:
       key: as `rows` took it.
@@ -208,4 +201,4 @@ def correction(
     scale = jnp.sqrt(squares / jnp.maximum(asked, 1))
     errors = jnp.where(held, scale * told.deviations[ranks], 0)
     change = jnp.where(held, (told.weights @ lacking)[ranks], 0)
-    return Correction(change, errors)
+    return shapley.SampledValues(change, errors)

@@ -4,13 +4,13 @@ XLA writes x/broadcast(s) as x·(1/s) where s has no other reader. A round on tw
 has other readers than one on one device, and so had other bits at ε = .3 and .7.
 """
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.extend import core
 from small_runs import digits, small
 
 from fedsvp_jax import mechanisms
@@ -21,14 +21,6 @@ from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier
 pytestmark = pytest.mark.across("divisions in the round's programs")
 
 _WIDENS = ("broadcast_in_dim", "reshape", "convert_element_type", "squeeze")
-
-
-def _inner(eqn: Any) -> Iterator[Any]:
-    for value in eqn.params.values():
-        for one in value if isinstance(value, tuple | list) else [value]:
-            found = getattr(one, "jaxpr", one)
-            if hasattr(found, "eqns"):
-                yield found
 
 
 def divisions_by_fewer(jaxpr: Any) -> list[str]:
@@ -56,7 +48,8 @@ def divisions_by_fewer(jaxpr: Any) -> list[str]:
             floating = jnp.issubdtype(result.dtype, jnp.floating)
             if floating and not is_constant(by) and fewest(by) < result.size:
                 found.append(f"{result.str_short()} in {eqn.source_info.name_stack}")
-        found += [line for inner in _inner(eqn) for line in divisions_by_fewer(inner)]
+        inner = core.jaxprs_in_params(eqn.params)
+        found += [line for one in inner for line in divisions_by_fewer(one)]
     return found
 
 

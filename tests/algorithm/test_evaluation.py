@@ -1,7 +1,6 @@
 """Accuracy and loss: a plain mean over the examples, whatever the batches."""
 
 import dataclasses
-from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
+from layer_checks import on_devices
 
 from fedsvp_jax.algorithm import evaluation, round_score
 from fedsvp_jax.algorithm.evaluation import Score
 from fedsvp_jax.algorithm.state import Data, ScorePlan
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.devices import lanes
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import loading
 from fedsvp_jax.structs import Array, Examples, Model, Params, Split, Weights
 
@@ -53,18 +50,6 @@ def by_hand() -> tuple[np.ndarray, np.ndarray]:
     labels = np.asarray(held.labels)
     chosen = logits[np.arange(NUM_EXAMPLES), labels]
     return logits.argmax(1) == labels, np.log(np.exp(logits).sum(1)) - chosen
-
-
-def on_devices(compute: Callable[[lanes.Devices], Any], count: int = 1) -> Any:
-    """What so many devices compute together."""
-    run = jax.shard_map(
-        lambda index: compute(lanes.Devices(count, index[0])),
-        mesh=Placement(num_devices=count).mesh(),
-        in_specs=PartitionSpec(lanes.CLIENT_AXIS),
-        out_specs=PartitionSpec(),
-        check_vma=False,
-    )
-    return jax.device_get(jax.jit(run)(jnp.arange(count, dtype=jnp.int32)))
 
 
 def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Score:
@@ -144,7 +129,7 @@ def scored(round_num: int, validation: Examples | None = None) -> round_score.Sc
     data = Data(examples(), examples(), validation)
     told = Weights(jnp.asarray(WEIGHTS), {}), data, jnp.int32(round_num)
     of_round = partial(round_score.of_round, linear_model(), plan, cell, *told)
-    return on_devices(lambda devices: of_round(devices))
+    return on_devices(of_round, 1)
 
 
 def test_a_round_is_scored_every_few_rounds_and_the_last() -> None:

@@ -83,13 +83,6 @@ def within(worth: Array, near: Array, values: Array, key: Array) -> Array:
     return jnp.mean(jnp.stack(held), axis=1)
 
 
-def test_our_exact_values_are_the_formulas() -> None:
-    for seed in range(3):
-        game = drawn(seed)
-        mine = shapley.exact_shapley(jnp.asarray(game.worth, jnp.float32))
-        np.testing.assert_allclose(mine, game.values, atol=1e-6)
-
-
 def test_intervals_hold_as_often_as_they_say() -> None:
     games = [drawn(seed) for seed in range(DRAWS)]
     stacked = (

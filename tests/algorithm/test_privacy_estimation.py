@@ -59,6 +59,7 @@ def test_coalition_sizes_are_the_most_that_any_client_holds() -> None:
         assert size == max(np.sum(mask >> mine & 1) for mine in held)
 
 
+UNEQUAL = {"partition": "dirichlet", "num_hbc_clients": 0}  # rows are padded
 INITIAL = {"empty_utility": "initial", "utility": "loss"}
 
 
@@ -75,10 +76,10 @@ def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Esti
 
 @pytest.mark.usefixtures("quick_training")
 @pytest.mark.parametrize(
-    "changes", [{}, INITIAL, {"sensitivity": "per_example"}], ids=str
+    "changes", [{}, INITIAL, {"sensitivity": "per_example"} | UNEQUAL], ids=str
 )
 def test_an_estimation_is_the_shapley_value_of_independent_trainings(
-    changes: dict[str, str],
+    changes: dict[str, Any],
 ) -> None:
     """Which have no noise and shuffled batches, whatever the local training has."""
     made = build([small(num_attributes=2, **changes)], digits())
@@ -96,6 +97,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
     )
     sizes = {mask: g.batch_size for g in plan.estimation.groups for mask in g.masks}
     real = np.arange(len(held.train)) < int(held.num_train)
+    assert real.all() != ("partition" in changes)
     attributes = np.asarray(examples.attributes)[np.asarray(held.train)]
     broadcast = float(worth(*start))
     utilities = [broadcast if "empty_utility" in changes else 0.0]

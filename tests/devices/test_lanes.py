@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec
+from layer_checks import on_devices
 from small_runs import small
 from stores import digits_store
 
@@ -36,25 +36,12 @@ def mapped(
         row = rows * (lane + 1).astype(jnp.float32)
         return row, {"lane": lane + 1, "row": row}
 
-    def on_device(index: Array, used: Array) -> dict[str, Array]:
-        total, found = lanes.map_lanes(
-            function,
-            num_lanes,
-            used,
-            chunk_size=chunk_size,
-            devices=lanes.Devices(num_devices, index[0]),
-        )
+    def on_device(devices: lanes.Devices, used: Array) -> dict[str, Array]:
+        sizes = {"chunk_size": chunk_size, "devices": devices}
+        total, found = lanes.map_lanes(function, num_lanes, used, **sizes)
         return found | {"total": total}
 
-    run = jax.shard_map(
-        on_device,
-        mesh=Placement(num_devices=num_devices).mesh(),
-        in_specs=(PartitionSpec(lanes.CLIENT_AXIS), PartitionSpec()),
-        out_specs=PartitionSpec(),
-        check_vma=False,
-    )
-    index = jnp.arange(num_devices, dtype=jnp.int32)
-    return jax.device_get(jax.jit(run)(index, jnp.int32(num_used)))
+    return on_devices(on_device, num_devices, jnp.int32(num_used))
 
 
 @pytest.mark.parametrize(

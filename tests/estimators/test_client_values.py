@@ -116,22 +116,16 @@ def test_values_of_three_clients_are_those_found_by_hand(utility: str) -> None:
     np.testing.assert_allclose(expected.sum(), everybody - nobody)
 
 
-def test_the_order_of_clients_and_empty_places_change_nothing() -> None:
+def test_order_and_empty_places_change_nothing_and_linear_blends_are_exact() -> None:
     values = found(UPLOADS, SIZES)
     turned = found(UPLOADS[[2, 0, 1]], [SIZES[2], SIZES[0], SIZES[1]])
     np.testing.assert_allclose(turned, values[[2, 0, 1]], atol=1e-6)
     broken = np.full_like(UPLOADS[:1], np.nan)  # what a lane without a client holds
-    for kind in ("exact", "additive"):
-        padded = found(np.concatenate([UPLOADS, broken]), [*SIZES, 0], kind)
+    some = {"client_value_models": 4}
+    for kind, more in (("exact", {}), ("additive", {}), ("additive", some)):
+        padded = found(np.concatenate([UPLOADS, broken]), [*SIZES, 0], kind, **more)
         assert padded[3] == 0
         np.testing.assert_allclose(padded[:3], values, atol=1e-5)
-
-
-def test_the_blend_is_exact_where_outputs_are_linear_in_the_parameters() -> None:
-    exact = found(UPLOADS, SIZES)
-    for models in (0, 4):
-        blended = found(UPLOADS, SIZES, "additive", client_value_models=models)
-        np.testing.assert_allclose(blended, exact, atol=1e-5)
 
 
 def test_of_twelve_clients_the_process_is_near_and_says_how_near() -> None:
@@ -177,9 +171,13 @@ def test_a_run_tells_values_that_share_out_what_a_round_gains(
         config = small(**{"validation_examples": 60} | changes)
         run.train(config, tmp_path / name, dataset=digits())
     plain, valued = (
-        {name: read_rows(tmp_path / run_name / f"{name}.jsonl") for name in FILES}
+        {
+            name: read_rows(tmp_path / run_name / f"{name}.jsonl")
+            for name in ("metrics", "clients")
+        }
         for run_name in ("plain", "told")
     )
+    runs = "told", "plain"
     assert plain["metrics"] == valued["metrics"]
     first, second = (row["validation_loss"] for row in valued["metrics"])
     gained = sum(r["client_value"] for r in valued["clients"] if r["round"] == 2)
@@ -187,11 +185,8 @@ def test_a_run_tells_values_that_share_out_what_a_round_gains(
     for row in valued["clients"]:
         row.pop("client_value")
     assert plain["clients"] == valued["clients"]
-    page = report.write_run_report(tmp_path / "told").read_text()
-    assert "Who contributes" in page and "Shapley value of each upload" in page
-    assert (
-        "Who contributes" not in report.write_run_report(tmp_path / "plain").read_text()
+    told_page, plain_page = (
+        report.write_run_report(tmp_path / name).read_text() for name in runs
     )
-
-
-FILES = ("metrics", "clients")
+    assert "Who contributes" not in plain_page and "Who contributes" in told_page
+    assert "Shapley value of each upload" in told_page

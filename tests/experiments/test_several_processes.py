@@ -9,19 +9,17 @@ import sys
 import time
 
 import pytest
-from commands import (
-    ROOT,
-    SMALL_RUN,
-    Ended,
-    assert_same_bytes,
-    environment,
-    succeeds,
-    typed,
-)
+from commands import ROOT, Ended, assert_same_bytes, environment, succeeds, typed
 from stores import digits_store
 
-TRAIN = ("experiments.train", *SMALL_RUN, "--checkpoint_every=2", "--noreport")
-DIGITS = (*TRAIN, "--num_clients=7", "--cohort_size=3", "--rounds_per_call=2")
+TRAIN = (
+    *("experiments.train", "--model=mlp", "--batch_size=5", "--local_epochs=1"),
+    *("--cohort_size=3", "--checkpoint_every=2", "--noreport"),
+)
+DIGITS = (
+    *(*TRAIN, "--num_clients=7", "--num_hbc_clients=1", "--class_share=0.03"),
+    "--rounds_per_call=2",
+)
 SIX = "--num_rounds=6"
 
 
@@ -88,7 +86,7 @@ def test_two_processes_write_the_bytes_of_one_and_the_first_alone_prints(
     if data == "store":  # of which each process reads the whole cohort
         digits_store(tmp_path / "store")
         line = (*TRAIN, SIX, "--dataset=store", f"--data_dir={tmp_path / 'store'}")
-        line = (*line, "--num_clients=10", "--cohort_size=3", "--mechanism=nbafl")
+        line = (*line, "--num_clients=10")
     succeeds(*line, f"--output_dir={tmp_path / 'alone'}")
     both = (*line, f"--output_dir={tmp_path / 'run'}")
     first, second = ends(started(2, *both))

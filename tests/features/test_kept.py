@@ -35,16 +35,14 @@ def pictures(**changes: Any) -> Any:
 def test_every_image_becomes_its_own_features(tmp_path: pathlib.Path) -> None:
     images = pictures()
     found = kept.of_images("scatter_linear", images, tmp_path)
-    for part in ("train", "test"):
-        expected = jax.jit(scattering.scattering_features)(
-            getattr(images, f"{part}_inputs")
-        )
-        np.testing.assert_allclose(
-            getattr(found, f"{part}_inputs"), expected, atol=1e-3
-        )
-        np.testing.assert_array_equal(
-            getattr(found, f"{part}_labels"), getattr(images, f"{part}_labels")
-        )
+    extract = jax.jit(scattering.scattering_features)
+    for mine, pixels in (
+        (found.train_inputs, images.train_inputs),
+        (found.test_inputs, images.test_inputs),
+    ):
+        np.testing.assert_allclose(mine, extract(pixels), atol=1e-3)
+    np.testing.assert_array_equal(found.train_labels, images.train_labels)
+    np.testing.assert_array_equal(found.test_labels, images.test_labels)
 
 
 def test_features_are_computed_once_and_kept(
@@ -75,10 +73,10 @@ def test_an_interrupted_computation_leaves_no_file(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("shape", [(8, 12, 1), (10, 10, 1), (4, 4, 3)])
-def test_images_without_whole_windows_are_refused(shape: tuple[int, int, int]) -> None:
-    with pytest.raises(ValueError, match="side is a multiple of 4 and at least 8"):
-        kept.make_extractor("scatter_linear", shape)
+def test_images_without_whole_windows_are_refused() -> None:
+    for shape in ((8, 12, 1), (10, 10, 1), (4, 4, 3)):
+        with pytest.raises(ValueError, match="a multiple of 4 and at least 8"):
+            kept.make_extractor("scatter_linear", shape)
 
 
 def test_a_data_set_is_loaded_as_features(tmp_path: pathlib.Path) -> None:
@@ -92,26 +90,16 @@ def test_a_data_set_is_loaded_as_features(tmp_path: pathlib.Path) -> None:
     np.testing.assert_array_equal(found.train_labels, plain.train_labels)
 
 
-def test_features_are_not_augmented() -> None:
+def test_what_makes_no_features_is_refused(tmp_path: pathlib.Path) -> None:
     config = resolve(ExperimentConfig(dataset="cifar10", model="scatter_linear"))
     assert config.augment is False
     asked = dataclasses.replace(config, dataset="digits", augment=True)
     with pytest.raises(ValueError, match="augment does not go with model scatter"):
         loading.load_dataset(asked)
-
-
-def test_a_store_is_refused(tmp_path: pathlib.Path) -> None:
     digits_store(tmp_path / "store")
-    config = resolve(
-        ExperimentConfig(
-            dataset="store", data_dir=str(tmp_path / "store"), model="scatter_linear"
-        )
-    )
+    store = {"dataset": "store", "data_dir": str(tmp_path / "store")}
     with pytest.raises(ValueError, match="needs the images in memory"):
-        loading.load_data(config)
-
-
-def test_images_that_were_not_made_features_are_refused() -> None:
+        loading.load_data(resolve(ExperimentConfig(**store, model="scatter_linear")))
     model = make_model("scatter_linear", num_classes=2)
     with pytest.raises(ValueError, match=r"takes vectors, got .*\(8, 8, 1\)"):
         model.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))

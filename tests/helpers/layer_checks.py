@@ -1,12 +1,17 @@
-"""Arrays and comparisons for the tests of layers."""
+"""Arrays, devices and comparisons for the tests of layers and lanes."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import PartitionSpec
 
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.structs import Array
 
 # Laws hold at any optimisation level; this one compiles in half of the time. The
@@ -29,3 +34,15 @@ def assert_close(ours: Array, reference: Array, scale: float = 1.0) -> None:
 def window_pool(x: Array) -> Array:
     """XLA's own 2x2 max-pool."""
     return lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+
+
+def on_devices(compute: Callable[..., Any], count: int, *told: Array) -> Any:
+    """What so many devices compute together: of `lanes.Devices` and what it is told."""
+    run = jax.shard_map(
+        lambda index, *told: compute(lanes.Devices(count, index[0]), *told),
+        mesh=Placement(num_devices=count).mesh(),
+        in_specs=(PartitionSpec(lanes.CLIENT_AXIS), *[PartitionSpec()] * len(told)),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
+    return jax.device_get(jax.jit(run)(jnp.arange(count, dtype=jnp.int32), *told))
