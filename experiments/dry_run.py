@@ -221,7 +221,7 @@ def _promise(group: Group, account: Account) -> str:
 def _price(program: Program) -> str:
     config, data = program.configs[0], program.data
     key = jax.random.key(0)
-    shapes, _ = jax.eval_shape(program.model.init, key, program.example)
+    shapes, _ = jax.eval_shape(program.model.init, key, program.data.example)
     parameters = num_parameters(shapes)
     full = 2 ** len(data.game.attributes.names) - 1
     sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
