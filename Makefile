@@ -8,7 +8,7 @@ QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data
 	tests/mechanisms tests/run/test_one_run.py
 LANE := $(wildcard tests/test_*.py) tests/accounting/test_composition.py \
 	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
-BITS := tests/algorithm/test_evaluation.py tests/algorithm/test_federated_round.py \
+BITS := tests/algorithm/test_evaluation.py \
 	tests/algorithm/test_replay_of_neighbours.py \
 	tests/devices/test_lanes.py tests/engine/test_own_loop.py \
 	tests/store/test_stream.py

@@ -83,6 +83,16 @@ def test_noise_in_the_steps_is_not_hidden_by_the_noise_of_others():
     assert on_upload.epsilon_spent("rdp", 1e-5, view="observer") < server
 
 
+def test_the_largest_client_is_found_when_another_released_more_often():
+    book = Book(2, release_epsilon=0.5)
+    for _ in range(3):
+        record(book, [0])
+    record(book, [1], multiplier=1.0)
+    for method in ("rdp", "pld"):
+        each = [book.epsilon_spent(method, 1e-5, i) for i in range(2)]
+        assert book.epsilon_spent(method, 1e-5) == max(each)
+
+
 def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
     """Contributions join the Gaussians, votes the randomised responses."""
     cost = FilterCost(1, 5.0, 0.7, 1e-6, votes_per_pass=2, epsilon_per_vote=0.3)
@@ -103,6 +113,16 @@ def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
     assert book.epsilon_spent("basic", 1e-5, 2) == pytest.approx(0.7 + 2 * 0.3)
     assert book.epsilon_spent("basic", 1e-5, 0) == pytest.approx(0.3 + 0.7 + 2 * 0.3)
     assert book.by_client()["delta"][2] == pytest.approx(1e-6)
+
+
+def test_a_second_pass_can_show_that_a_vote_changed():
+    book = Book(3, who={"filter_cost": FilterCost(2, 5.0, 0.7, 1e-6, 2, 0.3)})
+    for passes, open_votes in ((1, False), (2, True)):
+        book.record_pass()
+        assert book.filter_cost.precision == pytest.approx(passes / 25)
+        assert book.delta_spent() == pytest.approx(passes * 1e-6)
+        for method in ("basic", "rdp", "pld"):
+            assert math.isinf(book.epsilon_spent(method, 1e-5)) == open_votes
 
 
 def test_votes_and_releases_compose_with_gaussians_as_dp_accountings():

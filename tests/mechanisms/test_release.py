@@ -43,6 +43,13 @@ def test_no_event_is_likelier_by_more_than_e_to_the_epsilon(
             assert b <= math.exp(epsilon) * a + slack
 
 
+@pytest.mark.parametrize(("epsilon", "gap"), [(0.1, 0.05), (1.0, 0.46)])
+def test_a_small_budget_hardly_tells_r(epsilon: float, gap: float):
+    """Mean release at R = 1 less that at R = 0, by randomised response."""
+    ends = [np.mean(released("randomized_response", r, epsilon)) for r in (0.0, 1.0)]
+    np.testing.assert_allclose(ends[1] - ends[0], gap, atol=0.01)
+
+
 def test_one_validation_record_can_move_r_from_zero_to_one():
     """Why no sensitivity under 1 is used: 50 validation records, one replaced."""
     step = 1 / 50

@@ -49,6 +49,13 @@ def test_delta_prime_is_what_the_classical_formula_gives_back():
     np.testing.assert_allclose(made, back, rtol=1e-5)
 
 
+def test_noise_grows_with_r_and_in_all_by_6_2_percent():
+    ratios = jnp.linspace(0.0, 1.0, 21)
+    stds = np.asarray(published_std(ratios))
+    assert np.all(np.diff(stds) > 0)
+    assert round(100 * (stds[-1] / stds[0] - 1), 1) == 6.2
+
+
 def test_against_nbafl_the_noise_differs_by_minus_2_7_to_plus_3_3_percent():
     reference = mechanisms.classical_multiplier(0.2, 0.02) * published_bound(20.0, 2000)
     ends = published_std(jnp.asarray([0.0, 1.0]))
@@ -57,6 +64,13 @@ def test_against_nbafl_the_noise_differs_by_minus_2_7_to_plus_3_3_percent():
     below = published_std(0.446)
     above = published_std(0.447)
     assert below < reference < above
+
+
+def test_published_noise_on_resnet18_is_304_long_every_round():
+    std = published_std(2 * math.log(1.25))
+    averaged = float(std) / math.sqrt(10)
+    assert round(averaged, 3) == 0.091
+    assert round(averaged * math.sqrt(11_173_962)) == 304
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,16 @@ def test_dropouts_and_colluders_share_h_and_the_rows_count_who_was_in_the_sum(
     assert kept == (dropouts + 1 <= COLLUDERS)
 
 
+def test_the_promise_of_the_sum_holds_against_the_colluders_exactly():
+    mechanism = shared()
+    book = three_rounds(mechanism, present=COHORT, colluders=COLLUDERS)
+    z = float(mechanism.least_multiplier)
+    for view, sharers in (("colluders", COHORT - COLLUDERS), ("observer", COHORT)):
+        precision = 3 / z**2 * (COHORT - COLLUDERS) / sharers
+        exact = composed_epsilon("gdp", precision, 1e-5)
+        assert book.epsilon_spent("gdp", 1e-5, view=view) == pytest.approx(exact)
+
+
 def test_each_reason_to_refuse_is_one_by_itself():
     config = published("gaussian", noise_trust="secure_aggregation", colluders=3)
     alone = make("gaussian")
@@ -101,6 +111,14 @@ def test_each_reason_to_refuse_is_one_by_itself():
     ):
         with pytest.raises(ValueError, match="for mechanism NAME with sensitivity"):
             shared_noise.shared(alone._replace(**change), config, "NAME")
+
+
+def test_rounds_before_the_first_private_query_cost_nothing():
+    mechanism = shared(private_from=3, num_rounds=8)
+    assert np.all(np.isinf(mechanism.least_multiplier) == (np.arange(8) < 3))
+    np.testing.assert_array_equal(mechanism.most_epsilon[:3], 0)
+    np.testing.assert_array_equal(mechanism.most_delta[:3], 0)
+    assert np.all(mechanism.most_epsilon[3:] > 0)
 
 
 def test_one_poisson_step_is_one_gaussian_of_the_cohorts_sum():
