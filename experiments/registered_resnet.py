@@ -23,7 +23,7 @@ from . import command, docs_blocks, kept_rows, provenance
 
 # Of the registration, and of the code of its runs.
 COMMIT = "c1a7beb386bfce8131de95e5b49823940d962770"
-FLAGS = "docs/results/resnet.flags"
+FLAGS = "resnet.flags"  # in docs/results
 ROUNDS = 100
 TEST_IMAGES = 2000
 GATE = 0.5  # FedAvg's accuracy, below which no verdict is drawn
@@ -33,13 +33,29 @@ PUBLISHED = {"none": 0.8433, "nbafl": 0.4867, "fedsva": 0.7598}  # FedSVA, Table
 NAMES = {"none": "FedAvg", "nbafl": "NbAFL", "fedsva": "FedSVA"}
 
 
+def registered() -> dict[str, str]:
+    """The registered settings, as text by name."""
+    lines = (docs_blocks.DOCS / "results" / FLAGS).read_text().split()
+    named = (line.removeprefix("--").partition("=") for line in lines if "=" in line)
+    return {name: value for name, _, value in named}
+
+
 def row(run: pathlib.Path) -> dict[str, Any]:
     """The evaluations of a run, and where it comes from.
 
     Raises:
-      ValueError: the run is not at its end.
+      ValueError: the folder holds no run, or one of other settings or not at its end.
     """
+    if not (run / "config.json").is_file():
+        raise ValueError(f"{run} holds no run")
     config = json.loads((run / "config.json").read_text())
+    for name, value in registered().items():
+        if name in config and str(config[name]).lower() not in (value, f"{value}.0"):
+            raise ValueError(
+                f"{run} has {name} = {config[name]}, registered is {value}"
+            )
+    if config["mechanism"] not in NAMES:
+        raise ValueError(f"{run} is of {config['mechanism']}, which is not registered")
     rounds = kept_rows.read(run / "metrics.jsonl")
     diverged = any(records.diverged(one) for one in rounds)
     if len(rounds) < ROUNDS and not diverged:
@@ -55,9 +71,11 @@ def row(run: pathlib.Path) -> dict[str, Any]:
             if one["test_accuracy"] is not None
         ],
         "provenance": provenance.stamp(data, config["seed"])
+        | {name: config[name] for name in ("versions", "xla_flags")}
         | {
             "command": f"python -m experiments.frozen {COMMIT[:7]} -- python -m "
-            f"experiments.train --flagfile={FLAGS} --mechanism={config['mechanism']}",
+            f"experiments.train --flagfile=docs/results/{FLAGS} "
+            f"--mechanism={config['mechanism']}",
             "commit": COMMIT,
             "uncommitted": [],  # in that commit's worktree
         },
@@ -83,12 +101,13 @@ def verdict(row: dict[str, Any], fedavg: dict[str, Any]) -> str:
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
     """The block of the page: one line a run, FedAvg first."""
-    if not rows:
-        return "No run is at its end."
-    fedavg = rows[0]
+    by_name = {one["mechanism"]: one for one in rows}
+    if "none" not in by_name:
+        return "FedAvg is not at its end."
+    fedavg = by_name["none"]
     lines = []
-    for one in rows:
-        name, value = one["mechanism"], accuracy(one)
+    for name in (name for name in NAMES if name in by_name):
+        one, value = by_name[name], accuracy(by_name[name])
         ends = "diverged"
         if not one["diverged"]:
             right = scipy.stats.binomtest(round(value * TEST_IMAGES), TEST_IMAGES)
@@ -110,10 +129,16 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Keeps the runs that are named, then writes the page."""
+    """Keeps the runs that are named, all or none, then writes the page."""
     rows = docs_blocks.DOCS / "results" / "resnet.jsonl"
-    for run in arguments[1:]:
-        kept_rows.add(rows, row(pathlib.Path(run)))
+    kept = {one["mechanism"] for one in kept_rows.read(rows)}
+    new = [row(pathlib.Path(run)) for run in arguments[1:]]
+    for one in new:
+        if one["mechanism"] in kept:
+            raise ValueError(f"the run of {NAMES[one['mechanism']]} is kept already")
+        kept.add(one["mechanism"])
+    for one in new:
+        kept_rows.add(rows, one)
     page = docs_blocks.DOCS / "appendix" / "registered_resnet.md"
     blocks = {"registered_resnet": lambda: table(kept_rows.read(rows))}
     command.print_files([docs_blocks.rewrite(page, blocks)])

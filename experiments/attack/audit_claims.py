@@ -1,6 +1,6 @@
 """What is claimed of the uploads, votes and contributions that an audit plays."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -10,8 +10,6 @@ from fedsvp_jax.attacks.audit import Scores
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-
-from .audit_cases import PROMISED, Case
 
 ACCOUNTINGS = ("basic", "rdp", "pld")
 
@@ -102,8 +100,3 @@ def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
             for method in ("rdp", "pld")
         } | {"basic": cost.basic_epsilon, "basic_delta": cost.delta}
     return claims
-
-
-def most_claims(cases: Iterable[Case]) -> int:
-    """How many claims these cases have at most: the size of the family of tests."""
-    return sum(2 * (len(ACCOUNTINGS) + (case.worlds in PROMISED)) for case in cases)

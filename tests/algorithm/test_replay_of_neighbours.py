@@ -18,9 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from neighbours import Replay, Round, dataset, probe, pull, settings
+from planted_bugs import BUGS
 from worlds import make_world, rates
 
-from experiments.attack.bugs import BUGS
 from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm import aggregation, local_training
 from fedsvp_jax.baselines import dp_fedavg

@@ -3,10 +3,10 @@
 import functools
 
 import pytest
+from planted_bugs import BUGS, is_flagged, most_claims
 
-from experiments.attack import audit, audit_claims, audit_play, planted_bugs
+from experiments.attack import audit, audit_play
 from experiments.attack.audit_cases import DEPLOYED, Case
-from experiments.attack.bugs import BUGS
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
@@ -30,7 +30,7 @@ def cases() -> dict[str, Case]:
 def test_a_planted_bug_is_flagged_with_a_margin(name: str):
     bug = BUGS[name]
     setting = audit_play.make_setting(CONFIG, 100, 1000)
-    claims = 10 * audit_claims.most_claims(cases().values())
-    assert planted_bugs.is_flagged(setting, cases()[bug.case], bug, claims)
+    claims = 10 * most_claims(cases().values())
+    assert is_flagged(setting, cases()[bug.case], bug, claims)
     right = getattr(bug.where, bug.function)
     assert right.__name__ == bug.function  # nothing stays planted

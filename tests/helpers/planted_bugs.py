@@ -1,12 +1,15 @@
-"""Bugs that an audit must flag: each replaces one function of the package."""
+"""Bugs that an audit must flag: each replaces one function, the claims stay."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments.attack import audit_claims, audit_play
+from experiments.attack.audit_cases import PROMISED, Case
 from fedsvp_jax import mechanisms, prng
 from fedsvp_jax.accounting import Account, views
 from fedsvp_jax.algorithm import client, cohort, local_training, private_query
@@ -300,3 +303,30 @@ BUGS = {
         "votes are reported without randomised response",
     ),
 }
+
+
+def is_flagged(
+    setting: audit_play.Setting, case: Case, bug: Bug, num_claims: int
+) -> bool:
+    """Whether a claim of the case is contradicted at .05 / `num_claims`.
+
+    With the number of all claims of a whole audit, Holm's test flags it there too,
+    whatever the other cases show.
+    """
+    right = getattr(bug.where, bug.function)
+
+    def faulty(*arguments: Any, **named: Any) -> Any:  # a method too, which binds
+        return bug.faulty(right, *arguments, **named)
+
+    with mock.patch.object(bug.where, bug.function, faulty):
+        rows = audit_play.rows_of(setting, case, audit_play.prepare(setting, case), 0)
+    least = min(p for row in rows for p in row["p_values"].values())
+    return bool(least <= 0.05 / num_claims)
+
+
+def most_claims(cases: Iterable[Case]) -> int:
+    """How many claims these cases have at most: the size of the family of tests."""
+    return sum(
+        2 * (len(audit_claims.ACCOUNTINGS) + (case.worlds in PROMISED))
+        for case in cases
+    )
