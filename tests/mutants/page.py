@@ -14,7 +14,7 @@ from fedsvp_jax.report.text_table import markdown
 from .parts import PARTS
 
 ROOT = pathlib.Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS = docs_blocks.DOCS
 MUTANTS = "results/testing/mutants.json"  # in docs
 FAULTS = "results/testing/faults.jsonl"
 Json = dict[str, Any]
@@ -126,7 +126,7 @@ def cases_table(rows: Sequence[Json]) -> str:
     )
 
 
-def write_pages(docs: pathlib.Path) -> None:
+def write_pages(docs: pathlib.Path) -> pathlib.Path:
     """Writes the blocks of the page's tables from kept results."""
     results, known = json.loads((docs / MUTANTS).read_text()), reasons()
     left = [mutant for kept in results.values() for mutant in kept["left"]]
@@ -142,4 +142,8 @@ def write_pages(docs: pathlib.Path) -> None:
         "sites": cases_table([row for row in faults if "came_back" in row]),
     }
     written = {name: lambda text=text: text for name, text in blocks.items()}
-    docs_blocks.rewrite(docs / "testing.md", written)
+    return docs_blocks.rewrite(docs / "testing.md", written)
+
+
+if __name__ == "__main__":
+    docs_blocks.run(write_pages, __doc__)
