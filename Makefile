@@ -16,8 +16,6 @@ REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 DEPLOY := .venv-deploy
 DEPLOY_STAMP := $(DEPLOY)/.installed
-MUTMUT := .mutmut
-MUTMUT_STAMP := $(MUTMUT)/.installed
 ACCELERATORS := .accelerators
 ACCELERATORS_STAMP := $(ACCELERATORS)/.installed
 AUDIT := .audit
@@ -37,7 +35,7 @@ export TQDM_MININTERVAL := 0.5
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-lab test-all durations test-quick test-lane test-slow \
-	test-references test-deploy test-browser mutants docs tutorial lint format bench \
+	test-references test-deploy test-browser docs tutorial lint format bench \
 	accelerators audit fuzz clean
 
 setup: $(STAMP)
@@ -125,21 +123,6 @@ test-deploy: $(DEPLOY_STAMP) $(REFERENCES_STAMP)
 	FEDSVP_USERS_COMPILER=1 $(DEPLOY)/bin/python -m pytest -m "slow or not slow" \
 		--ignore=tests/deploy/test_noise.py tests/deploy tests/engines
 
-# mutmut, in a folder beside .venv, whose libraries it works with.
-$(MUTMUT_STAMP): requirements/mutants.txt $(STAMP)
-	rm -rf $(MUTMUT)
-	$(BIN)/python $(WHEELS) --no-deps --target $(MUTMUT) -r requirements/mutants.txt
-	touch $(MUTMUT_STAMP)
-
-# Which small mistakes the tests would notice: docs/testing.md. PART, SAMPLE and
-# AGAIN say how much is done. Mutants are compiled without optimization: that is most of
-# their time.
-mutants: setup $(MUTMUT_STAMP)
-	PYTHONPATH=$(abspath $(MUTMUT)) JAX_PLATFORMS=cpu \
-		XLA_FLAGS="--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true" \
-		$(BIN)/python -m tests.mutants $(PART:%=--part=%) $(SAMPLE:%=--sample=%) \
-		$(AGAIN:1=--again)
-
 # The site, to runs/site: a broken link fails. Nothing is fetched.
 docs: setup
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict \
@@ -189,6 +172,6 @@ fuzz: setup
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/datasets/test_fuzz.py
 
 clean:
-	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(MUTMUT) $(ACCELERATORS) $(AUDIT) $(RUNS) .cache .pytest_cache \
+	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(ACCELERATORS) $(AUDIT) $(RUNS) .cache .pytest_cache \
 		.mypy_cache .ruff_cache \
 		.hypothesis build *.egg-info

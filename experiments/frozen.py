@@ -52,8 +52,12 @@ STUDIES = {
     "one_attribute": Study("results/one_attribute.md"),
     "own_data": Study("results/own_data.md"),
     "performance": Study("results/performance.md"),
+    "registered_resnet": Study(
+        "appendix/registered_resnet.md", "1424498", "experiments.registered_resnet"
+    ),
     "reproduction": Study("reproduction.md"),
     "shapley": Study("results/shapley.md", "b89461f", "experiments.shapley.docs_page"),
+    "testing": Study("results/testing.md", "1424498", "tests.mutants.page"),
     "utility": Study("results/utility.md"),
 }
 

@@ -33,7 +33,7 @@ from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
-from tests.faults.rows import keep
+from fault_rows import keep
 
 from experiments import config_file, predict  # isort: skip
 

@@ -26,7 +26,7 @@ from fedsvp_jax.deploy.chain import Entry, Key, entry_line
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
-from tests.faults.rows import keep
+from fault_rows import keep
 
 pytestmark = pytest.mark.across("every reader of JSON")
 ODD: tuple[Any, ...] = (None, True, -1, 0, -0.5, 2**63, 10**400, 1e308)

@@ -17,7 +17,7 @@ from fedsvp_jax.deploy import Refused, new_state, privatize
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.prng import Address
 from fedsvp_jax.settings import NEEDS_ESTIMATION
-from tests.faults.rows import keep
+from fault_rows import keep
 
 pytestmark = pytest.mark.across("every mechanism, simulated and deployed")
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")

@@ -10,7 +10,7 @@ import pytest
 from others_settings import CASES, FLIP, Case
 
 from fedsvp_jax import check
-from tests.faults.rows import keep
+from fault_rows import keep
 
 pytestmark = [
     pytest.mark.across("the noise of every engine, beside what fedsvp check says"),

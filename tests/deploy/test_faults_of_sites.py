@@ -26,7 +26,7 @@ from fedsvp_jax.deploy import (
     fingerprint,
 )
 from fedsvp_jax.deploy.chain import Key, _canonical, entry_line, verifies
-from tests.faults.rows import keep
+from fault_rows import keep
 
 pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
 

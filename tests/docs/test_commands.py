@@ -79,7 +79,7 @@ ELSEWHERE = {  # in tests/experiments
 }
 # Targets whose recipe is no experiment: tests, checks, this site.
 OTHER_TARGETS = {
-    *("accelerators", "audit", "docs", "fuzz", "lint", "mutants", "tutorial"),
+    *("accelerators", "audit", "docs", "fuzz", "lint", "tutorial"),
     *("test", "test-all", "test-browser", "test-lab", "test-quick", "test-slow"),
 }
 PLACEHOLDERS = {"RELEASE": "laplace"}

@@ -10,7 +10,7 @@ import pytest
 from commands import environment
 
 from fedsvp_jax.mechanisms import mechanism_names
-from tests.faults.rows import keep
+from fault_rows import keep
 
 RESIDUES = {"noise_sampler": "discrete", "noise_trust": "secure_aggregation"}
 SCRIPT = pathlib.Path(__file__).parents[1] / "helpers" / "eight_devices.py"

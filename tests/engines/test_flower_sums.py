@@ -36,7 +36,7 @@ from fedsvp_jax.engines.flower_sums import (
     protocol,
 )
 from fedsvp_jax.mechanisms.grid import average, grid_step, residues
-from tests.faults.rows import keep
+from fault_rows import keep
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 CLIENTS = 5

@@ -12,7 +12,7 @@ from commands import (
     succeeds,
 )
 
-from tests.faults.rows import keep
+from fault_rows import keep
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 from commands import SMALL_RUN, assert_sentence, program, start, typed
 
 from experiments import subcommands, sweep_workers
-from tests.faults.rows import keep
+from fault_rows import keep
 
 SWEEP = (
     "experiments.sweep",

@@ -18,7 +18,7 @@ import pytest
 from commands import ROOT, assert_same_bytes, environment
 from saved_work import check_client, check_run, client_of
 
-from tests.faults.rows import keep
+from fault_rows import keep
 
 pytestmark = pytest.mark.across("what is saved when processes die or meet")
 CHANGES = "openat,write,ftruncate,truncate,fsync,rename,mkdir,unlink,rmdir"

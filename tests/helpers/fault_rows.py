@@ -1,8 +1,9 @@
 """Rows of what was broken on purpose: how often it was tried, and how often it held.
 
 A test of faults calls `keep` with its counts, which prints them. Where FEDSVP_FAULTS
-names a file, the row is added to it, with its provenance; `python -m tests.faults FILE`
-takes the rows into docs/results/testing/faults.jsonl and writes the pages.
+names a file, the row is added to it, with its provenance; `python -m
+experiments.frozen testing -- python -m tests.faults FILE` takes the rows into
+docs/results/testing/faults.jsonl and writes the tables.
 """
 
 import json
