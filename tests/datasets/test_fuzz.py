@@ -21,6 +21,7 @@ import pytest
 import tiny_files
 from damage import EDITS, Reader, edited, of_check, of_file, of_store
 from deployed import UPDATE_CLIP, policy
+from fault_rows import keep
 from hypothesis import HealthCheck, given, seed, settings
 from safetensors.numpy import save
 from small_folders import whole_run  # noqa: F401, a fixture
@@ -33,7 +34,6 @@ from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
-from fault_rows import keep
 
 from experiments import config_file, predict  # isort: skip
 

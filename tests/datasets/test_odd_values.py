@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from damage import Reader, of_check, of_store
 from deployed import UPDATE_CLIP, model, policy, trained
+from fault_rows import keep
 from safetensors.numpy import load_file, save_file
 from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 
@@ -26,7 +27,6 @@ from fedsvp_jax.deploy.chain import Entry, Key, entry_line
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
-from fault_rows import keep
 
 pytestmark = pytest.mark.across("every reader of JSON")
 ODD: tuple[Any, ...] = (None, True, -1, 0, -0.5, 2**63, 10**400, 1e308)

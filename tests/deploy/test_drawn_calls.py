@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import model, policy
+from fault_rows import keep
 from published import published
 
 from fedsvp_jax import mechanisms
@@ -17,7 +18,6 @@ from fedsvp_jax.deploy import Refused, new_state, privatize
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.prng import Address
 from fedsvp_jax.settings import NEEDS_ESTIMATION
-from fault_rows import keep
 
 pytestmark = pytest.mark.across("every mechanism, simulated and deployed")
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")

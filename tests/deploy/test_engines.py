@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fault_rows import keep
 from others_settings import CASES, FLIP, Case
 
 from fedsvp_jax import check
-from fault_rows import keep
 
 pytestmark = [
     pytest.mark.across("the noise of every engine, beside what fedsvp check says"),

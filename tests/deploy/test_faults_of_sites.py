@@ -15,6 +15,7 @@ import full_disk
 import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, sent, trained
+from fault_rows import keep
 
 from fedsvp_jax.deploy import (
     Refused,
@@ -26,7 +27,6 @@ from fedsvp_jax.deploy import (
     fingerprint,
 )
 from fedsvp_jax.deploy.chain import Key, _canonical, entry_line, verifies
-from fault_rows import keep
 
 pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from commands import environment
+from fault_rows import keep
 
 from fedsvp_jax.mechanisms import mechanism_names
-from fault_rows import keep
 
 RESIDUES = {"noise_sampler": "discrete", "noise_trust": "secure_aggregation"}
 SCRIPT = pathlib.Path(__file__).parents[1] / "helpers" / "eight_devices.py"

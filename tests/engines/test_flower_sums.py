@@ -15,6 +15,7 @@ from deployed import SUMS, UPDATE_CLIP, model, policy, trained
 
 pytest.importorskip("flwr")
 
+from fault_rows import keep
 from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.common import bytes_to_ndarray
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
@@ -36,7 +37,6 @@ from fedsvp_jax.engines.flower_sums import (
     protocol,
 )
 from fedsvp_jax.mechanisms.grid import average, grid_step, residues
-from fault_rows import keep
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 CLIENTS = 5

@@ -11,7 +11,6 @@ from commands import (
     program,
     succeeds,
 )
-
 from fault_rows import keep
 
 pytestmark = pytest.mark.slow

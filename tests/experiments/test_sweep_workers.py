@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 from commands import SMALL_RUN, assert_sentence, program, start, typed
+from fault_rows import keep
 
 from experiments import subcommands, sweep_workers
-from fault_rows import keep
 
 SWEEP = (
     "experiments.sweep",

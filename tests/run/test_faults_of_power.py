@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fault_rows import keep
 from saved_work import a_client, a_run, check_client, check_run
 from stores import digits_store
 
 from fedsvp_jax.store.folder import examples_of, open_store
-from fault_rows import keep
 
 pytestmark = pytest.mark.across("what is saved when the power goes")
 PAGE = 512

@@ -16,9 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import ROOT, assert_same_bytes, environment
-from saved_work import check_client, check_run, client_of
-
 from fault_rows import keep
+from saved_work import check_client, check_run, client_of
 
 pytestmark = pytest.mark.across("what is saved when processes die or meet")
 CHANGES = "openat,write,ftruncate,truncate,fsync,rename,mkdir,unlink,rmdir"
