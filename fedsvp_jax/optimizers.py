@@ -106,11 +106,6 @@ class ClientSettings(Settings):
     )
 
 
-def default_server_rate(settings: ServerSettings) -> float:
-    """η where none is given: 1 for sgd, which then averages, else 0.01."""
-    return 1.0 if settings.server_optimizer == "sgd" else 0.01
-
-
 def averages(settings: ServerSettings) -> bool:
     """Whether the server's step is the average itself: FedAvg."""
     return (

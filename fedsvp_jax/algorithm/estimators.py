@@ -6,7 +6,6 @@ whose model is the local one, and returns it too.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -101,24 +100,22 @@ def _train_planned(
                 trained, kept = _side_by_side(game, rows, group, measure)
                 found = found.at[slots].set(kept)
             else:
-                in_turn = partial(_train_one, game, rows, slots, group, measure)
+
+                def in_turn(
+                    turn: Array,
+                    carry: tuple[Weights, Array],
+                    group: Group = group,
+                    rows: Array = rows,
+                    slots: Array = slots,
+                ) -> tuple[Weights, Array]:
+                    made = game.train(rows[turn], group)
+                    place = carry[1].at[slots[turn]]
+                    return made, place.set(measure(rows[turn], made))
+
                 trained, found = jax.lax.fori_loop(
                     0, len(group.masks), in_turn, (trained, found)
                 )
     return trained, found
-
-
-def _train_one(
-    game: Game,
-    rows: Array,
-    slots: Array,
-    group: Group,
-    measure: Callable[[Array, Weights], Array],
-    turn: Array,
-    carry: tuple[Weights, Array],
-) -> tuple[Weights, Array]:
-    trained = game.train(rows[turn], group)
-    return trained, carry[1].at[slots[turn]].set(measure(rows[turn], trained))
 
 
 def _side_by_side(

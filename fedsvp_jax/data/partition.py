@@ -255,13 +255,5 @@ def hbc_clients(num_clients: int, num_hbc: int) -> np.ndarray:
 
     Every partition deals to the clients in random order, so taking the last clients is
     as good as drawing them, and their ids are the same for every seed.
-
-    Raises:
-      ValueError: num_hbc is not in [0, num_clients].
     """
-    if not 0 <= num_hbc <= num_clients:
-        raise ValueError(
-            f"num_hbc_clients must be between 0 and num_clients = {num_clients}, got "
-            f"{num_hbc}"
-        )
     return np.arange(num_clients - num_hbc, num_clients, dtype=np.int32)

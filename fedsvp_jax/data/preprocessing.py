@@ -114,17 +114,9 @@ def device_examples(
       labels: (n,) int32.
       attributes: (n,) int32, or None where they are not known: all are 0.
       targets: (n, ...) float32 or int32, or None without any.
-
-    Raises:
-      ValueError: the arrays are not equally long.
     """
     if attributes is None:
         attributes = np.zeros(len(labels), np.int32)
-    if not len(inputs) == len(labels) == len(attributes):
-        raise ValueError(
-            "inputs, labels and attributes must be equally long, got "
-            f"{len(inputs)}, {len(labels)} and {len(attributes)}"
-        )
     return Examples(
         inputs=jnp.asarray(inputs),
         labels=jnp.asarray(labels, jnp.int32),

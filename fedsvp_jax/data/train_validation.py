@@ -174,16 +174,7 @@ def stack_splits(splits: Sequence[Split]) -> Split:
 
     Returns:
       A Split whose leaves have the shapes (S, M, longest) and (S, M).
-
-    Raises:
-      ValueError: `splits` is empty, or they have different numbers of clients.
     """
-    clients = {split.num_train.shape[0] for split in splits}
-    if len(clients) != 1:
-        raise ValueError(
-            "splits must be at least one, all of the same number of clients, got "
-            f"{sorted(clients)}"
-        )
 
     def stacked(*leaves: Array) -> Array:
         longest = max(leaf.shape[-1] for leaf in leaves)

@@ -33,18 +33,13 @@ class Target:
     """A device that programs are made for.
 
     Attributes:
-      platform: whose compiler.
+      platform: whose compiler, and which set of `models.kernels`.
       memory: bytes of the device; half of it is a program's. 0 on a CPU, whose
         programs never choose by it.
     """
 
     platform: Literal["cpu", "cuda", "tpu"]
     memory: int
-
-    @property
-    def kernels(self) -> Literal["cpu", "cuda", "tpu"]:
-        """The set of `models.kernels`."""
-        return self.platform
 
     @property
     def known_trips(self) -> bool:

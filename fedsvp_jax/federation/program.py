@@ -189,7 +189,7 @@ def build(
 
     def by_name(num_classes: int) -> Model:
         return models.make_model(
-            first.model, num_classes=num_classes, kernels=target.kernels
+            first.model, num_classes=num_classes, kernels=target.platform
         )
 
     build_model = by_name if model is None else None

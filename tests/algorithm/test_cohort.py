@@ -18,8 +18,8 @@ from fedsvp_jax.algorithm import aggregation, cohort
 def test_every_eligible_pair_is_equally_likely_and_no_other_drawn() -> None:
     eligible = np.array([True, False, True, True, False, True, True])
     keys = jax.random.split(prng.root_key(0), 20_000)
-    draw = partial(cohort.sample_cohort, num_clients=7, cohort_size=2)
-    ids = np.asarray(jax.vmap(partial(draw, eligible=jnp.asarray(eligible)))(keys))
+    draw = jax.vmap(cohort.sample_cohort, (0, None, None))
+    ids = np.asarray(draw(keys, jnp.asarray(eligible), 2))
     assert eligible[ids].all()
     counts = np.bincount(ids[:, 0] * 7 + ids[:, 1])
     assert stats.chisquare(counts[counts > 0]).pvalue > 1e-4
@@ -29,8 +29,7 @@ def test_every_eligible_pair_is_equally_likely_and_no_other_drawn() -> None:
 @given(mask=st.lists(st.booleans(), min_size=8, max_size=8), size=st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
 def test_missing_clients_are_marked_at_the_end(mask: list[bool], size: int) -> None:
-    eligible = jnp.array(mask)
-    ids = np.asarray(cohort.sample_cohort(prng.root_key(1), 8, size, eligible=eligible))
+    ids = np.asarray(cohort.sample_cohort(prng.root_key(1), jnp.array(mask), size))
     present = min(size, sum(mask))
     assert (ids[present:] == cohort.NOBODY).all()
     assert np.array(mask)[ids[:present]].all()
