@@ -20,7 +20,6 @@ import dataclasses
 from functools import partial
 from typing import Any
 
-import jax
 import optax
 
 from fedsvp_jax.settings import Settings, setting
@@ -135,23 +134,6 @@ def server_optimizer(settings: ServerSettings) -> optax.GradientTransformation:
         ),
         optax.scale_by_learning_rate(rate),
     )
-
-
-def client_rate(
-    settings: ClientSettings, learning_rate: jax.Array | float, num_rounds: int
-) -> optax.Schedule | None:
-    """Learning rate of a client by round, () float32; None where it is constant.
-
-    Args:
-      settings: of the schedule.
-      learning_rate: of round 0; may be traced.
-      num_rounds: T.
-    """
-    if settings.learning_rate_schedule == "cosine":
-        return optax.cosine_decay_schedule(learning_rate, num_rounds)  # type: ignore[arg-type]
-    if settings.learning_rate_schedule == "exponential":
-        return optax.exponential_decay(learning_rate, 1, settings.learning_rate_decay)  # type: ignore[arg-type]
-    return None
 
 
 # The methods by the name that the field gives them: settings beside FedAvg's.

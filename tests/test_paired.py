@@ -1,6 +1,5 @@
 """Values from pairs of complementary coalitions, against independent references."""
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -9,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import paired
+from fedsvp_jax import paired, shapley
+from fedsvp_jax.algorithm.coalitions import coalition_rows
 
 Utility = Callable[[np.ndarray], np.ndarray]  # (P, N) bool -> (P,)
 
@@ -23,16 +23,10 @@ draw_for_keys = jax.jit(
 correct_each = jax.jit(jax.vmap(paired.correction, in_axes=(0, None, 0)))
 
 
-def by_permutations(utility: Utility, held: np.ndarray) -> np.ndarray:
-    """The definition, order by order, in float64."""
-    values = np.zeros(len(held))
-    orders = list(itertools.permutations(range(len(held))))
-    for order in orders:
-        steps = np.zeros((len(held) + 1, len(held)), bool)
-        for place, attribute in enumerate(order):
-            steps[place + 1 :, attribute] = True
-        values[list(order)] += np.diff(utility(steps))
-    return values / len(orders)
+def exact_values(utility: Utility, number: int) -> np.ndarray:
+    """Which tests/test_shapley.py compares with the average over all orders."""
+    rows = coalition_rows(range(2**number), number)
+    return np.asarray(utility(rows) @ shapley.weights(number))
 
 
 def table_game(held: np.ndarray, seed: int) -> Utility:
@@ -77,7 +71,7 @@ def test_the_mean_over_2000_seeds_is_the_exact_value_within_its_error(
     held = HELD[name]
     utility = table_game(held, seed=3)
     values, errors = estimates(utility, held, num_pairs, seeds=2000)
-    exact = by_permutations(utility, held)
+    exact = exact_values(utility, len(held))
     spread = np.maximum(values.std(axis=0), 1e-6) / math.sqrt(2000)
     assert np.all(np.abs(values.mean(axis=0) - exact) < 4 * spread)
     np.testing.assert_array_equal(values[:, ~held], 0)
@@ -96,7 +90,7 @@ def test_all_pairs_of_three_attributes_give_the_exact_values() -> None:
     held = np.ones(3, bool)
     utility = table_game(held, seed=1)
     values, _ = estimates(utility, held, 3, seeds=20)
-    exact = by_permutations(utility, held)
+    exact = exact_values(utility, 3)
     np.testing.assert_allclose(values, np.tile(exact, (20, 1)), atol=1e-5)
 
 

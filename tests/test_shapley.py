@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import sys
+import types
 from collections.abc import Callable
 
 import hypothesis
@@ -158,18 +160,25 @@ def test_exact_values_reach_ten_attributes() -> None:
     )
 
 
-def test_an_estimator_that_does_not_fit_is_refused_in_one_line() -> None:
-    for changes, attributes, message in (
-        ({}, 11, "at most 10 with shapley=exact"),
-        ({"shapley": "additive"}, 65, "at most 64, got 65: merge attributes"),
-        ({"shapley": "additive", "shapley_trainings": 3}, 5, "must be even"),
-        ({"shapley": "gp", "shapley_trainings": 0}, 5, "at least 1"),
-        ({"shapley": "gp", "shapley_trainings": 257}, 11, "at most 256 where"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            shapley.check_settings(shapley.ShapleySettings(**changes), attributes)
-    for name in ("additive", "gp"):
-        shapley.check_settings(shapley.ShapleySettings(shapley=name), 64)
+def test_a_design_of_more_than_ten_has_at_most_256_coalitions() -> None:
+    """The other refusals of estimators: tests/test_refusals.py."""
+    for number, attributes in ((0, 5), (257, 11)):
+        asked = shapley.ShapleySettings(shapley="gp", shapley_trainings=number)
+        with pytest.raises(ValueError, match="at least 1 with gp, and at most 256"):
+            shapley.check_settings(asked, attributes)
+    shapley.check_settings(shapley.ShapleySettings(shapley="gp"), 64)
+
+
+def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Base:
+        def __init__(self, number: int, normalization_value: float) -> None:
+            self.told = number, normalization_value
+
+    monkeypatch.setitem(sys.modules, "shapiq", types.SimpleNamespace(Game=Base))
+    game = shapley.as_shapiq_game(np.asarray([0.5, 1, 2, 4]))
+    assert game.told == (2, 0.5)
+    asked = np.asarray([[False, True], [True, True]])
+    np.testing.assert_array_equal(game.value_function(asked), [2, 4])
 
 
 def _utility(table: list[float] | jax.Array, num_attributes: int) -> Callable:

@@ -50,8 +50,6 @@ def cohort_of_round(
 
     Args:
       root: the run's root key.
-      allowance, spent, round_num, admitted: as of `may_take_part`.
-      cohort_size: K.
       cohorts: drawn or cyclic.
     """
     eligible = may_take_part(allowance, spent, round_num, admitted=admitted)

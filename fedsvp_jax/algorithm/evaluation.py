@@ -153,7 +153,6 @@ def evaluate(
 
     Args:
       num_attributes: N where `test` tells each example's attribute, else 1.
-      known_trips: as `lanes.map_lanes` takes it.
     """
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)

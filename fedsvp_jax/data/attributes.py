@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.prng import Draw, generator
 from fedsvp_jax.settings import (
     MAX_ATTRIBUTES,
@@ -115,29 +114,6 @@ def class_private(
         for group in groups
     )
     return Attributes(of_class[labels], names, private=0)
-
-
-def from_column(column: Column, private: str) -> Attributes:
-    """Attributes that are the categories of a column, such as the sex in Adult.
-
-    Args:
-      column: of the training examples.
-      private: the category that is private.
-
-    Raises:
-      ValueError: the column has no such category, or fewer than two.
-    """
-    if private not in column.categories or len(column.categories) < 2:
-        raise ValueError(
-            "the private category must be one of at least two categories "
-            f"({', '.join(column.categories)}), got {private!r}"
-        )
-    if len(column.categories) > MAX_ATTRIBUTES:
-        raise ValueError(
-            f"a column may have at most {MAX_ATTRIBUTES} categories to serve as "
-            f"attributes, got {len(column.categories)}: merge its rarest ones into one"
-        )
-    return Attributes(column.codes, column.categories, column.categories.index(private))
 
 
 def from_writer_groups(

@@ -1,10 +1,11 @@
 """Which client holds which training examples.
 
-Each partition is a pure function of the labels or the writers and of a seed. It returns
-one array of example indices per client, which data/train_validation.py then divides
-into training and validation. Each draw has a generator of its own (`prng.generator`),
-so no draw depends on how many others were made. The limits of a number are those of its
-setting in `PartitionSettings`; refused here is what the data cannot give.
+Each partition is a pure function of the labels or the writers, (n,) int32, of M, the
+number of clients, and of a seed, at least 0. It returns one array of example indices
+per client, which data/train_validation.py then divides into training and validation.
+Each draw has a generator of its own (`prng.generator`), so no draw depends on how many
+others were made. The limits of a number are those of its setting in
+`PartitionSettings`; refused here is what the data cannot give.
 """
 
 import dataclasses
@@ -82,11 +83,6 @@ def _check_clients(num_clients: int, num_available: int, what: str) -> None:
 def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
     """Deals every example to one client at random; sizes differ by at most one.
 
-    Args:
-      num_examples: n.
-      num_clients: M.
-      seed: >= 0.
-
     Raises:
       ValueError: there are more clients than examples.
     """
@@ -103,12 +99,6 @@ def paper(
     A client never draws an example twice, but several clients may draw the same one.
     A client's draw does not depend on the number of clients. This is the papers'
     partition (the FedSDP authors' code), with a share of .05.
-
-    Args:
-      labels: (n,) int32.
-      num_clients: M.
-      share: of each class, in (0, 1].
-      seed: >= 0.
 
     Raises:
       ValueError: share is 0.
@@ -135,12 +125,6 @@ def shards(
 
     Every example goes to one client; shard sizes differ by at most one (FedAvg,
     arXiv 1602.05629, sec. 3, with s = 2).
-
-    Args:
-      labels: (n,) int32.
-      num_clients: M.
-      shards_per_client: s.
-      seed: >= 0.
 
     Raises:
       ValueError: more shards than examples.
@@ -238,10 +222,9 @@ def draw_writers(
     Args:
       known: writer ids, ascending.
       counts: number of examples of each writer.
-      num_clients, min_examples, seed: as `by_writer` takes them.
 
     Raises:
-      ValueError: there are fewer such writers than clients.
+      ValueError: as `by_writer`.
     """
     enough = known[counts >= min_examples]
     _check_clients(

@@ -167,14 +167,7 @@ def most_copies(split: Split, records: np.ndarray) -> int:
 
 
 def stack_splits(splits: Sequence[Split]) -> Split:
-    """The splits of several seeds as one, padded to a common length.
-
-    Args:
-      splits: S splits of the same number of clients.
-
-    Returns:
-      A Split whose leaves have the shapes (S, M, longest) and (S, M).
-    """
+    """The splits of S seeds as one, leaves (S, M, longest) and (S, M), padded."""
 
     def stacked(*leaves: Array) -> Array:
         longest = max(leaf.shape[-1] for leaf in leaves)

@@ -79,13 +79,6 @@ def check_mechanism(
 ) -> None:
     """Refuses noise, utility, values, weights or momentum with no meaning or no proof.
 
-    Args:
-      config: of the run.
-      told: to the mechanism.
-      mechanism: made from it.
-      model, data: of the run.
-      asked: what the private query moves; None without one.
-
     Raises:
       ValueError: which setting, and what it must be.
     """

@@ -233,13 +233,12 @@ def attributes_of(
                 f"private_attribute must be in [0, {len(column.categories)}), the "
                 f"categories of column {name}, got {private}"
             )
-        found = attributes.from_column(column, column.categories[private])
-        if len(found.names) != config.num_attributes:
+        if len(column.categories) != config.num_attributes:
             raise ValueError(
-                f"num_attributes must be {len(found.names)}, the categories of "
+                f"num_attributes must be {len(column.categories)}, the categories of "
                 f"column {name}, got {config.num_attributes}"
             )
-        return found
+        return Attributes(column.codes, column.categories, private)
     raise ValueError(
         "attributes must be class, column:NAME or writer_groups, got "
         f"{config.attributes!r}"

@@ -101,12 +101,6 @@ def sides(
     On a CPU that is the whole cohort for small models whose clients are of one size,
     and one client for the others (measured on 2 cores, BUILD_NOTES.md): side by side,
     clients that differ in size would all take the steps of the largest.
-
-    Args:
-      config: resolved settings.
-      target: the device.
-      model: of the run.
-      example_shape: of one input.
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
     drawn = 0 if config.shapley == "exact" else config.shapley_trainings
@@ -143,10 +137,6 @@ def told_and_made(
     config: NoisedSettings, **sizes: Unpack[Sizes]
 ) -> tuple[MechanismConfig, Mechanism]:
     """What the settings tell their mechanism, and the mechanism made from it.
-
-    Args:
-      config: resolved settings.
-      sizes: see `Sizes`.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
@@ -248,12 +238,7 @@ def make_plan(
     together: Sides,
     asked: Asked | None = None,
 ) -> RoundPlan:
-    """The static choices of the round compiled for a target.
-
-    Args:
-      told: to the mechanism.
-      asked: as above.
-    """
+    """The static choices of the round compiled for a target."""
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
         batch_size=batch_size(config, data),

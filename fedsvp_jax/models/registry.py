@@ -2,12 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import flax.linen as nn
 
 from fedsvp_jax.models.adapters import from_linen
-from fedsvp_jax.models.kernels import Kernels, check_kernels
+from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.models.networks import CNN, MLP, ResNet18
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
@@ -57,7 +57,8 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
             f"at least two classes are needed, got {num_classes}; are all labels of "
             "the data set the same?"
         )
-    check_kernels(kernels)
+    if kernels not in get_args(Kernels):
+        raise ValueError(f"kernels must be 'cpu', 'cuda' or 'tpu', got {kernels!r}")
     if name == "logistic" or name in FEATURE_MODELS:
         return make_linear(num_classes)
     network, sizes = _SIZES[name]

@@ -36,21 +36,6 @@ def test_missing_clients_are_marked_at_the_end(mask: list[bool], size: int) -> N
     assert ids.dtype == np.int32 and (np.diff(ids[:present]) > 0).all()
 
 
-def test_who_can_pay_and_is_admitted_may_take_part() -> None:
-    spent = jnp.asarray([0, 3, 4, 9], jnp.int32)
-    allowance = Allowance(jnp.asarray([1, 2], jnp.int32), jnp.int32(5), jnp.int32(1))
-    admitted = jnp.asarray([False, True, True, True])
-    for round_num, expected in (
-        (0, [1, 1, 1, 0]),
-        (1, [1, 1, 0, 0]),
-        (7, [1, 1, 0, 0]),
-    ):
-        able = cohort.may_take_part(allowance, spent, round_num)
-        assert able.tolist() == expected
-        able = cohort.may_take_part(allowance, spent, round_num, admitted=admitted)
-        assert able.tolist() == [0, *expected[1:]]
-
-
 @jax.jit(static_argnums=(4, 5, 6))
 def rounds_of(
     seed: int,

@@ -137,20 +137,6 @@ def test_a_client_has_the_same_bits_in_any_bucket_and_the_sum_on_any_devices(
     )
 
 
-def test_a_client_by_itself_runs_the_steps_that_it_needs(
-    tmp_path: pathlib.Path,
-) -> None:
-    """One epoch of batches of 5, for the private class, the others and both."""
-    _, metrics = one_round(tmp_path, client_chunk_size=1)
-    row = records.round_row(metrics, round_num=1)
-    assert row["steps_run"] == row["steps_needed"] == metrics.clients.steps.sum()
-    sizes = metrics.clients.num_examples
-    np.testing.assert_array_equal(
-        metrics.clients.steps[:, -1], np.maximum(sizes // 5, 1)
-    )
-    assert metrics.clients.steps.shape == (7, 3)
-
-
 def test_stacked_lanes_of_nested_vmaps_are_one_axis_and_compute_the_same() -> None:
     shared, table = jnp.arange(3.0), jnp.arange(24.0).reshape(4, 6)
     keys = jax.random.split(jax.random.key(0), 4)
