@@ -115,11 +115,7 @@ def averages(settings: ServerSettings) -> bool:
 
 
 def server_optimizer(settings: ServerSettings) -> optax.GradientTransformation:
-    """The optimiser of the table above, for the negative average as its gradient.
-
-    Args:
-      settings: resolved.
-    """
+    """The optimiser of the table above, for the negative average as its gradient."""
     rate, tau = settings.server_learning_rate, settings.server_tau
     if settings.server_optimizer == "sgd":
         return optax.sgd(rate, momentum=settings.server_momentum or None)

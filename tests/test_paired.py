@@ -115,24 +115,6 @@ def test_unanimity_games_of_64_attributes_have_their_closed_form() -> None:
         assert (np.abs(values - exact) <= margins[:, None]).mean() >= 0.93
 
 
-def test_pairs_are_complements_among_the_held_and_each_is_as_likely_as_weighted() -> (
-    None
-):
-    held = HELD["all of five"]
-    keys = jax.random.split(jax.random.key(0), 3000)
-    pairs = draw_for_keys(keys, held, 2)
-    coalitions = np.asarray(pairs.coalitions)
-    np.testing.assert_array_equal(np.asarray(pairs.complements), ~coalitions)
-    sizes = coalitions.sum(axis=-1)
-    weights = {t: math.sqrt(1 / t + 1 / (5 - t)) for t in (3, 4)}
-    for size, weight in weights.items():
-        share = (sizes == size).mean()
-        assert share == pytest.approx(weight / sum(weights.values()), abs=0.02)
-    np.testing.assert_allclose(
-        coalitions[sizes == 3].mean(axis=0), np.full(5, 0.6), atol=0.04
-    )
-
-
 def test_few_held_attributes_leave_nothing_to_draw() -> None:
     for held in ([False, False], [True, False]):
         pairs = draw_pairs(jax.random.key(0), jnp.asarray(held), 3)

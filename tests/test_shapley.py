@@ -1,4 +1,4 @@
-"""Shapley values: axioms against an independent reference, then METHODS' numbers."""
+"""Shapley values against their definition, then METHODS' numbers."""
 
 import itertools
 import math
@@ -35,33 +35,15 @@ games = st.integers(1, 6).flatmap(
         np.float32, 2**n, elements=st.floats(0, 1, width=32)
     )
 )
-quick = hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 
 
-@quick
+@hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 @hypothesis.given(games)
 def test_the_matrix_product_equals_the_average_over_all_orders(game: np.ndarray):
+    """From which efficiency, symmetry, the dummy axiom and linearity follow."""
     np.testing.assert_allclose(
         shapley.exact_shapley(jnp.asarray(game)), by_permutations(game), atol=2e-6
     )
-
-
-@quick
-@hypothesis.given(games, st.data())
-def test_efficiency_symmetry_dummy_and_linearity(game: np.ndarray, data):
-    n, masks = len(game).bit_length() - 1, np.arange(len(game))
-    names = np.asarray(data.draw(st.permutations(range(n))))
-    renamed, bits = np.zeros_like(game), masks[:, None] >> np.arange(n) & 1
-    renamed[bits @ 2**names] = game
-    dummy = int(names[0])
-    flat = game[masks & ~(1 << dummy)] + np.float32(0.25) * (masks >> dummy & 1)
-    other, factor = game[::-1], np.float32(data.draw(st.floats(-2, 2, width=32)))
-    games = np.stack([game, renamed, flat, other, factor * game + other])
-    mine, moved, of_flat, others, mixed = jax.jit(shapley.exact_shapley)(games)
-    np.testing.assert_allclose(jnp.sum(mine), game[-1] - game[0], atol=2e-6)
-    np.testing.assert_allclose(moved[names], mine, atol=2e-6)
-    np.testing.assert_allclose(of_flat[dummy], 0.25, atol=2e-6)
-    np.testing.assert_allclose(mixed, factor * mine + others, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 12, 2048])

@@ -98,14 +98,8 @@ def dealt_cohort(
 ) -> Array:
     """The cohort whose turn it is, of M/K cohorts that were dealt once.
 
-    Two uploads of a client are M/K rounds apart, whoever is eligible: the places of
-    those who are not stay empty.
-
-    Args:
-      key: the same in all rounds.
-      round_num: from 0.
-      eligible: (M,) bool.
-      cohort_size: K, which divides M.
+    Two uploads of a client are M/K rounds apart, whoever is eligible, (M,) bool: the
+    places of those who are not stay empty. The key is the same in all rounds.
     """
     num_clients = eligible.shape[0]
     order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
@@ -127,11 +121,6 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
 
     Every subset of that size is equally likely (FedAvg, arXiv 1602.05629, alg. 1).
     The clients are put in random order and the first eligible ones are taken.
-
-    Args:
-      key: the round's key of `Stream.COHORT`.
-      eligible: (M,) bool.
-      cohort_size: K in [1, M].
     """
     order = jnp.arange(eligible.shape[0], dtype=jnp.int32)
     order = jax.random.permutation(key, order)

@@ -183,9 +183,6 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     where the members' models are spread alike.
 
     Memory: (N + 1) v c float32 for v validation examples and c classes.
-
-    Args:
-      key: draws orders for the blended game if N > MAX_EXACT.
     """
     num_attributes, validation = game.plan.num_attributes, game.validation
     full = 2**num_attributes - 1
@@ -225,13 +222,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
 def surrogate_values(
     utility: Callable[[Array], Array], number: int, key: Array
 ) -> shapley.SampledValues:
-    """A surrogate's values: exact to N = 10, else of random orders, with their errors.
-
-    Args:
-      utility: coalition (N,) bool -> () float32.
-      number: N.
-      key: draws the orders.
-    """
+    """A surrogate's values: exact to N = 10, else by random orders, with errors."""
     if number > shapley.MAX_EXACT:
         return shapley.sampled_shapley(
             utility,
@@ -253,9 +244,7 @@ def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
 def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by `estimators.residual_process`.
 
-    Args:
-      key: names the attributes of the design.
-      number: m, coalitions of the design that are trained.
+    Of its design `number` coalitions are trained, and the key names the attributes.
     """
     trained, blend = _blend(game, key)
     process = extras.around(RESIDUAL_PROCESS)

@@ -124,11 +124,6 @@ def from_writer_groups(
     The numbers of writers in two groups differ by at most one. With the partition
     `by_writer`, all examples of a client belong to one group.
 
-    Args:
-      writers: (n,) int32 writer ids.
-      num_groups: N, from 2 to the number of writers.
-      seed: >= 0.
-
     Raises:
       ValueError: num_groups is out of its range.
     """

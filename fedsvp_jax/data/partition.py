@@ -154,12 +154,9 @@ def dirichlet(
     therefore that of the proportions conditional on every client holding enough.
 
     Args:
-      labels: (n,) int32.
-      num_clients: M.
       alpha: concentration > 0; a small one skews the classes, a large one is close to
         iid.
       min_examples: the fewest examples that a client may hold.
-      seed: >= 0.
 
     Raises:
       ValueError: too many clients, or every draw left one with too few examples.
@@ -193,11 +190,8 @@ def by_writer(
     """Makes each client one writer; M writers are drawn, in random order.
 
     Args:
-      writers: (n,) int32 writer ids.
-      num_clients: M, at most the number of writers with enough examples.
       min_examples: writers with fewer examples are left out (the smallest writer of
         LEAF has two).
-      seed: >= 0.
 
     Raises:
       ValueError: there are fewer such writers than clients.
@@ -217,15 +211,7 @@ def draw_writers(
     min_examples: int,
     seed: int,
 ) -> np.ndarray:
-    """(M,): the writers that become the clients 0, 1, ..., M - 1.
-
-    Args:
-      known: writer ids, ascending.
-      counts: number of examples of each writer.
-
-    Raises:
-      ValueError: as `by_writer`.
-    """
+    """(M,): the writers that become the clients 0, 1, ..., M - 1."""
     enough = known[counts >= min_examples]
     _check_clients(
         num_clients, len(enough), f"writers with at least {min_examples} examples"

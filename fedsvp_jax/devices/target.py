@@ -108,10 +108,6 @@ def here() -> Target:
 def named(platform: str, memory: int | None = None) -> Target:
     """A target that need not be there.
 
-    Args:
-      platform: `cpu`, `cuda` or `tpu`.
-      memory: bytes; by default those of a TPU v5e or an H100.
-
     Raises:
       ValueError: another platform.
     """

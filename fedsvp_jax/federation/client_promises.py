@@ -93,10 +93,9 @@ def promising(
     groups: Sequence[Group[Any]],
     claimed: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism,
 ) -> Account:
-    """The account before its first round, with the groups' promises, if there are any.
+    """The account before its first round with the groups' promises, if there are any.
 
-    Args:
-      claimed: what is left of a mechanism's claim in this run.
+    `claimed` is what is left of a mechanism's claim in this run.
     """
     if not groups:
         return account

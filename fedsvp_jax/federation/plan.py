@@ -189,11 +189,7 @@ def asked_of(
 ) -> Asked | None:
     """What of the model the private query moves; None without one.
 
-    Args:
-      told: to the mechanism.
-      model: of the run.
-      build: number of classes -> the model; None where it is not built by name.
-      data: for the shape of an example.
+    `build` makes the model from a number of classes; None: it is not built by name.
 
     Raises:
       ValueError: another --private_layers than all for a model whose last layer is not

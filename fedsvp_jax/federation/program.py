@@ -125,12 +125,7 @@ class Program:
     def is_over(
         self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
     ) -> bool:
-        """Whether nobody takes part any more, in any cell, after `done` rounds.
-
-        Args:
-          spent, admitted: (cells, M), as in `ServerState`, after these rounds.
-          done: rounds done so far.
-        """
+        """Whether nobody takes part any more, in any cell, after `done` rounds."""
         of_cell = partial(
             cohort.is_over,
             cohort_size=self.plan.cohort_size,

@@ -63,11 +63,6 @@ def check_more_rounds(
 ) -> None:
     """Refuses to go on to more rounds where the first ones would have been others.
 
-    Args:
-      config: of the longer run.
-      mechanism: made from it.
-      before: T of the run so far.
-
     Raises:
       ValueError: something follows T: noise, promises, schedules.
     """

@@ -63,13 +63,6 @@ def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:
 
     The gradient goes to one element of each window, the first of its maxima in
     row-major order.
-
-    Args:
-      x: (batch, height, width, channels).
-      kernels: whose.
-
-    Returns:
-      (batch, height // 2, width // 2, channels).
     """
     if kernels != "tpu":
         return one_pass_pool(x)

@@ -30,17 +30,7 @@ MODEL_NAMES: tuple[str, ...] = tuple(
 def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Model:
     """Builds a model by name; it adapts to the shape of the example given to `init`.
 
-    | name | parameters |
-    |---|---|
-    | `mlp` | one hidden layer of 128 |
-    | `logistic` | (f + 1) · classes for f features of a table |
-    | `small_cnn` | 22,602 for 8x8x1 images and 10 classes |
-    | `paper_cnn` | 567,146 for 32x32x3 and 62 classes |
-    | `leaf_cnn` | 6,603,710 for 28x28x1 and 62 classes |
-    | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
-    | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
-    | `scatter_linear` | (f + 1) · classes for f scattering coefficients of an image |
-    | `scatter_channels_linear` | the same |
+    How many parameters each has: tests/models/test_registry.py.
 
     Args:
       name: one of `MODEL_NAMES`.

@@ -1,5 +1,6 @@
 """The round as a whole: its bits, its laws, and what it reports."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -20,6 +21,20 @@ PORTION = Placement(rounds_per_call=3)
 
 def configured(**changes: Any) -> ExperimentConfig:
     return small(**({"cohort_size": 5, "num_rounds": 3} | changes))
+
+
+def test_every_upload_costs_its_client_what_its_round_costs() -> None:
+    """With costs that grow, so that no round's cost stands for another's."""
+    trainer = small_trainer(configured(), placement=PORTION)
+    costs = jnp.asarray([[1, 10, 100]], jnp.int32)
+    kept = trainer.cells.allowance._replace(costs=costs, budget=jnp.int32([111]))
+    trainer.cells = dataclasses.replace(trainer.cells, allowance=kept)
+    state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
+    clients = np.asarray(metrics.clients.client_id)[:, 0]
+    expected = np.zeros(7, np.int32)
+    for cost, ids in zip((1, 10, 100), clients, strict=True):
+        expected[ids] += cost
+    np.testing.assert_array_equal(state.spent[0], expected)
 
 
 def test_the_round_is_compiled_once() -> None:

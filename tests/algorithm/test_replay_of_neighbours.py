@@ -310,27 +310,26 @@ def _holders(cell: Any, examples: Any) -> Any:
 
 def _fewer(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """A client counts its records by what they hold."""
-    model, plan, cell, state, data, *rest = given
+    model, plan, cell, state, data = given
     fewer = cell.split.num_train - 6 * _holders(cell, data.examples).astype(jnp.int32)
-    split = dataclasses.replace(cell.split, num_train=fewer)
-    cell = dataclasses.replace(cell, split=split)
-    return right(model, plan, cell, state, data, *rest, **named)
+    cell = cell.replace(split=cell.split.replace(num_train=fewer))
+    return right(model, plan, cell, state, data, **named)
 
 
 def _left_at_home(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """A client takes part by what it holds."""
-    model, plan, cell, state, data, *rest = given
-    state = dataclasses.replace(state, admitted=~_holders(cell, data.examples))
-    return right(model, plan, cell, state, data, *rest, **named)
+    model, plan, cell, state, data = given
+    state = state.replace(admitted=~_holders(cell, data.examples))
+    return right(model, plan, cell, state, data, **named)
 
 
 def _reseeded(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """Everybody's noise follows what one client holds."""
-    model, plan, cell, *rest = given
-    holds = jnp.sum(_holders(cell, rest[1].examples)).astype(jnp.uint32)
+    model, plan, cell, state, data = given
+    holds = jnp.sum(_holders(cell, data.examples)).astype(jnp.uint32)
     own = jax.random.fold_in(cell.root.own, holds)
-    root = cell.root._replace(own=own)
-    return right(model, plan, dataclasses.replace(cell, root=root), *rest, **named)
+    cell = cell.replace(root=cell.root._replace(own=own))
+    return right(model, plan, cell, state, data, **named)
 
 
 def _peeking(right: Callable[..., Any], *given: Any, **named: Any) -> Any:

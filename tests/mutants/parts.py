@@ -65,7 +65,7 @@ PARTS = {
         "mechanisms/test_{sensitivity,shared_noise} "
         "algorithm/test_{attribute_records,private_query,evaluation} "
         "test_{float32,refusals}",
-        "without_private_records built_by_name logits_are_moved",
+        "without_private_records models_by_name logits_are_moved",
     ),
     "round": _part(
         "algorithm/{aggregation,client,cohort,federated_round,local_training}",
