@@ -71,12 +71,7 @@ def stacked(function: Callable[[Array], R], rows: Array) -> R:
     Clients times coalitions times cells therefore are one axis of lanes in here. What
     the lanes of an outer axis do not share is repeated for the inner ones.
 
-    Args:
-      function: pure; must not name an enclosing vmap axis.
-      rows: (L, ...).
-
-    Returns:
-      What `function` returns, with a leading (L,) axis.
+    The function is pure and must not name an enclosing vmap axis.
     """
     traced, shapes = jax.make_jaxpr(function, return_shape=True)(rows[0])
 

@@ -106,11 +106,7 @@ def here() -> Target:
 
 
 def named(platform: str, memory: int | None = None) -> Target:
-    """A target that need not be there.
-
-    Raises:
-      ValueError: another platform.
-    """
+    """A target that need not be there; by default a TPU v5e or an H100."""
     if platform not in _MEMORY:
         raise ValueError(
             f"target must be one of {', '.join(_MEMORY)}, got {platform!r}"

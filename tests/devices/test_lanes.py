@@ -63,17 +63,6 @@ def test_results_come_in_lane_order_and_chunks_beyond_the_wanted_do_not_run(
     np.testing.assert_array_equal(found["total"], lane[:num_used].sum() * rows)
 
 
-def test_a_common_bound_is_the_largest_of_all_lanes() -> None:
-    def bound(value: Array) -> Array:
-        return lanes.largest(value, (lanes.LANE,))
-
-    values = jnp.asarray([3, 9, 4], jnp.int32)
-    np.testing.assert_array_equal(
-        jax.vmap(bound, axis_name=lanes.LANE)(values), [9, 9, 9]
-    )
-    assert lanes.largest(values, ()) is values
-
-
 def test_the_sum_adds_the_lanes_one_by_one_from_the_first() -> None:
     rows = jnp.asarray([1e8, 1.0, -1e8, 1.0], jnp.float32)
     total = lanes.ordered_sum(rows, jnp.float32(0.0))
