@@ -306,7 +306,7 @@ def resolve(
                 f"{getattr(config, name)}"
             )
     if config.server_learning_rate is None:
-        rate = optimizers.default_server_rate(config)
+        rate = 1.0 if config.server_optimizer == "sgd" else 0.01
         config = dataclasses.replace(config, server_learning_rate=rate)
     if config.noise_bands > 1 and not optimizers.averages(config):
         raise ValueError(

@@ -29,9 +29,5 @@ def needed(library: str, extra: str, what: str) -> Any:
 
 
 def around(module: str) -> Any:
-    """A module of a room that nothing of the core imports, when a setting asks for it.
-
-    Args:
-      module: its name below the package: `datasets`, `report.loggers`.
-    """
+    """A module of a room around the core, by its name below the package."""
     return importlib.import_module(f"fedsvp_jax.{module}")

@@ -30,16 +30,7 @@ def name_of(loss: ExampleLoss) -> str:
 
 
 def check_shape(model: Model, examples: Examples, example: Array) -> None:
-    """Refuses a loss that does not give one number per example.
-
-    Args:
-      model: with the loss.
-      examples: for the shape of what the outputs should be.
-      example: a batch of one input, as `model.init` takes it.
-
-    Raises:
-      ValueError: what it gives, or which shapes it does not take.
-    """
+    """Refuses a loss that does not give one number per example."""
     outputs, _ = jax.eval_shape(
         lambda x: model.apply(
             *model.init(jax.random.key(0), x), x, train=False, key=None

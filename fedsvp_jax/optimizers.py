@@ -20,7 +20,6 @@ import dataclasses
 from functools import partial
 from typing import Any
 
-import jax
 import optax
 
 from fedsvp_jax.settings import Settings, setting
@@ -106,11 +105,6 @@ class ClientSettings(Settings):
     )
 
 
-def default_server_rate(settings: ServerSettings) -> float:
-    """η where none is given: 1 for sgd, which then averages, else 0.01."""
-    return 1.0 if settings.server_optimizer == "sgd" else 0.01
-
-
 def averages(settings: ServerSettings) -> bool:
     """Whether the server's step is the average itself: FedAvg."""
     return (
@@ -121,11 +115,7 @@ def averages(settings: ServerSettings) -> bool:
 
 
 def server_optimizer(settings: ServerSettings) -> optax.GradientTransformation:
-    """The optimiser of the table above, for the negative average as its gradient.
-
-    Args:
-      settings: resolved.
-    """
+    """The optimiser of the table above, for the negative average as its gradient."""
     rate, tau = settings.server_learning_rate, settings.server_tau
     if settings.server_optimizer == "sgd":
         return optax.sgd(rate, momentum=settings.server_momentum or None)
@@ -140,23 +130,6 @@ def server_optimizer(settings: ServerSettings) -> optax.GradientTransformation:
         ),
         optax.scale_by_learning_rate(rate),
     )
-
-
-def client_rate(
-    settings: ClientSettings, learning_rate: jax.Array | float, num_rounds: int
-) -> optax.Schedule | None:
-    """Learning rate of a client by round, () float32; None where it is constant.
-
-    Args:
-      settings: of the schedule.
-      learning_rate: of round 0; may be traced.
-      num_rounds: T.
-    """
-    if settings.learning_rate_schedule == "cosine":
-        return optax.cosine_decay_schedule(learning_rate, num_rounds)  # type: ignore[arg-type]
-    if settings.learning_rate_schedule == "exponential":
-        return optax.exponential_decay(learning_rate, 1, settings.learning_rate_decay)  # type: ignore[arg-type]
-    return None
 
 
 # The methods by the name that the field gives them: settings beside FedAvg's.

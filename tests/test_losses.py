@@ -142,15 +142,6 @@ def test_a_run_with_targets_reports_its_loss_and_no_accuracy(tmp_path: Path) -> 
     assert "loss (squared_error)" in page
 
 
-def test_rounds_are_compared_by_the_lowest_loss_where_there_is_no_accuracy() -> None:
-    found = run.early_stopping.best_round(
-        {"round": t, "test_accuracy": None, "test_loss": loss}
-        for t, loss in enumerate((3.0, 1.0, None, 2.0), start=1)
-    )
-    assert (found.metric, found.round_num, found.test_loss) == ("test_loss", 2, 1.0)
-    assert found.waited(2)
-
-
 REFUSED: dict[str, tuple[dict[str, Any], Any]] = {
     "needs a loss that compares": ({}, None),
     "needs a model with the outputs": ({"model": None}, squared_error),

@@ -66,16 +66,10 @@ def test_the_servers_steps_are_the_formulas_and_an_empty_round_is_none(
     np.testing.assert_allclose(moved, by_hand(kind, *numbers), rtol=2e-5)
 
 
-def test_a_server_that_averages_keeps_no_state() -> None:
-    assert optimizers.averages(small())
+def test_a_servers_rate_is_one_for_sgd_and_a_hundredth_for_others() -> None:
+    """Which servers average: the refusals of noise_bands in tests/test_refusals.py."""
     assert small().server_learning_rate == 1
     assert small(server_optimizer="yogi").server_learning_rate == 0.01
-    for change in (
-        {"server_optimizer": "adam", "server_learning_rate": 1.0},
-        {"server_learning_rate": 0.5},
-        {"server_momentum": 0.5},
-    ):
-        assert not optimizers.averages(small(**change))
 
 
 def test_learning_rates_by_round_are_the_formulas() -> None:

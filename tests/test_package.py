@@ -117,21 +117,14 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     graphlib.TopologicalSorter(edges).prepare()  # raises CycleError
 
 
-def calls(tree: ast.Module) -> set[str]:
-    """Every called name, dotted where it is: `np.load`, `open`."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            found.add(ast.unparse(node.func))
-    return found
-
-
 WRITES = re.compile(r"(^open|\.write_text|\.write_bytes|\.mkdir|os\.replace)$")
 
 
 def test_only_the_top_and_the_readers_of_data_touch_files() -> None:
     for name, tree in modules().items():
-        touching = {call for call in calls(tree) if WRITES.search(call)}
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+        touching = {ast.unparse(call.func) for call in calls}
+        touching = {call for call in touching if WRITES.search(call)}
         assert not touching or part_of(name) in TOUCH_FILES, (name, touching)
 
 

@@ -3,18 +3,19 @@
 import ast
 import functools
 import importlib.metadata
-import importlib.util
 import os
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from types import ModuleType
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import fedsvp_jax
 
@@ -39,14 +40,8 @@ def bodies() -> dict[str, list[ast.stmt]]:
     return {str(p.relative_to(ROOT)): ast.parse(p.read_text()).body for p in paths}
 
 
-def plain(name: str) -> str:
-    """A distribution's name as the packaging rules compare it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def distributions(requirements: list[str]) -> set[str]:
-    found = (re.match(r"[\w.-]+", text) for text in requirements)
-    return {plain(match[0]) for match in found if match}
+    return {canonicalize_name(Requirement(text).name) for text in requirements}
 
 
 DECLARED = distributions(PROJECT["dependencies"])
@@ -73,7 +68,7 @@ def owners(nodes: list[ast.stmt]) -> set[str]:
     """The distributions that they need; a name that nobody owns stands for itself."""
     found: set[str] = set()
     for name in set(imported(nodes)) - sys.stdlib_module_names - set(FOLDERS):
-        found |= {plain(owner) for owner in OF_IMPORT.get(name, [name])}
+        found |= {canonicalize_name(owner) for owner in OF_IMPORT.get(name, [name])}
     return found
 
 
@@ -90,26 +85,16 @@ def test_make_test_runs_every_file_with_tests_of_bits() -> None:
     assert set(named[1].split()) == marked
 
 
-def audit() -> ModuleType:
-    """requirements/audit.py, which is no part of a package."""
-    spec = importlib.util.spec_from_file_location(
-        "audit", ROOT / "requirements" / "audit.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_every_pin_has_a_hash_and_the_makefile_installs_wheels_alone() -> None:
     """Also pip's and the build parts' own; `promise` is published as source alone."""
     pins = sorted((ROOT / "requirements").glob("*.txt"))
+    unhashed = runpy.run_path(str(ROOT / "requirements" / "audit.py"))["unhashed"]
     assert {"build.txt", "audit.txt", "test.txt"} <= {path.name for path in pins}
     for path in pins:
-        assert audit().unhashed(path.read_text()) == [], path
+        assert unhashed(path.read_text()) == [], path
     text = (ROOT / "requirements" / "test.txt").read_text()
     for damaged in (text.replace(" \\\n    --hash=", " # ", 1), "numpy\n" + text):
-        assert audit().unhashed(damaged)
+        assert unhashed(damaged)
     makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     (wheels,) = re.findall(r"^WHEELS := (.*)$", makefile, re.MULTILINE)
     for flag in ("--require-hashes", "--only-binary=:all:", "--no-build-isolation"):

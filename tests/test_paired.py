@@ -1,6 +1,5 @@
 """Values from pairs of complementary coalitions, against independent references."""
 
-import itertools
 import math
 from collections.abc import Callable
 
@@ -9,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import paired
+from fedsvp_jax import paired, shapley
+from fedsvp_jax.algorithm.coalitions import coalition_rows
 
 Utility = Callable[[np.ndarray], np.ndarray]  # (P, N) bool -> (P,)
 
@@ -23,16 +23,10 @@ draw_for_keys = jax.jit(
 correct_each = jax.jit(jax.vmap(paired.correction, in_axes=(0, None, 0)))
 
 
-def by_permutations(utility: Utility, held: np.ndarray) -> np.ndarray:
-    """The definition, order by order, in float64."""
-    values = np.zeros(len(held))
-    orders = list(itertools.permutations(range(len(held))))
-    for order in orders:
-        steps = np.zeros((len(held) + 1, len(held)), bool)
-        for place, attribute in enumerate(order):
-            steps[place + 1 :, attribute] = True
-        values[list(order)] += np.diff(utility(steps))
-    return values / len(orders)
+def exact_values(utility: Utility, number: int) -> np.ndarray:
+    """Which tests/test_shapley.py compares with the average over all orders."""
+    rows = coalition_rows(range(2**number), number)
+    return np.asarray(utility(rows) @ shapley.weights(number))
 
 
 def table_game(held: np.ndarray, seed: int) -> Utility:
@@ -77,7 +71,7 @@ def test_the_mean_over_2000_seeds_is_the_exact_value_within_its_error(
     held = HELD[name]
     utility = table_game(held, seed=3)
     values, errors = estimates(utility, held, num_pairs, seeds=2000)
-    exact = by_permutations(utility, held)
+    exact = exact_values(utility, len(held))
     spread = np.maximum(values.std(axis=0), 1e-6) / math.sqrt(2000)
     assert np.all(np.abs(values.mean(axis=0) - exact) < 4 * spread)
     np.testing.assert_array_equal(values[:, ~held], 0)
@@ -96,7 +90,7 @@ def test_all_pairs_of_three_attributes_give_the_exact_values() -> None:
     held = np.ones(3, bool)
     utility = table_game(held, seed=1)
     values, _ = estimates(utility, held, 3, seeds=20)
-    exact = by_permutations(utility, held)
+    exact = exact_values(utility, 3)
     np.testing.assert_allclose(values, np.tile(exact, (20, 1)), atol=1e-5)
 
 
@@ -119,24 +113,6 @@ def test_unanimity_games_of_64_attributes_have_their_closed_form() -> None:
         values, errors = estimates(utility, held, num_pairs, seeds=400)
         margins = np.asarray(margin(jnp.asarray(errors), num_pairs, held))
         assert (np.abs(values - exact) <= margins[:, None]).mean() >= 0.93
-
-
-def test_pairs_are_complements_among_the_held_and_each_is_as_likely_as_weighted() -> (
-    None
-):
-    held = HELD["all of five"]
-    keys = jax.random.split(jax.random.key(0), 3000)
-    pairs = draw_for_keys(keys, held, 2)
-    coalitions = np.asarray(pairs.coalitions)
-    np.testing.assert_array_equal(np.asarray(pairs.complements), ~coalitions)
-    sizes = coalitions.sum(axis=-1)
-    weights = {t: math.sqrt(1 / t + 1 / (5 - t)) for t in (3, 4)}
-    for size, weight in weights.items():
-        share = (sizes == size).mean()
-        assert share == pytest.approx(weight / sum(weights.values()), abs=0.02)
-    np.testing.assert_allclose(
-        coalitions[sizes == 3].mean(axis=0), np.full(5, 0.6), atol=0.04
-    )
 
 
 def test_few_held_attributes_leave_nothing_to_draw() -> None:

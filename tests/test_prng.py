@@ -3,19 +3,12 @@
 import itertools
 from collections.abc import Callable
 
+import chex
 import jax
-import numpy as np
 import pytest
 
 from fedsvp_jax import prng
 from fedsvp_jax.prng import Draw, generator
-
-
-def test_an_address_gives_the_same_numbers_whatever_was_drawn_before() -> None:
-    first = generator(3, Draw.ASSIGN, 7).integers(1 << 40, size=4)
-    generator(3, Draw.ASSIGN, 6).integers(1 << 40, size=100)
-    again = generator(3, Draw.ASSIGN, 7).integers(1 << 40, size=4)
-    np.testing.assert_array_equal(first, again)
 
 
 def test_different_addresses_give_different_numbers() -> None:
@@ -39,6 +32,6 @@ def test_normal_numbers_have_the_bits_of_jaxs(size: int) -> None:
         return [jax.jit(normal)(keys[0]), jax.jit(jax.vmap(normal))(keys), scaled]
 
     found = drawn(lambda key: prng.normal(key, size))
-    expected = drawn(lambda key: jax.random.normal(key, (size,)))
-    for mine, theirs in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(mine, theirs)
+    chex.assert_trees_all_equal(
+        found, drawn(lambda key: jax.random.normal(key, (size,)))
+    )

@@ -1,7 +1,9 @@
-"""Shapley values: axioms against an independent reference, then METHODS' numbers."""
+"""Shapley values against their definition, then METHODS' numbers."""
 
 import itertools
 import math
+import sys
+import types
 from collections.abc import Callable
 
 import hypothesis
@@ -33,33 +35,15 @@ games = st.integers(1, 6).flatmap(
         np.float32, 2**n, elements=st.floats(0, 1, width=32)
     )
 )
-quick = hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 
 
-@quick
+@hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 @hypothesis.given(games)
 def test_the_matrix_product_equals_the_average_over_all_orders(game: np.ndarray):
+    """From which efficiency, symmetry, the dummy axiom and linearity follow."""
     np.testing.assert_allclose(
         shapley.exact_shapley(jnp.asarray(game)), by_permutations(game), atol=2e-6
     )
-
-
-@quick
-@hypothesis.given(games, st.data())
-def test_efficiency_symmetry_dummy_and_linearity(game: np.ndarray, data):
-    n, masks = len(game).bit_length() - 1, np.arange(len(game))
-    names = np.asarray(data.draw(st.permutations(range(n))))
-    renamed, bits = np.zeros_like(game), masks[:, None] >> np.arange(n) & 1
-    renamed[bits @ 2**names] = game
-    dummy = int(names[0])
-    flat = game[masks & ~(1 << dummy)] + np.float32(0.25) * (masks >> dummy & 1)
-    other, factor = game[::-1], np.float32(data.draw(st.floats(-2, 2, width=32)))
-    games = np.stack([game, renamed, flat, other, factor * game + other])
-    mine, moved, of_flat, others, mixed = jax.jit(shapley.exact_shapley)(games)
-    np.testing.assert_allclose(jnp.sum(mine), game[-1] - game[0], atol=2e-6)
-    np.testing.assert_allclose(moved[names], mine, atol=2e-6)
-    np.testing.assert_allclose(of_flat[dummy], 0.25, atol=2e-6)
-    np.testing.assert_allclose(mixed, factor * mine + others, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 12, 2048])
@@ -158,18 +142,25 @@ def test_exact_values_reach_ten_attributes() -> None:
     )
 
 
-def test_an_estimator_that_does_not_fit_is_refused_in_one_line() -> None:
-    for changes, attributes, message in (
-        ({}, 11, "at most 10 with shapley=exact"),
-        ({"shapley": "additive"}, 65, "at most 64, got 65: merge attributes"),
-        ({"shapley": "additive", "shapley_trainings": 3}, 5, "must be even"),
-        ({"shapley": "gp", "shapley_trainings": 0}, 5, "at least 1"),
-        ({"shapley": "gp", "shapley_trainings": 257}, 11, "at most 256 where"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            shapley.check_settings(shapley.ShapleySettings(**changes), attributes)
-    for name in ("additive", "gp"):
-        shapley.check_settings(shapley.ShapleySettings(shapley=name), 64)
+def test_a_design_of_more_than_ten_has_at_most_256_coalitions() -> None:
+    """The other refusals of estimators: tests/test_refusals.py."""
+    for number, attributes in ((0, 5), (257, 11)):
+        asked = shapley.ShapleySettings(shapley="gp", shapley_trainings=number)
+        with pytest.raises(ValueError, match="at least 1 with gp, and at most 256"):
+            shapley.check_settings(asked, attributes)
+    shapley.check_settings(shapley.ShapleySettings(shapley="gp"), 64)
+
+
+def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Base:
+        def __init__(self, number: int, normalization_value: float) -> None:
+            self.told = number, normalization_value
+
+    monkeypatch.setitem(sys.modules, "shapiq", types.SimpleNamespace(Game=Base))
+    game = shapley.as_shapiq_game(np.asarray([0.5, 1, 2, 4]))
+    assert game.told == (2, 0.5)
+    asked = np.asarray([[False, True], [True, True]])
+    np.testing.assert_array_equal(game.value_function(asked), [2, 4])
 
 
 def _utility(table: list[float] | jax.Array, num_attributes: int) -> Callable:

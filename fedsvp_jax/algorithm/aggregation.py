@@ -53,9 +53,8 @@ def server_step(
     In a round in which nobody took part the server does not move, and the state stays.
 
     Args:
-      update: the average.
+      update: the average, which is the optimiser's descent direction.
       state: before the step; None in FedAvg, whose step is the average.
-      settings: of the optimiser, whose descent direction is the average.
       anyone: () bool: whether a client took part.
     """
     if state is None:

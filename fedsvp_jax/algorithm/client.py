@@ -84,11 +84,7 @@ def train(
     *,
     drift: Params | None = None,
 ) -> Weights:
-    """Local training on a client's examples.
-
-    Args:
-      drift: is added to the gradient of every step.
-    """
+    """Local training on a client's examples."""
     return local_training.local_update(
         model,
         recipe,

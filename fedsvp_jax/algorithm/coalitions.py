@@ -112,11 +112,7 @@ def drawn_pairs(key: Array, held: Array, num_pairs: int) -> tuple[paired.Pairs, 
 
 
 def drawn_coalitions(estimator: str, key: Array, held: Array, number: int) -> Array:
-    """(m, N) bool: the coalitions that an estimator trains at random, empty if known.
-
-    Args:
-      number: m.
-    """
+    """(m, N) bool: the coalitions that an estimator draws, empty where known."""
     if estimator == "gp":
         rows: Array = extras.around(RESIDUAL_PROCESS).rows(key, held, number)
         return rows

@@ -50,20 +50,15 @@ def cohort_of_round(
 
     Args:
       root: the run's root key.
-      allowance, spent, round_num, admitted: as of `may_take_part`.
-      cohort_size: K.
       cohorts: drawn or cyclic.
     """
     eligible = may_take_part(allowance, spent, round_num, admitted=admitted)
-    num_clients = eligible.shape[0]
     if cohorts == "cyclic":
         key = prng.stream_key(root, prng.Stream.COHORT)
-        chosen = dealt_cohort(
-            key, round_num, num_clients, cohort_size, eligible=eligible
-        )
+        chosen = dealt_cohort(key, round_num, eligible, cohort_size)
     else:
         key = prng.stream_key(prng.round_key(root, round_num), prng.Stream.COHORT)
-        chosen = sample_cohort(key, num_clients, cohort_size, eligible=eligible)
+        chosen = sample_cohort(key, eligible, cohort_size)
     whole = jnp.sum(chosen >= 0) >= allowance.least_cohort
     return jnp.where(whole, chosen, jnp.int32(NOBODY))
 
@@ -99,65 +94,35 @@ def is_over(
 
 
 def dealt_cohort(
-    key: Array,
-    round_num: Array | int,
-    num_clients: int,
-    cohort_size: int,
-    *,
-    eligible: Array | None = None,
+    key: Array, round_num: Array | int, eligible: Array, cohort_size: int
 ) -> Array:
     """The cohort whose turn it is, of M/K cohorts that were dealt once.
 
-    Two uploads of a client are M/K rounds apart, whoever is eligible.
-
-    Args:
-      key: the same in all rounds.
-      round_num: from 0.
-      num_clients: M, a multiple of K.
-      cohort_size: K.
-      eligible: (M,) bool; None lets everybody of the cohort take part.
-
-    Returns:
-      As `sample_cohort`; the places of clients that are not eligible stay empty.
+    Two uploads of a client are M/K rounds apart, whoever is eligible, (M,) bool: the
+    places of those who are not stay empty. The key is the same in all rounds.
     """
+    num_clients = eligible.shape[0]
     order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
     turns = jnp.int32(num_clients // cohort_size)
     turn = jnp.asarray(round_num, jnp.int32) % turns
     chosen = jax.lax.dynamic_slice_in_dim(order, turn * cohort_size, cohort_size)
-    return _ascending(chosen, num_clients, eligible)
+    return _ascending(chosen, eligible)
 
 
-def _ascending(chosen: Array, num_clients: int, eligible: Array | None) -> Array:
+def _ascending(chosen: Array, eligible: Array) -> Array:
     """The eligible ones of some clients, ascending, then NOBODY."""
-    if eligible is None:
-        return jnp.sort(chosen)
-    found = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(num_clients)))
-    return jnp.where(found < num_clients, found, jnp.int32(NOBODY))
+    last = eligible.shape[0]
+    found = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(last)))
+    return jnp.where(found < last, found, jnp.int32(NOBODY))
 
 
-def sample_cohort(
-    key: Array,
-    num_clients: int,
-    cohort_size: int,
-    *,
-    eligible: Array | None = None,
-) -> Array:
-    """A uniform draw of `cohort_size` of the eligible clients, without replacement.
+def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
+    """A uniform draw of K of the eligible clients, or all if they are fewer.
 
     Every subset of that size is equally likely (FedAvg, arXiv 1602.05629, alg. 1).
     The clients are put in random order and the first eligible ones are taken.
-
-    Args:
-      key: the round's key of `Stream.COHORT`.
-      num_clients: M, a Python int.
-      cohort_size: K in [1, M], a Python int.
-      eligible: (M,) bool; None lets every client take part.
-
-    Returns:
-      (K,) int32 client ids, ascending. Where fewer than K clients are eligible, all
-      of them are there and the places that are left, at the end, hold -1.
     """
-    order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
-    if eligible is not None:
-        order = order[jnp.argsort(~eligible[order], stable=True)]
-    return _ascending(order[:cohort_size], num_clients, eligible)
+    order = jnp.arange(eligible.shape[0], dtype=jnp.int32)
+    order = jax.random.permutation(key, order)
+    order = order[jnp.argsort(~eligible[order], stable=True)]
+    return _ascending(order[:cohort_size], eligible)

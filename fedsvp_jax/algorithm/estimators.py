@@ -6,7 +6,6 @@ whose model is the local one, and returns it too.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -101,24 +100,22 @@ def _train_planned(
                 trained, kept = _side_by_side(game, rows, group, measure)
                 found = found.at[slots].set(kept)
             else:
-                in_turn = partial(_train_one, game, rows, slots, group, measure)
+
+                def in_turn(
+                    turn: Array,
+                    carry: tuple[Weights, Array],
+                    group: Group = group,
+                    rows: Array = rows,
+                    slots: Array = slots,
+                ) -> tuple[Weights, Array]:
+                    made = game.train(rows[turn], group)
+                    place = carry[1].at[slots[turn]]
+                    return made, place.set(measure(rows[turn], made))
+
                 trained, found = jax.lax.fori_loop(
                     0, len(group.masks), in_turn, (trained, found)
                 )
     return trained, found
-
-
-def _train_one(
-    game: Game,
-    rows: Array,
-    slots: Array,
-    group: Group,
-    measure: Callable[[Array, Weights], Array],
-    turn: Array,
-    carry: tuple[Weights, Array],
-) -> tuple[Weights, Array]:
-    trained = game.train(rows[turn], group)
-    return trained, carry[1].at[slots[turn]].set(measure(rows[turn], trained))
 
 
 def _side_by_side(
@@ -186,9 +183,6 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     where the members' models are spread alike.
 
     Memory: (N + 1) v c float32 for v validation examples and c classes.
-
-    Args:
-      key: draws orders for the blended game if N > MAX_EXACT.
     """
     num_attributes, validation = game.plan.num_attributes, game.validation
     full = 2**num_attributes - 1
@@ -228,13 +222,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
 def surrogate_values(
     utility: Callable[[Array], Array], number: int, key: Array
 ) -> shapley.SampledValues:
-    """A surrogate's values: exact to N = 10, else of random orders, with their errors.
-
-    Args:
-      utility: coalition (N,) bool -> () float32.
-      number: N.
-      key: draws the orders.
-    """
+    """A surrogate's values: exact to N = 10, else by random orders, with errors."""
     if number > shapley.MAX_EXACT:
         return shapley.sampled_shapley(
             utility,
@@ -256,9 +244,7 @@ def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
 def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by `estimators.residual_process`.
 
-    Args:
-      key: names the attributes of the design.
-      number: m, coalitions of the design that are trained.
+    Of its design `number` coalitions are trained, and the key names the attributes.
     """
     trained, blend = _blend(game, key)
     process = extras.around(RESIDUAL_PROCESS)

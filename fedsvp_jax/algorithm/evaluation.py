@@ -151,9 +151,7 @@ def evaluate(
 ) -> Score:
     """Score on the whole test set, its batches dealt over the devices.
 
-    Args:
-      num_attributes: N where `test` tells each example's attribute, else 1.
-      known_trips: as `lanes.map_lanes` takes it.
+    N, `num_attributes`, is 1 where `test` does not tell each example's attribute.
     """
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)

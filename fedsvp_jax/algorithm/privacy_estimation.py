@@ -43,7 +43,7 @@ def estimate_contribution(
     held: Split,
     at: Address,
 ) -> tuple[Weights, Estimation]:
-    """Trains coalitions, and returns the full one's model and the values.
+    """Trains coalitions from the broadcast model: the full one's, and the values.
 
     The full coalition is the local model itself, to the bit the one that a run without
     PE trains. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
@@ -53,13 +53,6 @@ def estimate_contribution(
     is.
 
     No noise is in the steps and batches are shuffled, whatever the recipe says.
-
-    Args:
-      start: the broadcast model.
-      held: one client's row of the federation's Split.
-
-    Returns:
-      `(trained, Estimation)`.
     """
     if recipe.gradient == "per_example":
         recipe = dataclasses.replace(

@@ -44,13 +44,7 @@ _SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
 def divided(
     attributes: Array, num_rows: Array, *, private_attribute: int
 ) -> tuple[Array, Array]:
-    """(m,) bool each: which rows are public, and which are the private attribute's.
-
-    Args:
-      attributes: (m,) int32, of the client's rows and their padding.
-      num_rows: () int32: the first so many are the client's.
-      private_attribute: the private one's index.
-    """
+    """(m,) bool each: which rows are public, and which are the private attribute's."""
     held = jnp.arange(attributes.shape[0], dtype=jnp.int32) < num_rows
     is_private = attributes == private_attribute
     return held & ~is_private, held & is_private

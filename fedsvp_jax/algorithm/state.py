@@ -2,7 +2,7 @@
 
 import dataclasses
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
@@ -114,11 +114,13 @@ def rates_of_round(
     plan: RoundPlan, cell: Cell, round_num: Array | int
 ) -> TrainingRates:
     """The cell's rates with the learning rate that the schedule gives to a round."""
-    schedule = optimizers.client_rate(
-        plan.client, cell.rates.learning_rate, plan.num_rounds
-    )
-    if schedule is None:
+    first: Any = cell.rates.learning_rate  # traced, which optax allows
+    if plan.client.learning_rate_schedule == "constant":
         return cell.rates
+    if plan.client.learning_rate_schedule == "cosine":
+        schedule = optax.cosine_decay_schedule(first, plan.num_rounds)
+    else:
+        schedule = optax.exponential_decay(first, 1, plan.client.learning_rate_decay)
     rate = schedule(jnp.asarray(round_num).astype(jnp.float32))
     return dataclasses.replace(cell.rates, learning_rate=rate)
 

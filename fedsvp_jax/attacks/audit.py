@@ -221,10 +221,9 @@ def _transcript(
         )
         here = cohort.sample_cohort(
             prng.stream_key(round_key, prng.Stream.COHORT),
-            1 + num_others,
-            1 + num_others,
-            eligible=carry.uploads
+            carry.uploads
             < (game.num_rounds if game.max_uploads is None else game.max_uploads),
+            1 + num_others,
         )
         uploaded = here[0] == 0  # ascending, so client 0 is the first
         # Clients are eligible all at the same time: without them nothing happens.

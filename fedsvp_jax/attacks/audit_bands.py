@@ -39,9 +39,8 @@ def bands_player(
     size = config.cohort_size
 
     def cohort_of(round_num: Array | int) -> Array:
-        return cohort.dealt_cohort(
-            jax.random.key(0), round_num, config.num_clients, size
-        )
+        everybody = jnp.ones((config.num_clients,), bool)
+        return cohort.dealt_cohort(jax.random.key(0), round_num, everybody, size)
 
     owner = cohort_of(0)[0]
 

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.prng import Draw, generator
 from fedsvp_jax.settings import (
     MAX_ATTRIBUTES,
@@ -117,29 +116,6 @@ def class_private(
     return Attributes(of_class[labels], names, private=0)
 
 
-def from_column(column: Column, private: str) -> Attributes:
-    """Attributes that are the categories of a column, such as the sex in Adult.
-
-    Args:
-      column: of the training examples.
-      private: the category that is private.
-
-    Raises:
-      ValueError: the column has no such category, or fewer than two.
-    """
-    if private not in column.categories or len(column.categories) < 2:
-        raise ValueError(
-            "the private category must be one of at least two categories "
-            f"({', '.join(column.categories)}), got {private!r}"
-        )
-    if len(column.categories) > MAX_ATTRIBUTES:
-        raise ValueError(
-            f"a column may have at most {MAX_ATTRIBUTES} categories to serve as "
-            f"attributes, got {len(column.categories)}: merge its rarest ones into one"
-        )
-    return Attributes(column.codes, column.categories, column.categories.index(private))
-
-
 def from_writer_groups(
     writers: np.ndarray, num_groups: int, *, seed: int
 ) -> Attributes:
@@ -147,11 +123,6 @@ def from_writer_groups(
 
     The numbers of writers in two groups differ by at most one. With the partition
     `by_writer`, all examples of a client belong to one group.
-
-    Args:
-      writers: (n,) int32 writer ids.
-      num_groups: N, from 2 to the number of writers.
-      seed: >= 0.
 
     Raises:
       ValueError: num_groups is out of its range.

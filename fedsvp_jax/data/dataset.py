@@ -11,11 +11,7 @@ import numpy as np
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:
-    """The labels as integers; None if they are not whole numbers.
-
-    Args:
-      labels: of any dtype; floats such as 3.0 count as whole numbers.
-    """
+    """The labels as integers; None if they are not whole numbers."""
     if labels.dtype.kind in "iu":
         return labels
     whole = labels.dtype.kind == "f" and np.all(np.rint(labels) == labels)

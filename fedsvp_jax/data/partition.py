@@ -1,10 +1,11 @@
 """Which client holds which training examples.
 
-Each partition is a pure function of the labels or the writers and of a seed. It returns
-one array of example indices per client, which data/train_validation.py then divides
-into training and validation. Each draw has a generator of its own (`prng.generator`),
-so no draw depends on how many others were made. The limits of a number are those of its
-setting in `PartitionSettings`; refused here is what the data cannot give.
+Each partition is a pure function of the labels or the writers, (n,) int32, of M, the
+number of clients, and of a seed, at least 0. It returns one array of example indices
+per client, which data/train_validation.py then divides into training and validation.
+Each draw has a generator of its own (`prng.generator`), so no draw depends on how many
+others were made. The limits of a number are those of its setting in
+`PartitionSettings`; refused here is what the data cannot give.
 """
 
 import dataclasses
@@ -82,11 +83,6 @@ def _check_clients(num_clients: int, num_available: int, what: str) -> None:
 def iid(num_examples: int, num_clients: int, *, seed: int) -> list[np.ndarray]:
     """Deals every example to one client at random; sizes differ by at most one.
 
-    Args:
-      num_examples: n.
-      num_clients: M.
-      seed: >= 0.
-
     Raises:
       ValueError: there are more clients than examples.
     """
@@ -103,12 +99,6 @@ def paper(
     A client never draws an example twice, but several clients may draw the same one.
     A client's draw does not depend on the number of clients. This is the papers'
     partition (the FedSDP authors' code), with a share of .05.
-
-    Args:
-      labels: (n,) int32.
-      num_clients: M.
-      share: of each class, in (0, 1].
-      seed: >= 0.
 
     Raises:
       ValueError: share is 0.
@@ -135,12 +125,6 @@ def shards(
 
     Every example goes to one client; shard sizes differ by at most one (FedAvg,
     arXiv 1602.05629, sec. 3, with s = 2).
-
-    Args:
-      labels: (n,) int32.
-      num_clients: M.
-      shards_per_client: s.
-      seed: >= 0.
 
     Raises:
       ValueError: more shards than examples.
@@ -170,12 +154,9 @@ def dirichlet(
     therefore that of the proportions conditional on every client holding enough.
 
     Args:
-      labels: (n,) int32.
-      num_clients: M.
       alpha: concentration > 0; a small one skews the classes, a large one is close to
         iid.
       min_examples: the fewest examples that a client may hold.
-      seed: >= 0.
 
     Raises:
       ValueError: too many clients, or every draw left one with too few examples.
@@ -209,11 +190,8 @@ def by_writer(
     """Makes each client one writer; M writers are drawn, in random order.
 
     Args:
-      writers: (n,) int32 writer ids.
-      num_clients: M, at most the number of writers with enough examples.
       min_examples: writers with fewer examples are left out (the smallest writer of
         LEAF has two).
-      seed: >= 0.
 
     Raises:
       ValueError: there are fewer such writers than clients.
@@ -233,16 +211,7 @@ def draw_writers(
     min_examples: int,
     seed: int,
 ) -> np.ndarray:
-    """(M,): the writers that become the clients 0, 1, ..., M - 1.
-
-    Args:
-      known: writer ids, ascending.
-      counts: number of examples of each writer.
-      num_clients, min_examples, seed: as `by_writer` takes them.
-
-    Raises:
-      ValueError: there are fewer such writers than clients.
-    """
+    """(M,): the writers that become the clients 0, 1, ..., M - 1."""
     enough = known[counts >= min_examples]
     _check_clients(
         num_clients, len(enough), f"writers with at least {min_examples} examples"
@@ -255,13 +224,5 @@ def hbc_clients(num_clients: int, num_hbc: int) -> np.ndarray:
 
     Every partition deals to the clients in random order, so taking the last clients is
     as good as drawing them, and their ids are the same for every seed.
-
-    Raises:
-      ValueError: num_hbc is not in [0, num_clients].
     """
-    if not 0 <= num_hbc <= num_clients:
-        raise ValueError(
-            f"num_hbc_clients must be between 0 and num_clients = {num_clients}, got "
-            f"{num_hbc}"
-        )
     return np.arange(num_clients - num_hbc, num_clients, dtype=np.int32)

@@ -51,12 +51,6 @@ def normalize(inputs: Array) -> Array:
     code). The result has the same bits inside and outside jit: the difference is exact,
     and the product with a constant is rounded once, whereas a division by 127.5 may be
     compiled to a division or to a product.
-
-    Args:
-      inputs: (..., *example_shape) uint8 or float32.
-
-    Returns:
-      (..., *example_shape) float32.
     """
     if inputs.dtype == jnp.uint8:
         return (inputs.astype(jnp.float32) - 127.5) * (1 / 127.5)
@@ -109,22 +103,10 @@ def device_examples(
 ) -> Examples:
     """Copies the arrays to the device as they are: uint8 pixels stay uint8.
 
-    Args:
-      inputs: (n, *example_shape) uint8 or float32.
-      labels: (n,) int32.
-      attributes: (n,) int32, or None where they are not known: all are 0.
-      targets: (n, ...) float32 or int32, or None without any.
-
-    Raises:
-      ValueError: the arrays are not equally long.
+    Attributes that are not known are all 0.
     """
     if attributes is None:
         attributes = np.zeros(len(labels), np.int32)
-    if not len(inputs) == len(labels) == len(attributes):
-        raise ValueError(
-            "inputs, labels and attributes must be equally long, got "
-            f"{len(inputs)}, {len(labels)} and {len(attributes)}"
-        )
     return Examples(
         inputs=jnp.asarray(inputs),
         labels=jnp.asarray(labels, jnp.int32),

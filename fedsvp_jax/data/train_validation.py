@@ -19,10 +19,6 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     remainder so that they sum to round(train_fraction · total). Two exceptions may
     change that sum: an attribute with two or more examples keeps at least one for
     training and one for validation, and a single example is used for training.
-
-    Args:
-      sizes: (N,) int, examples of each attribute.
-      train_fraction: in (0, 1).
     """
     wanted = train_fraction * sizes
     counts = np.floor(wanted).astype(np.int64)
@@ -136,9 +132,6 @@ class Division(NamedTuple):
         Args:
           parts: M arrays of example indices; no array holds an index twice.
           attributes: (n,) int32, the attribute of every training example.
-
-        Raises:
-          ValueError: as `of_client`.
         """
         divided = [
             [rows[side] for side in self.of_client(client, attributes[rows])]
@@ -167,23 +160,7 @@ def most_copies(split: Split, records: np.ndarray) -> int:
 
 
 def stack_splits(splits: Sequence[Split]) -> Split:
-    """The splits of several seeds as one, padded to a common length.
-
-    Args:
-      splits: S splits of the same number of clients.
-
-    Returns:
-      A Split whose leaves have the shapes (S, M, longest) and (S, M).
-
-    Raises:
-      ValueError: `splits` is empty, or they have different numbers of clients.
-    """
-    clients = {split.num_train.shape[0] for split in splits}
-    if len(clients) != 1:
-        raise ValueError(
-            "splits must be at least one, all of the same number of clients, got "
-            f"{sorted(clients)}"
-        )
+    """The splits of S seeds as one, leaves (S, M, longest) and (S, M), padded."""
 
     def stacked(*leaves: Array) -> Array:
         longest = max(leaf.shape[-1] for leaf in leaves)

@@ -101,7 +101,7 @@ class Client:
         witness: str | os.PathLike[str] | Witness | None = None,
     ) -> None:
         self.policy, config, target = policy, policy.training, here()
-        build = partial(models.make_model, config.model, kernels=target.kernels)
+        build = partial(models.make_model, config.model, kernels=target.platform)
         self._model = model or build(num_classes=data.num_classes)
         held = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(held.num_train)

@@ -45,10 +45,6 @@ def largest(value: Array, axes: tuple[str, ...]) -> Array:
 
     If the bound of a loop under vmap differs between lanes, every step selects lane by
     lane whether it counts, which copies the whole carry. A common bound avoids that.
-
-    Args:
-      value: () of each lane.
-      axes: names of the vmap axes; empty outside vmap.
     """
     return jax.lax.pmax(value, axes) if axes else value
 
@@ -75,12 +71,7 @@ def stacked(function: Callable[[Array], R], rows: Array) -> R:
     Clients times coalitions times cells therefore are one axis of lanes in here. What
     the lanes of an outer axis do not share is repeated for the inner ones.
 
-    Args:
-      function: pure; must not name an enclosing vmap axis.
-      rows: (L, ...).
-
-    Returns:
-      What `function` returns, with a leading (L,) axis.
+    The function is pure and must not name an enclosing vmap axis.
     """
     traced, shapes = jax.make_jaxpr(function, return_shape=True)(rows[0])
 
@@ -236,10 +227,6 @@ def lane_order(sizes: Array, *, chunk_size: int) -> Array:
     Lanes run by falling size, so that those of one chunk are of similar size. Lanes of
     equal size keep their order, and empty ones come last. With one lane per chunk, or
     one chunk for all lanes, the order does not matter and is left as it is.
-
-    Args:
-      sizes: (L,) int32; 0 for an empty lane.
-      chunk_size: lanes per chunk, as `map_lanes` takes it.
     """
     if chunk_size == 1 or chunk_size >= sizes.shape[0]:
         return jnp.arange(sizes.shape[0], dtype=jnp.int32)
@@ -249,14 +236,9 @@ def lane_order(sizes: Array, *, chunk_size: int) -> Array:
 def steps_run(steps: Array, order: Array, *, chunk_size: int) -> Array:
     """() int32: the number of steps that all chunks run, including idle ones.
 
-    Each lane trains T times in sequence. In each training, all lanes of a chunk run as
-    many steps as the one that needs most. The last chunk is filled up with copies of
-    its last lane, which run as well.
-
-    Args:
-      steps: (L, T) int32, the steps that each lane needs.
-      order: (L,) int32, of `lane_order`.
-      chunk_size: lanes per chunk.
+    Each lane trains T times in sequence, for (L, T) steps. In each training, all lanes
+    of a chunk run as many steps as the one that needs most. The last chunk is filled up
+    with copies of its last lane, which run as well.
     """
     missing = -order.shape[0] % chunk_size
     by_lane = jnp.pad(steps[order], ((0, missing), (0, 0)))

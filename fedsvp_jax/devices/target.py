@@ -33,18 +33,13 @@ class Target:
     """A device that programs are made for.
 
     Attributes:
-      platform: whose compiler.
+      platform: whose compiler, and which set of `models.kernels`.
       memory: bytes of the device; half of it is a program's. 0 on a CPU, whose
         programs never choose by it.
     """
 
     platform: Literal["cpu", "cuda", "tpu"]
     memory: int
-
-    @property
-    def kernels(self) -> Literal["cpu", "cuda", "tpu"]:
-        """The set of `models.kernels`."""
-        return self.platform
 
     @property
     def known_trips(self) -> bool:
@@ -111,15 +106,7 @@ def here() -> Target:
 
 
 def named(platform: str, memory: int | None = None) -> Target:
-    """A target that need not be there.
-
-    Args:
-      platform: `cpu`, `cuda` or `tpu`.
-      memory: bytes; by default those of a TPU v5e or an H100.
-
-    Raises:
-      ValueError: another platform.
-    """
+    """A target that need not be there; by default a TPU v5e or an H100."""
     if platform not in _MEMORY:
         raise ValueError(
             f"target must be one of {', '.join(_MEMORY)}, got {platform!r}"

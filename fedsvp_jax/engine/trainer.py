@@ -64,10 +64,6 @@ def _shared(key: Any, made: Any) -> Any:
 class Trainer:
     """The compiled rounds of a program: it starts states and advances them.
 
-    Args:
-      program: what the rounds are made of.
-      placement: where and in which portions the work runs.
-
     Raises:
       ValueError: the placement does not fit the devices or the cells, or the device
         computes wrong numbers (`compiler_flags`).

@@ -32,10 +32,7 @@ _FAR = 50.0  # in the place of an infinite logarithm
 def account_of(config: AccountedSettings, mechanism: Mechanism, **who: Any) -> Account:
     """The account of a run before its first round, with what its filter will cost.
 
-    Args:
-      config: resolved; its promise and who takes part.
-      mechanism: made from it, concrete.
-      who: fields of `Participation` that follow from the data.
+    `who` are fields of `Participation` that follow from the data.
     """
     if config.influence_filter != "none":
         cost = extras.around("influence.admission").planned_cost(config)

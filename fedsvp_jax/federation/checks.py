@@ -22,11 +22,7 @@ def check_loss(
     model: Model | None,
     loss: losses.ExampleLoss | None,
 ) -> None:
-    """Refuses targets without a loss or a model, and settings with no meaning here.
-
-    Raises:
-      ValueError: which setting, and what it must be.
-    """
+    """Refuses targets without a loss or a model, and settings with no meaning here."""
     has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
     if has_targets and loss is None:
         raise ValueError(
@@ -51,11 +47,7 @@ def check_loss(
 
 
 def check_outputs(model: Model, data: FederatedData) -> None:
-    """Refuses a model from outside that has not one output for each class.
-
-    Raises:
-      ValueError: how many it has.
-    """
+    """Refuses a model from outside that has not one output for each class."""
 
     def outputs(inputs: Array) -> Array:
         params, stats = model.init(jax.random.key(0), preprocessing.normalize(inputs))
@@ -77,18 +69,7 @@ def check_mechanism(
     data: FederatedData,
     asked: Asked | None,
 ) -> None:
-    """Refuses noise, utility, values, weights or momentum with no meaning or no proof.
-
-    Args:
-      config: of the run.
-      told: to the mechanism.
-      mechanism: made from it.
-      model, data: of the run.
-      asked: what the private query moves; None without one.
-
-    Raises:
-      ValueError: which setting, and what it must be.
-    """
+    """Refuses noise, utility, values, weights or momentum without meaning or proof."""
     ends = told.min_num_examples, told.max_num_examples
     check_noise(mechanism, config.num_rounds, sizes=ends)
     if mechanism.grid is not None:

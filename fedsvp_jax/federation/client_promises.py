@@ -93,12 +93,9 @@ def promising(
     groups: Sequence[Group[Any]],
     claimed: Callable[[Mechanism], Mechanism] = lambda mechanism: mechanism,
 ) -> Account:
-    """The account before its first round, with the groups' promises, if there are any.
+    """The account before its first round with the groups' promises, if there are any.
 
-    Args:
-      account: of the run.
-      groups: () where one promise is for all.
-      claimed: what is left of a mechanism's claim in this run.
+    `claimed` is what is left of a mechanism's claim in this run.
     """
     if not groups:
         return account
@@ -110,14 +107,9 @@ def promising(
 def mechanisms_by_client(
     cells: Sequence[Sequence[Group[Any]]], num_clients: int
 ) -> MechanismConfig | None:
-    """What each client's mechanism is told; None where it is the same for all.
+    """What each client's mechanism is told, leaves (cells, M).
 
-    Args:
-      cells: the groups of each cell.
-      num_clients: M.
-
-    Returns:
-      Leaves (cells, M).
+    None where it is the same for all.
     """
     if not cells[0] or cells[0][0].config.solve != "noise":
         return None

@@ -10,7 +10,6 @@ import numpy as np
 
 from fedsvp_jax import extras, prng
 from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
-from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
@@ -167,7 +166,9 @@ def federate(
     changed = [examples]
     copies: dict[int, int] = {}
     called: dict[int, list[str]] = {}
-    protected = _protected(first, found)
+    protected = np.ones(len(found.ids), bool)  # what the relation is about
+    if first.clip.asks:
+        protected = found.ids == found.private
     num_rows = len(dataset.train_labels)
     for config in configs:
         if config.seed in by_seed:
@@ -236,10 +237,3 @@ def _from_records(config: AttributeSettings, dataset: Dataset) -> tuple[str, ...
     known = kind != "column" or dataset.columns[name].public
     attributes = () if known else (f"the categories of {name}",)
     return tuple(dict.fromkeys((*dataset.from_records, *attributes)))
-
-
-def _protected(config: NoiseSettings, found: Attributes) -> np.ndarray:
-    """(n,) bool: the records that the sensitivity's relation is about."""
-    if config.clip.asks:
-        return found.ids == found.private
-    return np.ones(len(found.ids), bool)

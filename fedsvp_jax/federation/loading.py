@@ -1,7 +1,8 @@
 """The data that the settings name, and how they deal it: attributes and clients."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,13 +33,8 @@ def load_data(config: FederationSettings) -> Dataset | ClientStore:
     return stored
 
 
-def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset:
+def load_dataset(config: FederationSettings) -> Dataset:
     """The data set by name, in memory, in the layout that the model takes.
-
-    Args:
-      config: resolved settings.
-      most: training examples that are kept, evenly spaced, before features are
-        computed; default: all.
 
     Raises:
       ValueError, OSError: it is not fit for the model, or cannot be read.
@@ -52,9 +48,6 @@ def load_dataset(config: FederationSettings, most: int | None = None) -> Dataset
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
         dataset = preprocessing.to_rgb32(dataset)
     check_inputs(config, dataset.example_shape)
-    count = len(dataset.train_labels)
-    if most is not None and most < count:
-        dataset = _only(dataset, "train", np.arange(most) * count // most)
     if config.model in FEATURE_MODELS:
         dataset = extras.around("features.kept").of_images(
             config.model, dataset, config.features_dir
@@ -240,13 +233,12 @@ def attributes_of(
                 f"private_attribute must be in [0, {len(column.categories)}), the "
                 f"categories of column {name}, got {private}"
             )
-        found = attributes.from_column(column, column.categories[private])
-        if len(found.names) != config.num_attributes:
+        if len(column.categories) != config.num_attributes:
             raise ValueError(
-                f"num_attributes must be {len(found.names)}, the categories of "
+                f"num_attributes must be {len(column.categories)}, the categories of "
                 f"column {name}, got {config.num_attributes}"
             )
-        return found
+        return Attributes(column.codes, column.categories, private)
     raise ValueError(
         "attributes must be class, column:NAME or writer_groups, got "
         f"{config.attributes!r}"
@@ -298,42 +290,29 @@ def client_parts(
     config: FederationSettings, dataset: Dataset | RowSource
 ) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
-    labels, seed = dataset.train_labels, config.seed
+    labels = dataset.train_labels
     least = least_examples(config.dataset, config.batch_size, config.train_fraction)
+    deal: Callable[..., list[np.ndarray]]
     match config.partition:
         case "iid":
-            return partition.iid(len(labels), config.num_clients, seed=seed)
+            deal = partial(partition.iid, len(labels))
         case "paper":
-            return partition.paper(
-                labels, config.num_clients, share=config.class_share, seed=seed
-            )
+            deal = partial(partition.paper, labels, share=config.class_share)
         case "shards":
-            return partition.shards(
-                labels,
-                config.num_clients,
-                shards_per_client=config.shards_per_client,
-                seed=seed,
-            )
+            each = config.shards_per_client
+            deal = partial(partition.shards, labels, shards_per_client=each)
         case "dirichlet":
-            return partition.dirichlet(
-                labels,
-                config.num_clients,
-                alpha=config.dirichlet_alpha,
-                min_examples=least,
-                seed=seed,
-            )
+            skewed = partial(partition.dirichlet, labels, alpha=config.dirichlet_alpha)
+            deal = partial(skewed, min_examples=least)
         case _:
-            if dataset.train_writers is None:
+            writers = dataset.train_writers
+            if writers is None:
                 raise ValueError(
                     f"partition=by_writer needs writers; dataset {dataset.name} has "
                     "none"
                 )
-            return partition.by_writer(
-                dataset.train_writers,
-                config.num_clients,
-                min_examples=least,
-                seed=seed,
-            )
+            deal = partial(partition.by_writer, writers, min_examples=least)
+    return deal(config.num_clients, seed=config.seed)
 
 
 def promised_epsilons(

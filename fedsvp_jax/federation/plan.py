@@ -101,12 +101,6 @@ def sides(
     On a CPU that is the whole cohort for small models whose clients are of one size,
     and one client for the others (measured on 2 cores, BUILD_NOTES.md): side by side,
     clients that differ in size would all take the steps of the largest.
-
-    Args:
-      config: resolved settings.
-      target: the device.
-      model: of the run.
-      example_shape: of one input.
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
     drawn = 0 if config.shapley == "exact" else config.shapley_trainings
@@ -143,10 +137,6 @@ def told_and_made(
     config: NoisedSettings, **sizes: Unpack[Sizes]
 ) -> tuple[MechanismConfig, Mechanism]:
     """What the settings tell their mechanism, and the mechanism made from it.
-
-    Args:
-      config: resolved settings.
-      sizes: see `Sizes`.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
@@ -199,11 +189,7 @@ def asked_of(
 ) -> Asked | None:
     """What of the model the private query moves; None without one.
 
-    Args:
-      told: to the mechanism.
-      model: of the run.
-      build: number of classes -> the model; None where it is not built by name.
-      data: for the shape of an example.
+    `build` makes the model from a number of classes; None: it is not built by name.
 
     Raises:
       ValueError: another --private_layers than all for a model whose last layer is not
@@ -248,12 +234,7 @@ def make_plan(
     together: Sides,
     asked: Asked | None = None,
 ) -> RoundPlan:
-    """The static choices of the round compiled for a target.
-
-    Args:
-      told: to the mechanism.
-      asked: as above.
-    """
+    """The static choices of the round compiled for a target."""
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
         batch_size=batch_size(config, data),

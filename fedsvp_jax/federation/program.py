@@ -72,12 +72,12 @@ class Program:
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """One per cell: what each one claims, of data that were read as they were."""
         return tuple(
-            self._over_data(claimed(make_mechanism(self.plan.mechanism, told), config))
+            over_data(
+                claimed(make_mechanism(self.plan.mechanism, told), config),
+                self.data.from_records,
+            )
             for told, config in zip(self.mechanism_configs, self.configs, strict=True)
         )
-
-    def _over_data(self, mechanism: Mechanism) -> Mechanism:
-        return over_data(mechanism, self.data.from_records)
 
     def solved(self) -> Iterator[ExperimentConfig]:
         """Whose noise was solved for: of every cell, of each ε by client."""
@@ -107,7 +107,8 @@ class Program:
                 assumptions=f"{given}; {client_groups.PUBLIC}" if groups else given,
                 copies=copies,
             )
-            found.append(promising(account, groups, self._over_data))
+            read = partial(over_data, from_records=self.data.from_records)
+            found.append(promising(account, groups, read))
         return tuple(found)
 
     @property
@@ -125,12 +126,7 @@ class Program:
     def is_over(
         self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
     ) -> bool:
-        """Whether nobody takes part any more, in any cell, after `done` rounds.
-
-        Args:
-          spent, admitted: (cells, M), as in `ServerState`, after these rounds.
-          done: rounds done so far.
-        """
+        """Whether nobody takes part any more, in any cell, after `done` rounds."""
         of_cell = partial(
             cohort.is_over,
             cohort_size=self.plan.cohort_size,
@@ -189,7 +185,7 @@ def build(
 
     def by_name(num_classes: int) -> Model:
         return models.make_model(
-            first.model, num_classes=num_classes, kernels=target.kernels
+            first.model, num_classes=num_classes, kernels=target.platform
         )
 
     build_model = by_name if model is None else None

@@ -61,16 +61,7 @@ def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str |
 def check_more_rounds(
     config: AccountedSettings, mechanism: Mechanism, before: int
 ) -> None:
-    """Refuses to go on to more rounds where the first ones would have been others.
-
-    Args:
-      config: of the longer run.
-      mechanism: made from it.
-      before: T of the run so far.
-
-    Raises:
-      ValueError: something follows T: noise, promises, schedules.
-    """
+    """Refuses to go on from `before` rounds where those would have been others."""
     why = follows_num_rounds(config, mechanism)
     if why is not None:
         raise ValueError(

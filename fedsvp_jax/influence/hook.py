@@ -40,7 +40,7 @@ class FilterHook:
 
         def build(num_classes: int) -> Model:
             return models.make_model(
-                config.model, num_classes=num_classes, kernels=program.target.kernels
+                config.model, num_classes=num_classes, kernels=program.target.platform
             )
 
         self._warmup, self._num_classes = data.warmup, data.num_classes

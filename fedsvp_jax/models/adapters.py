@@ -58,8 +58,11 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
     """
     from flax import nnx
 
+    def split(module: nnx.Module) -> tuple[Any, ...]:
+        return nnx.split(module, nnx.Param, nnx.RngState, ...)
+
     abstract = nnx.eval_shape(lambda: constructor(nnx.Rngs(0)))
-    graph, _, random_shapes, _ = _split_nnx(abstract)
+    graph, _, random_shapes, _ = split(abstract)
     random_leaves, random_tree = jax.tree.flatten(random_shapes)
 
     def random_state(key: Array) -> Any:
@@ -73,8 +76,7 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
         del example  # an NNX module already knows the shape of its input
-        module = constructor(nnx.Rngs(key))
-        _, params, _, stats = _split_nnx(module)
+        _, params, _, stats = split(constructor(nnx.Rngs(key)))
         return nnx.to_pure_dict(params), nnx.to_pure_dict(stats)
 
     def apply(
@@ -89,7 +91,7 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
         )
         module.train() if train else module.eval()
         logits = module(x)
-        _, _, _, new_stats = _split_nnx(module)
+        *_, new_stats = split(module)
         return logits, nnx.to_pure_dict(new_stats) if train else stats
 
     return Model(init, apply)
@@ -123,12 +125,3 @@ def in_dtype(model: Model, dtype: str) -> Model:
         return logits.astype(jnp.float32), new_stats
 
     return model._replace(apply=apply, gradient_scale=None)
-
-
-def _split_nnx(module: "nnx.Module") -> tuple[Any, Any, Any, Any]:
-    """`(graph, parameters, random state, all other variables)`."""
-    from flax import nnx
-
-    graph, *states = nnx.split(module, nnx.Param, nnx.RngState, ...)
-    params, random, stats = states
-    return graph, params, random, stats

@@ -23,10 +23,6 @@ def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
     If it has d outputs, the identity as kernel and 0 as bias, it returns its input: the
     network's logits are then the features.
 
-    Args:
-      build: number of classes -> Model.
-      example: one input batch.
-
     Raises:
       ValueError: the model does not end in one dense layer (a kernel and perhaps a
         bias).

@@ -28,22 +28,16 @@ class Dense(nn.Module):
     """y = x W^T + b over the last axis, with the kernel stored as (out, in)."""
 
     features: int
-    use_bias: bool = True
-    kernel_init: nn.initializers.Initializer = _HE_UNIFORM_OUT_IN
     kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         kernel = self.param(
-            "kernel", self.kernel_init, (self.features, x.shape[-1]), jnp.float32
+            "kernel", _HE_UNIFORM_OUT_IN, (self.features, x.shape[-1]), jnp.float32
         )
         y = matmul(x.reshape(-1, x.shape[-1]), kernel, kernels=self.kernels)
-        if self.use_bias:
-            bias = self.param(
-                "bias", nn.initializers.zeros, (self.features,), jnp.float32
-            )
-            y = y + bias[None]
-        return y.reshape(*x.shape[:-1], self.features)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        return (y + bias[None]).reshape(*x.shape[:-1], self.features)
 
 
 class Conv(nn.Module):

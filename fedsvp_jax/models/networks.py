@@ -42,7 +42,7 @@ class CNN(nn.Module):
     Convolutions keep height and width, one block per entry of `channels`. Dropout,
     dense layer, ReLU, dropout and the layer of the logits follow.
 
-    Three sizes are in use (parameter counts: `registry.py`):
+    Three sizes are in use:
       small: 3x3, 16-32, dense 128, for 8x8 images.
       paper: 3x3, 16-32-64, dense 500, dropout .3 (FedSDP's public code, EMNIST).
       LEAF: 5x5, 32-64, dense 2048 (arXiv 1812.01097, FEMNIST).

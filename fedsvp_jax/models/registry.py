@@ -2,12 +2,12 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import flax.linen as nn
 
 from fedsvp_jax.models.adapters import from_linen
-from fedsvp_jax.models.kernels import Kernels, check_kernels
+from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.models.networks import CNN, MLP, ResNet18
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
@@ -30,17 +30,7 @@ MODEL_NAMES: tuple[str, ...] = tuple(
 def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Model:
     """Builds a model by name; it adapts to the shape of the example given to `init`.
 
-    | name | parameters |
-    |---|---|
-    | `mlp` | one hidden layer of 128 |
-    | `logistic` | (f + 1) · classes for f features of a table |
-    | `small_cnn` | 22,602 for 8x8x1 images and 10 classes |
-    | `paper_cnn` | 567,146 for 32x32x3 and 62 classes |
-    | `leaf_cnn` | 6,603,710 for 28x28x1 and 62 classes |
-    | `resnet18` | 11,173,962 for 3 channels and 10 classes, BatchNorm |
-    | `resnet18_gn` | the same count, GroupNorm(32): no statistics |
-    | `scatter_linear` | (f + 1) · classes for f scattering coefficients of an image |
-    | `scatter_channels_linear` | the same |
+    How many parameters each has: tests/models/test_registry.py.
 
     Args:
       name: one of `MODEL_NAMES`.
@@ -57,7 +47,8 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
             f"at least two classes are needed, got {num_classes}; are all labels of "
             "the data set the same?"
         )
-    check_kernels(kernels)
+    if kernels not in get_args(Kernels):
+        raise ValueError(f"kernels must be 'cpu', 'cuda' or 'tpu', got {kernels!r}")
     if name == "logistic" or name in FEATURE_MODELS:
         return make_linear(num_classes)
     network, sizes = _SIZES[name]

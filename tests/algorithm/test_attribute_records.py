@@ -126,14 +126,6 @@ def test_a_client_without_private_records_answers_nothing_for_free():
     assert not any(map(np.any, answer))
 
 
-def test_the_last_layer_is_known_for_models_built_by_name_alone():
-    made = program(private_layers="last")
-    assert 0 < sum(made.plan.asked) < len(made.plan.asked)
-    config = small(sensitivity="attribute_records", private_layers="last")
-    with pytest.raises(ValueError, match="private_layers must be all"):
-        build([config], digits(), model=made.model)
-
-
 def test_the_private_classes_logits_are_moved_by_the_answers_alone():
     made, _, run = playing(private_layers="classes")
     examples = made.data.examples
@@ -150,14 +142,14 @@ def test_the_private_classes_logits_are_moved_by_the_answers_alone():
         assert np.any(rest)  # public training moves all else
 
 
-def test_a_margin_needs_a_private_class():
-    config = small(
-        sensitivity="attribute_records",
-        private_margin=1.0,
-        attributes="writer_groups",
-    )
-    dataset = dataclasses.replace(
-        digits(), train_writers=np.arange(len(digits().train_labels), dtype=np.int32)
-    )
+def test_layers_are_known_of_models_by_name_and_a_margin_needs_a_private_class():
+    made = program(private_layers="last")
+    assert 0 < sum(made.plan.asked) < len(made.plan.asked)
+    asked = {"sensitivity": "attribute_records"}
+    with pytest.raises(ValueError, match="private_layers must be all"):
+        build([small(**asked, private_layers="last")], digits(), model=made.model)
+    writers = np.arange(len(digits().train_labels), dtype=np.int32)
+    written = dataclasses.replace(digits(), train_writers=writers)
+    config = small(**asked, private_margin=1.0, attributes="writer_groups")
     with pytest.raises(ValueError, match="private_margin must be 0"):
-        build([config], dataset)
+        build([config], written)

@@ -18,8 +18,8 @@ from fedsvp_jax.algorithm import aggregation, cohort
 def test_every_eligible_pair_is_equally_likely_and_no_other_drawn() -> None:
     eligible = np.array([True, False, True, True, False, True, True])
     keys = jax.random.split(prng.root_key(0), 20_000)
-    draw = partial(cohort.sample_cohort, num_clients=7, cohort_size=2)
-    ids = np.asarray(jax.vmap(partial(draw, eligible=jnp.asarray(eligible)))(keys))
+    draw = jax.vmap(cohort.sample_cohort, (0, None, None))
+    ids = np.asarray(draw(keys, jnp.asarray(eligible), 2))
     assert eligible[ids].all()
     counts = np.bincount(ids[:, 0] * 7 + ids[:, 1])
     assert stats.chisquare(counts[counts > 0]).pvalue > 1e-4
@@ -29,27 +29,11 @@ def test_every_eligible_pair_is_equally_likely_and_no_other_drawn() -> None:
 @given(mask=st.lists(st.booleans(), min_size=8, max_size=8), size=st.integers(1, 8))
 @settings(max_examples=60, deadline=None)
 def test_missing_clients_are_marked_at_the_end(mask: list[bool], size: int) -> None:
-    eligible = jnp.array(mask)
-    ids = np.asarray(cohort.sample_cohort(prng.root_key(1), 8, size, eligible=eligible))
+    ids = np.asarray(cohort.sample_cohort(prng.root_key(1), jnp.array(mask), size))
     present = min(size, sum(mask))
     assert (ids[present:] == cohort.NOBODY).all()
     assert np.array(mask)[ids[:present]].all()
     assert ids.dtype == np.int32 and (np.diff(ids[:present]) > 0).all()
-
-
-def test_who_can_pay_and_is_admitted_may_take_part() -> None:
-    spent = jnp.asarray([0, 3, 4, 9], jnp.int32)
-    allowance = Allowance(jnp.asarray([1, 2], jnp.int32), jnp.int32(5), jnp.int32(1))
-    admitted = jnp.asarray([False, True, True, True])
-    for round_num, expected in (
-        (0, [1, 1, 1, 0]),
-        (1, [1, 1, 0, 0]),
-        (7, [1, 1, 0, 0]),
-    ):
-        able = cohort.may_take_part(allowance, spent, round_num)
-        assert able.tolist() == expected
-        able = cohort.may_take_part(allowance, spent, round_num, admitted=admitted)
-        assert able.tolist() == [0, *expected[1:]]
 
 
 @jax.jit(static_argnums=(4, 5, 6))

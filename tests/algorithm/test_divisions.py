@@ -4,6 +4,7 @@ XLA writes x/broadcast(s) as x·(1/s) where s has no other reader. A round on tw
 has other readers than one on one device, and so had other bits at ε = .3 and .7.
 """
 
+import math
 from functools import partial
 from typing import Any
 
@@ -25,31 +26,25 @@ _WIDENS = ("broadcast_in_dim", "reshape", "convert_element_type", "squeeze")
 
 def divisions_by_fewer(jaxpr: Any) -> list[str]:
     """Quotients of floats by numbers, not constants, that are fewer than they."""
-    makers: dict[Any, Any] = {}
-    constant: set[Any] = set()
+    fewest: dict[Any, float] = {}  # numbers in a variable; in a constant no end of them
 
-    def is_constant(var: Any) -> bool:
-        return hasattr(var, "val") or var in constant
-
-    def fewest(var: Any) -> int:
-        size = int(var.aval.size)
-        maker = None if hasattr(var, "val") else makers.get(var)
-        if maker is None or maker.primitive.name not in _WIDENS:
-            return size
-        return min(size, fewest(maker.invars[0]))
+    def numbers(var: Any) -> float:
+        return math.inf if hasattr(var, "val") else fewest.get(var, var.aval.size)
 
     found = []
     for eqn in jaxpr.eqns:
-        makers.update(dict.fromkeys(eqn.outvars, eqn))
-        if all(map(is_constant, eqn.invars)):
-            constant.update(eqn.outvars)
-        elif eqn.primitive.name == "div":
-            result, by = eqn.outvars[0].aval, eqn.invars[1]
+        told, name = [numbers(var) for var in eqn.invars], eqn.primitive.name
+        if all(number == math.inf for number in told):
+            fewest.update(dict.fromkeys(eqn.outvars, math.inf))
+        elif name in _WIDENS:
+            fewest[eqn.outvars[0]] = min(told[0], eqn.outvars[0].aval.size)
+        elif name == "div" and told[1] < eqn.outvars[0].aval.size:
+            result = eqn.outvars[0].aval
             floating = jnp.issubdtype(result.dtype, jnp.floating)
-            if floating and not is_constant(by) and fewest(by) < result.size:
-                found.append(f"{result.str_short()} in {eqn.source_info.name_stack}")
-        inner = core.jaxprs_in_params(eqn.params)
-        found += [line for one in inner for line in divisions_by_fewer(one)]
+            where = f"{result.str_short()} in {eqn.source_info.name_stack}"
+            found += [where] if floating else []
+        for inner in core.jaxprs_in_params(eqn.params):
+            found += divisions_by_fewer(inner)
     return found
 
 

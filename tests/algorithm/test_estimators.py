@@ -1,6 +1,6 @@
 """Estimators of a game whose models are looked up, against the definition."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -70,25 +70,17 @@ def worths(game: estimators.Game) -> np.ndarray:
     return np.where(masks > 0, utility(masks), -0.5)
 
 
-class Blended(NamedTuple):
-    """What `_blend` finds, with the utility of every coalition."""
-
-    trained: Weights
-    values: jax.Array
-    standard_errors: jax.Array
-    utilities: jax.Array  # (2**N,)
-
-
-def blended(game: estimators.Game, key: jax.Array) -> Blended:
-    """As one program; operation by operation takes longer."""
+def blended(
+    game: estimators.Game, key: jax.Array
+) -> tuple[Weights, estimators.Surrogate]:
+    """What `_blend` finds, with the utility of every coalition, (2**N,), as data."""
     number = len(game.counts)
-    rows = coalitions.coalition_rows(range(2**number), number)
+    rows = jnp.asarray(coalitions.coalition_rows(range(2**number), number))
 
-    @jax.jit
-    def play() -> Blended:
+    @jax.jit  # as one program; operation by operation takes longer
+    def play() -> Any:
         trained, blend = estimators._blend(game, key)
-        utilities = jax.vmap(blend.utility)(jnp.asarray(rows))
-        return Blended(trained, blend.values, blend.standard_errors, utilities)
+        return trained, blend._replace(utility=jax.vmap(blend.utility)(rows))
 
     return play()
 
@@ -128,9 +120,9 @@ def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
     counts: list[int],
 ) -> None:
     game, number = game_of(counts, seed=3), len(counts)
-    blend = blended(game, jax.random.key(0))
+    trained, blend = blended(game, jax.random.key(0))
     held = sum(1 << a for a in range(number) if counts[a])
-    assert blend.trained[0] == held
+    assert trained[0] == held
     table, size = np.float64(game.validation.table), np.float64(counts)
     pairs = size.sum() ** 2 - (size**2).sum()
     utilities, rows = [], coalitions.coalition_rows(range(2**number), number)
@@ -147,7 +139,7 @@ def test_the_blend_mixes_the_logits_by_examples_and_by_pairs_of_them(
         utilities.append(
             float(game.validation.utility_of(jnp.asarray(mixed, jnp.float32)))
         )
-    np.testing.assert_allclose(blend.utilities, utilities, atol=1e-6)
+    np.testing.assert_allclose(blend.utility, utilities, atol=1e-6)
     np.testing.assert_allclose(
         blend.values,
         shapley.exact_shapley(jnp.asarray(utilities, jnp.float32)),
@@ -162,7 +154,7 @@ def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
     game, key, num_pairs = game_of(counts, 4), jax.random.key(5), 3
     held = np.asarray(counts) > 0
     trained, found = jax.jit(lambda: estimators.additive(game, key, 2 * num_pairs))()
-    true, surrogate = worths(game), blended(game, key)
+    true, (_, surrogate) = worths(game), blended(game, key)
     assert trained[0] == masks_of(held)
     pairs, rows = drawn_pairs(key, held, num_pairs)
     again = drawn_coalitions("additive", key, held, 2 * num_pairs)
@@ -171,7 +163,7 @@ def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
     known = halves.sum(axis=1, keepdims=True) < 2
     np.testing.assert_array_equal(rows, halves & ~known)
     masks = masks_of(rows)
-    lack = np.where(masks > 0, true[masks] - np.asarray(surrogate.utilities)[masks], 0)
+    lack = np.where(masks > 0, true[masks] - np.asarray(surrogate.utility)[masks], 0)
     lack = jnp.asarray(lack[:num_pairs] - lack[num_pairs:], jnp.float32)
     expected = jax.jit(paired.correction)(pairs, held, lack, resolution=0.25)
     values = np.where(held, surrogate.values + expected.values, 0)

@@ -18,20 +18,13 @@ from fedsvp_jax.algorithm.state import Data, ScorePlan
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import loading
-from fedsvp_jax.structs import Array, Examples, Model, Params, Split, Weights
+from fedsvp_jax.models.linear import make_linear
+from fedsvp_jax.structs import Examples, Split, Weights
 
 NUM_EXAMPLES = 23
 WEIGHTS = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
-
-
-def linear_model() -> Model:
-    def apply(
-        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> tuple[Array, Params]:
-        assert not train and key is None
-        return x @ params, stats
-
-    return Model(init=lambda key, example: (jnp.asarray(WEIGHTS), {}), apply=apply)
+MODEL = make_linear(3)
+PARAMS = {"kernel": jnp.asarray(WEIGHTS.T), "bias": jnp.zeros(3)}
 
 
 def examples() -> Examples:
@@ -55,8 +48,8 @@ def by_hand() -> tuple[np.ndarray, np.ndarray]:
 def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Score:
     return on_devices(
         lambda devices: evaluation.evaluate(
-            linear_model(),
-            jnp.asarray(WEIGHTS),
+            MODEL,
+            PARAMS,
             {},
             examples(),
             batch_size=batch_size,
@@ -98,7 +91,7 @@ def test_what_a_model_is_worth_on_validation_examples(
     order = np.random.default_rng(2).permutation(NUM_EXAMPLES).astype(np.int32)
     for kind, per_example in (("accuracy", right), ("loss", np.log(3) - losses)):
         held = evaluation.Validation(
-            linear_model(),
+            MODEL,
             examples(),
             jnp.asarray(order),
             jnp.int32(count),
@@ -107,10 +100,9 @@ def test_what_a_model_is_worth_on_validation_examples(
             kind=kind,
         )
         expected = per_example[order[:count]].sum() / max(count, 1)
-        params = jnp.asarray(WEIGHTS)
-        np.testing.assert_allclose(held.utility(params, {}), expected, rtol=1e-5)
-        logits = held.logits(params, {})
-        assert logits.shape == held.logits_shape(params, {})
+        np.testing.assert_allclose(held.utility(PARAMS, {}), expected, rtol=1e-5)
+        logits = held.logits(PARAMS, {})
+        assert logits.shape == held.logits_shape(PARAMS, {})
         np.testing.assert_allclose(held.utility_of(logits), expected, rtol=1e-5)
         assert float(held.resolution) == pytest.approx(
             1 / max(count, 1) if kind == "accuracy" else 0
@@ -127,8 +119,8 @@ def scored(round_num: int, validation: Examples | None = None) -> round_score.Sc
     rows = jnp.asarray([[0, 1, 2], [3, 4, 0]])  # the last one is padding
     cell: Any = SimpleNamespace(split=Split(rows, jnp.asarray([3, 2]), None, None))
     data = Data(examples(), examples(), validation)
-    told = Weights(jnp.asarray(WEIGHTS), {}), data, jnp.int32(round_num)
-    of_round = partial(round_score.of_round, linear_model(), plan, cell, *told)
+    told = Weights(PARAMS, {}), data, jnp.int32(round_num)
+    of_round = partial(round_score.of_round, MODEL, plan, cell, *told)
     return on_devices(of_round, 1)
 
 

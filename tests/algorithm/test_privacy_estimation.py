@@ -3,6 +3,7 @@
 import dataclasses
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import chex
 import jax
@@ -21,7 +22,7 @@ from fedsvp_jax.algorithm import (
     privacy_estimation,
 )
 from fedsvp_jax.algorithm.coalitions import EstimationPlan, Group, coalition_groups
-from fedsvp_jax.algorithm.estimators import Game, Values
+from fedsvp_jax.algorithm.estimators import Values
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
 from fedsvp_jax.federation import Program, build, federated_data
 from fedsvp_jax.prng import Address
@@ -131,18 +132,18 @@ def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
     at = Address(prng.root_key(0), 4)
 
     def of(found: Values) -> Estimation:
-        def stand_in(game: Game, key: jax.Array, number: int) -> Any:
-            assert key == at.stream(prng.Stream.COALITIONS) and number == 5
-            assert game.plan.num_attributes == 3
-            recipe: Any = game.train(jnp.ones(3, bool), Group(8, (1,), 3))
-            assert (recipe.batch_size, recipe.most_steps) == (8, 3)
-            return game.start, found
-
+        stand_in = mock.Mock(return_value=(Weights({}, {}), found))
         monkeypatch.setitem(estimators.ESTIMATORS, "additive", stand_in)
-        monkeypatch.setattr(local_training, "local_update", lambda *told, **_: told[1])
         asked = {"private_attribute": 2, "estimator": "additive", "num_drawn": 5}
-        return estimated(made, at, **asked)[1]
+        estimation = estimated(made, at, **asked)[1]
+        game, key, number = stand_in.call_args.args
+        assert key == at.stream(prng.Stream.COALITIONS) and number == 5
+        assert game.plan.num_attributes == 3
+        recipe = game.train(jnp.ones(3, bool), Group(8, (1,), 3))
+        assert (recipe.batch_size, recipe.most_steps) == (8, 3)
+        return estimation
 
+    monkeypatch.setattr(local_training, "local_update", lambda *told, **_: told[1])
     errors, margins = jnp.asarray([0.5, 0.0, 0.2]), jnp.asarray([1.0, 0.0, 0.6])
     found = Values(jnp.asarray([-0.3, 0.0, -0.1]), None, errors, margins)
     estimation = of(found)

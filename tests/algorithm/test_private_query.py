@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -142,5 +143,5 @@ def test_the_query_is_the_mean_of_clipped_gradients_of_a_clients_own_records(
     found = answers(rows, member, clip)
     for lane, (of_client, asked) in enumerate(zip(rows, member, strict=True)):
         wanted = by_hand(*drawn_records(90), of_client[asked].tolist(), clip)
-        for leaf, one in zip(found, wanted, strict=True):
-            np.testing.assert_allclose(leaf[lane], one, rtol=1e-4, atol=1e-6)
+        mine = [np.float64(leaf[lane]) for leaf in found]
+        chex.assert_trees_all_close(mine, wanted, rtol=1e-4, atol=1e-6)

@@ -262,14 +262,6 @@ def test_other_records_are_rounded_alike_beside_an_overflow() -> None:
     assert broken(Replay(settings(**left_out), scale=1e30)) == set()
 
 
-def test_one_step_of_a_linear_layer_moves_by_no_more_than_a_record_may() -> None:
-    """Its clipped gradients are not computed one by one (`gradient_scale`)."""
-    one_step = {"partition": "iid", "batch_size": 8, "local_epochs": 1}
-    config = settings(**RECORDS_OF, **one_step, noise_std=0.1)
-    replay = Replay(config, linear=True)
-    assert broken(replay) <= {"records"}  # a softmax couples the rows
-
-
 @pytest.mark.parametrize("how", ["by_writer", "iid", "paper", "shards"])
 def test_dealing_ignores_what_a_record_holds(how: str) -> None:
     """Labels too, where nothing that is stratified or dealt by class reads them."""
@@ -318,27 +310,26 @@ def _holders(cell: Any, examples: Any) -> Any:
 
 def _fewer(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """A client counts its records by what they hold."""
-    model, plan, cell, state, data, *rest = given
+    model, plan, cell, state, data = given
     fewer = cell.split.num_train - 6 * _holders(cell, data.examples).astype(jnp.int32)
-    split = dataclasses.replace(cell.split, num_train=fewer)
-    cell = dataclasses.replace(cell, split=split)
-    return right(model, plan, cell, state, data, *rest, **named)
+    cell = cell.replace(split=cell.split.replace(num_train=fewer))
+    return right(model, plan, cell, state, data, **named)
 
 
 def _left_at_home(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """A client takes part by what it holds."""
-    model, plan, cell, state, data, *rest = given
-    state = dataclasses.replace(state, admitted=~_holders(cell, data.examples))
-    return right(model, plan, cell, state, data, *rest, **named)
+    model, plan, cell, state, data = given
+    state = state.replace(admitted=~_holders(cell, data.examples))
+    return right(model, plan, cell, state, data, **named)
 
 
 def _reseeded(right: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """Everybody's noise follows what one client holds."""
-    model, plan, cell, *rest = given
-    holds = jnp.sum(_holders(cell, rest[1].examples)).astype(jnp.uint32)
+    model, plan, cell, state, data = given
+    holds = jnp.sum(_holders(cell, data.examples)).astype(jnp.uint32)
     own = jax.random.fold_in(cell.root.own, holds)
-    root = cell.root._replace(own=own)
-    return right(model, plan, dataclasses.replace(cell, root=root), *rest, **named)
+    cell = cell.replace(root=cell.root._replace(own=own))
+    return right(model, plan, cell, state, data, **named)
 
 
 def _peeking(right: Callable[..., Any], *given: Any, **named: Any) -> Any:

@@ -7,6 +7,7 @@ Server noise from the cohort's key is seen in test_round_by_hand.
 
 from functools import cache
 from typing import Any
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -69,40 +70,27 @@ def test_noise_of_rounds_and_of_seeds_is_uncorrelated() -> None:
     assert np.abs(correlation).max() < 5 / np.sqrt(draws[0].size)
 
 
-ADDRESSES = {  # of what: its purpose
-    "release": prng.Stream.CONTRIBUTION_RELEASE,
-    "training": prng.Stream.LOCAL_TRAINING,
-    "steps": prng.Stream.DP_SGD,
-    "noise": prng.Stream.NOISE,
-}
-
-
-def test_every_purpose_of_a_client_has_the_key_of_its_address(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_purpose_of_a_client_has_the_key_of_its_address() -> None:
     """Round, purpose, client."""
-    used: dict[str, jax.Array] = {}
-
-    def release(*_: Any, key: jax.Array) -> float:
-        used["release"] = key
-        return 1.0
-
-    def training(*told: Any, **_: Any) -> None:
-        (draws,) = (one for one in told if isinstance(one, Draws))
-        used["training"], used["steps"] = draws.key, draws.secret
-
-    def noise(*_: Any, key: jax.Array, **__: Any) -> None:
-        used["noise"] = key
-
-    monkeypatch.setattr(client, "release_contribution", release)
-    monkeypatch.setattr(client.local_training, "local_update", training)
     made = build([small()], digits())
     round_key = prng.round_key(prng.root_key(7), 2)
     at, cell = Address(round_key, 5), cell_of(made.cells, 0)
-    client.released_ratio(jnp.float32(0.5), cell.mechanism, at)
-    client.train(made.model, made.plan.recipe, cell.rates, None, None, at)
     told = dict.fromkeys(("num_examples", "ratio", "params"))
-    client.add_noise(made.mechanism._replace(update=noise), None, None, **told, at=at)
-    for name, purpose in ADDRESSES.items():
+    with (
+        mock.patch.object(client, "release_contribution") as release,
+        mock.patch.object(client.local_training, "local_update") as training,
+    ):
+        noised = made.mechanism._replace(update=mock.Mock())
+        client.released_ratio(jnp.float32(0.5), cell.mechanism, at)
+        client.train(made.model, made.plan.recipe, cell.rates, None, None, at)
+        client.add_noise(noised, None, None, **told, at=at)
+    (draws,) = (one for one in training.call_args.args if isinstance(one, Draws))
+    used = {
+        prng.Stream.CONTRIBUTION_RELEASE: release.call_args.kwargs["key"],
+        prng.Stream.LOCAL_TRAINING: draws.key,
+        prng.Stream.DP_SGD: draws.secret,
+        prng.Stream.NOISE: noised.update.call_args.kwargs["key"],
+    }
+    for purpose, key in used.items():
         of_purpose = jax.random.fold_in(round_key, int(purpose))
-        assert used[name] == jax.random.fold_in(of_purpose, 5)
+        assert key == jax.random.fold_in(of_purpose, 5)

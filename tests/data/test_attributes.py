@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedsvp_jax.data import attributes
-from fedsvp_jax.data.dataset import Column
 
 LABELS = np.arange(40, dtype=np.int32) % 10
 
@@ -54,17 +53,6 @@ def test_impossible_class_attributes_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         attributes.class_private(LABELS, private, num_classes=10, num_attributes=count)
-
-
-@pytest.mark.parametrize(
-    ("categories", "private"), [(("Female", "Male"), "Other"), (("Male",), "Male")]
-)
-def test_a_column_needs_the_private_category_and_another(
-    categories: tuple[str, ...], private: str
-) -> None:
-    column = Column(np.zeros(3, np.int32), categories)
-    with pytest.raises(ValueError, match="the private category must be one of"):
-        attributes.from_column(column, private)
 
 
 def test_writer_groups_hold_whole_writers_evenly() -> None:

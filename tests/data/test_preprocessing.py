@@ -43,12 +43,6 @@ def test_rgb32_refuses_other_shapes(shape: tuple[int, ...]) -> None:
         preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
 
 
-def test_device_examples_must_be_equally_long() -> None:
-    dataset = make()
-    with pytest.raises(ValueError, match="equally long, got 3, 2 and 2"):
-        preprocessing.device_examples(dataset.train_inputs, dataset.test_labels)
-
-
 @pytest.mark.hole
 def test_a_records_crop_does_not_follow_the_records_beside_it() -> None:
     """In a Poisson batch one more record would move the others to other places."""

@@ -63,17 +63,6 @@ def test_results_come_in_lane_order_and_chunks_beyond_the_wanted_do_not_run(
     np.testing.assert_array_equal(found["total"], lane[:num_used].sum() * rows)
 
 
-def test_a_common_bound_is_the_largest_of_all_lanes() -> None:
-    def bound(value: Array) -> Array:
-        return lanes.largest(value, (lanes.LANE,))
-
-    values = jnp.asarray([3, 9, 4], jnp.int32)
-    np.testing.assert_array_equal(
-        jax.vmap(bound, axis_name=lanes.LANE)(values), [9, 9, 9]
-    )
-    assert lanes.largest(values, ()) is values
-
-
 def test_the_sum_adds_the_lanes_one_by_one_from_the_first() -> None:
     rows = jnp.asarray([1e8, 1.0, -1e8, 1.0], jnp.float32)
     total = lanes.ordered_sum(rows, jnp.float32(0.0))
@@ -105,11 +94,11 @@ def test_every_place_has_one_lane_and_padding_is_bounded(
         assert sizes.sum() <= run <= sizes.sum() + chunk_size * sizes.max()
 
 
-def one_round(folder: pathlib.Path, **changes: Any) -> tuple[str, RoundMetrics]:
-    placement = Placement(num_devices=changes.pop("num_devices", 1))
-    config = small(partition="by_writer", num_clients=10, cohort_size=7, **changes)
-    store = digits_store(folder / "store", sizes=RAGGED)
-    trainer = Trainer(build([config], store), placement=placement)
+def one_round(folder: pathlib.Path, num_devices: int) -> tuple[str, RoundMetrics]:
+    asked = {"client_chunk_size": 2, "mechanism": "gaussian", "cohort_size": 7}
+    config = small(partition="by_writer", num_clients=10, **asked)
+    program = build([config], digits_store(folder / "store", sizes=RAGGED))
+    trainer = Trainer(program, placement=Placement(num_devices=num_devices))
     state, metrics = trainer.advance(trainer.initial_state(), 0, 1)
     return params_sha256(state.params), next(records.rounds_of(metrics, 0))
 
@@ -118,15 +107,14 @@ def one_round(folder: pathlib.Path, **changes: Any) -> tuple[str, RoundMetrics]:
 def test_a_client_has_the_same_bits_in_any_bucket_and_the_sum_on_any_devices(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    how = {"client_chunk_size": 2, "mechanism": "gaussian"}
-    sorted_bits, metrics = one_round(tmp_path / "1", **how)
-    on_two, _ = one_round(tmp_path / "2", **how, num_devices=2)
+    sorted_bits, metrics = one_round(tmp_path / "1", num_devices=1)
+    on_two, _ = one_round(tmp_path / "2", num_devices=2)
 
     def by_id(sizes: Array, **_: int) -> Array:
         return jnp.arange(sizes.shape[0], dtype=jnp.int32)
 
     monkeypatch.setattr(lanes, "lane_order", by_id)
-    _, metrics_by_id = one_round(tmp_path / "3", **how)
+    _, metrics_by_id = one_round(tmp_path / "3", num_devices=1)
     assert sorted_bits == on_two
     for name in ("client_id", "num_examples", "update_l2", "weight", "steps"):
         ours, theirs = (getattr(m.clients, name) for m in (metrics, metrics_by_id))
@@ -135,20 +123,6 @@ def test_a_client_has_the_same_bits_in_any_bucket_and_the_sum_on_any_devices(
     np.testing.assert_array_equal(
         metrics.clients.client_id, np.sort(metrics.clients.client_id)
     )
-
-
-def test_a_client_by_itself_runs_the_steps_that_it_needs(
-    tmp_path: pathlib.Path,
-) -> None:
-    """One epoch of batches of 5, for the private class, the others and both."""
-    _, metrics = one_round(tmp_path, client_chunk_size=1)
-    row = records.round_row(metrics, round_num=1)
-    assert row["steps_run"] == row["steps_needed"] == metrics.clients.steps.sum()
-    sizes = metrics.clients.num_examples
-    np.testing.assert_array_equal(
-        metrics.clients.steps[:, -1], np.maximum(sizes // 5, 1)
-    )
-    assert metrics.clients.steps.shape == (7, 3)
 
 
 def test_stacked_lanes_of_nested_vmaps_are_one_axis_and_compute_the_same() -> None:

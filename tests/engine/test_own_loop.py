@@ -3,8 +3,8 @@
 import dataclasses
 import pathlib
 
+import chex
 import jax
-import numpy as np
 import pytest
 from small_runs import digits, small
 
@@ -44,12 +44,8 @@ def test_seeds_are_mapped_and_scanned() -> None:
     alone, step = fedsvp_jax.make_round(dataclasses.replace(config, seed=4), digits())
     for _ in range(ROUNDS):
         alone, _ = step(alone)
-    for mapped, one in zip(
-        jax.tree.leaves(cell_of(after.server.params, 1)),
-        jax.tree.leaves(alone.server.params),
-        strict=True,
-    ):
-        np.testing.assert_allclose(mapped, one, rtol=1e-4, atol=1e-5)
+    mapped, one = cell_of(after.server.params, 1), alone.server.params
+    chex.assert_trees_all_close(mapped, one, rtol=1e-4, atol=1e-5)
 
 
 def test_seeds_of_an_equal_plan_are_compiled_once(tmp_path: pathlib.Path) -> None:

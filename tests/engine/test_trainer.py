@@ -5,7 +5,6 @@ import gc
 import pathlib
 import sys
 import weakref
-from typing import Any
 
 import pytest
 from small_runs import small, small_trainer
@@ -16,28 +15,14 @@ from fedsvp_jax.engine import trainer as module
 def test_memory_of_the_compiler_is_given_back_before_the_first_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    trainer = small_trainer(small())
-    program, done = trainer._compiled, []
-
-    class Recorded:
-        def lower(self, *arguments: Any) -> "Recorded":
-            self.lowered = program.lower(*arguments)
-            return self
-
-        def compile(self) -> None:
-            self.lowered.compile()
-            done.append("compiled")
-
-        def __call__(self, *arguments: Any) -> Any:
-            done.append("run")
-            return program(*arguments)
-
-    monkeypatch.setattr(trainer, "_compiled", Recorded())
-    monkeypatch.setattr(module, "give_back_freed", lambda: done.append("given back"))
-    state = trainer.initial_state()
+    trainer = module.Trainer(small_trainer(small()).program)
+    state, compiled = trainer.initial_state(), []
+    monkeypatch.setattr(
+        module, "give_back_freed", lambda: compiled.append(trainer._has_run)
+    )
     for round_num in range(2):
         state, _ = trainer.advance(state, round_num, 1)
-    assert done == ["compiled", "given back", "run", "run"]
+    assert compiled == [False]
 
 
 def test_a_trainer_that_nobody_needs_frees_its_data_at_once() -> None:

@@ -1,10 +1,7 @@
 """From a budget to noise: what is solved for spends the promise and no more."""
 
 import dataclasses
-import math
-from collections.abc import Callable
 
-import numpy as np
 import pytest
 from promised import run_epsilon, uploads_in_a_row
 from small_runs import digits, small
@@ -78,34 +75,6 @@ def test_noise_in_the_steps_is_solved_for_the_batches_that_there_are() -> None:
     assert program.plan.recipe.batch_size < config.batch_size
     told = program.mechanism_configs[0]
     assert TOTAL * (1 - 1e-3) < run_epsilon(solved, told) <= TOTAL * (1 + 1e-6)
-
-
-@pytest.mark.parametrize(
-    ("spends", "quiet", "loud", "most"),
-    [
-        (lambda value: 3 * value**0.9 + value**2, 1e-4, 1e4, 20),
-        (lambda value: 5 / value, 1e4, 1e-9, 10),
-        (lambda value: value if value < 0.5 else math.inf, 1e-4, 1e4, 60),  # refused
-        (lambda value: max(value - 0.1, 0.0), 1e-4, 1e4, 30),
-        (lambda value: 1e-3 * value, 1e-4, 1e3, 1),  # the end of the range keeps it
-    ],
-)
-def test_the_search_ends_at_the_number_that_halving_finds(
-    spends: Callable[[float], float], quiet: float, loud: float, most: int
-) -> None:
-    tried = []
-
-    def counted(value: float) -> float:
-        tried.append(value)
-        return spends(float(np.float32(value)))
-
-    found = budget.loudest(counted, TOTAL, quiet, loud)
-    for _ in range(40):
-        middle = (quiet * loud) ** 0.5
-        keeps = spends(float(np.float32(middle))) <= TOTAL
-        quiet, loud = (middle, loud) if keeps else (quiet, middle)
-    assert np.float32(found) == np.float32(quiet)
-    assert len(tried) <= most
 
 
 def test_pld_is_solved_for_too() -> None:

@@ -211,12 +211,6 @@ def test_a_promise_that_cannot_be_kept_names_its_clients(
     assert str(error.value).startswith("client_epsilons: the client promised ε = 1 (0)")
 
 
-def test_without_an_epsilon_for_the_rest_it_is_refused(tmp_path: Path) -> None:
-    config = promising(tmp_path, EPSILONS, **CASES["uploads"])
-    with pytest.raises(ValueError, match="needs total_epsilon"):
-        built(dataclasses.replace(config, total_epsilon=None))
-
-
 def test_weights_may_follow_the_epsilon_and_are_counted(tmp_path: Path) -> None:
     """p_i in proportion to n_i·ε_i, in the average and in what an observer sees."""
     config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
@@ -236,24 +230,27 @@ def test_weights_may_follow_the_epsilon_and_are_counted(tmp_path: Path) -> None:
     assert accountant.get_epsilon(1e-5) == pytest.approx(observer, rel=1e-4)
 
 
+BY_EPSILON = {"weighting": "epsilon", "noise_multiplier": 9.0}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"client_epsilons": None}, "needs client_epsilons"),
-        ({"mechanism": "dp_fedavg", "solve": "uploads"}, "must not be epsilon"),
+        ({"total_epsilon": None}, "needs total_epsilon"),
+        (BY_EPSILON | {"client_epsilons": None}, "needs client_epsilons"),
+        (BY_EPSILON | {"mechanism": "dp_fedavg"}, "must not be epsilon"),
         (
-            {"client_values": "additive", "validation_examples": 50},
+            BY_EPSILON | {"client_values": "additive", "validation_examples": 50},
             "nor with client_values",
         ),
     ],
 )
-def test_weights_by_epsilon_are_refused_without_a_meaning(
+def test_what_has_no_meaning_without_or_beside_an_epsilon_of_ones_own_is_refused(
     tmp_path: Path, changes: dict[str, Any], said: str
 ) -> None:
-    told = CASES["noise of uploads"] | {"weighting": "epsilon", "solve": "uploads"}
-    config = promising(tmp_path, [8.0] * 7, **told)
+    config = promising(tmp_path, [8.0] * 7, **NBAFL)
     with pytest.raises(ValueError, match=said):
-        built(dataclasses.replace(config, noise_multiplier=9.0, **changes))
+        built(dataclasses.replace(config, **changes))
 
 
 def test_a_run_that_ends_early_is_claimed_at_its_planned_length_by_client(

@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -60,10 +61,8 @@ def digest(dataset: Dataset | None = None, **changes: Any) -> Any:
     made = program(dataset, **changes)
     assert len(made.configs) == 1
     found = run_digest(made.configs[0], made.mechanism, made.data.fingerprint)
-    root = cell_of(made.cells.root, 0)
-    expected = prng.run_keys(made.configs[0].seed, found)
-    for key, wanted in zip(root, expected, strict=True):
-        assert np.array_equal(jax.random.key_data(key), jax.random.key_data(wanted))
+    keys = cell_of(made.cells.root, 0), prng.run_keys(made.configs[0].seed, found)
+    chex.assert_trees_all_equal(*jax.tree.map(jax.random.key_data, keys))
     return found
 
 

@@ -4,9 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
@@ -26,9 +26,9 @@ def normal(seed: int, *shape: int) -> Array:
     return jax.random.normal(jax.random.key(seed), shape, jnp.float32)
 
 
-def assert_close(ours: Array, reference: Array, scale: float = 1.0) -> None:
-    """Equal within float32 rounding of sums whose terms are of order `scale`."""
-    np.testing.assert_allclose(ours, reference, rtol=2e-5, atol=2e-5 * scale)
+def assert_close(ours: Any, reference: Any, scale: float = 1.0) -> None:
+    """Trees equal within float32 rounding of sums whose terms are of order `scale`."""
+    chex.assert_trees_all_close(ours, reference, rtol=2e-5, atol=2e-5 * scale)
 
 
 def window_pool(x: Array) -> Array:

@@ -161,16 +161,14 @@ BUGS = {
     "cap": Bug(
         cohort,
         "sample_cohort",
-        lambda right, key, num_clients, size, *, eligible: right(
-            key, num_clients, size
-        ),
+        lambda right, key, eligible, size: right(key, eligible | True, size),
         "gaussian-update_clip-promise",
         "the promise does not end a client's uploads",
     ),
     "cap_in_turns": Bug(
         cohort,
         "dealt_cohort",
-        lambda right, *of_round, eligible: right(*of_round),
+        lambda right, key, turn, able, size: right(key, turn, able | True, size),
         "dp_fedavg-update_clip-turns",
         "a client whose budget is spent still uploads in its turn",
     ),
@@ -270,7 +268,7 @@ BUGS = {
     "turns": Bug(
         cohort,
         "dealt_cohort",
-        lambda right, key, round_num, *sizes, **_: right(key, 0 * round_num, *sizes),
+        lambda right, key, round_num, *rest: right(key, 0 * round_num, *rest),
         "dp_fedavg-update_clip-bands",
         "one cohort has every turn, while the noise of the rounds is correlated",
     ),

@@ -80,7 +80,7 @@ def small_trainer(
     """The shared Trainer of some cells, on digits where no data set is given."""
     target, data = target or here(), data or digits()
     model = _make_model(
-        configs[0].model, num_classes=data.num_classes, kernels=target.kernels
+        configs[0].model, num_classes=data.num_classes, kernels=target.platform
     )
     program = build(configs, data, model=model, target=target)
     return shared_trainer(program, placement=placement)

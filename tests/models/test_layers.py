@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -31,8 +32,7 @@ def test_conv_relu_pool_equals_pooling_after_bias_and_relu_to_the_bit():
         jax.jit(jax.grad(lambda v, f=f: jnp.sum(jnp.sin(f(v, x)))))(variables)
         for f in (layer.apply, plain)
     )
-    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
-        assert_close(a, b, scale=10.0)
+    assert_close(ours, theirs, scale=10.0)
 
 
 @settings(max_examples=6, deadline=None, derandomize=True)
@@ -53,12 +53,9 @@ def test_pool_and_its_gradient_equal_reduce_window_ties_included(
         y, pull = jax.vjp(pool, x)
         return y, pull(jnp.arange(y.size, dtype=jnp.float32).reshape(y.shape))[0]
 
-    for ours, theirs in zip(
-        value_and_gradient(one_pass_pool, x),
-        value_and_gradient(window_pool, x),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(ours, theirs)
+    chex.assert_trees_all_equal(
+        value_and_gradient(one_pass_pool, x), value_and_gradient(window_pool, x)
+    )
 
 
 def test_group_norm_equals_flax_forward_and_in_every_gradient():
@@ -73,9 +70,8 @@ def test_group_norm_equals_flax_forward_and_in_every_gradient():
 
         step = jax.jit(jax.value_and_grad(loss, (0, 1), has_aux=True))
         (_, y), gradients = step(variables, x)
-        results.append(jax.tree.leaves((y, gradients)))
-    for ours, theirs in zip(*results, strict=True):
-        assert_close(ours, theirs, scale=5.0)
+        results.append((y, gradients))
+    assert_close(*results, scale=5.0)
 
 
 def test_group_norm_of_bfloat16_takes_its_statistics_in_float32():
