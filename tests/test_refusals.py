@@ -103,6 +103,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("noise_trust", NBAFL | STEPS, SHARED),
     ("noise_trust", NBAFL | POISSON | {"local_steps": 2}, SHARED),
     ("noise_trust", QUERY, SHARED),
+    *(("colluders", NBAFL | CLIPPED | SHARED, {"colluders": h}) for h in (3, 4)),
     # Values of clients.
     ("client_values", VALUES, {"validation_examples": 0}),
     ("cohort_size", VALUES | {"num_clients": 12}, {"cohort_size": 11}),

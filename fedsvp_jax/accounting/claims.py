@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsvp_jax.accounting import client_groups
-from fedsvp_jax.accounting.copies import epsilon_of_copies, relation_of_copies
+from fedsvp_jax.accounting.copies import epsilon_of_copies
 from fedsvp_jax.accounting.participation import ANY_CHANGE
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.recorded import Recorded
@@ -42,6 +42,7 @@ _PLANNED = (
     "that released models end before has spent no more"
 )
 _PROMISED = "kept for every client, however often the others upload"
+_COPIES = "{}; for each of up to {} clients that hold a copy at once"
 _BROKEN = "broken: uploads had less noise than the mechanism said before the run"
 _ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
@@ -240,7 +241,7 @@ def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
             epsilon = epsilon_of_copies(account, method, view)
             alone = f"{text}; none of these clients is the adversary"
             one = _claim(account, view, method, epsilon, alone)
-            relation = relation_of_copies(basis.relation, who.copies)
+            relation = _COPIES.format(basis.relation, who.copies)
             found.append(one._replace(relation=relation, copies=who.copies))
     amplified = _amplified(account)
     if amplified is not None:

@@ -46,12 +46,6 @@ class Sums(NamedTuple):
     least: float  # z of an upload with the least noise
 
 
-def check_delta(delta: float) -> None:
-    """Raises ValueError unless 0 < delta < 1."""
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be in (0, 1), got {delta}")
-
-
 def composed_epsilon(
     method: str,
     precision: float,
@@ -79,7 +73,8 @@ def composed_epsilon(
     Raises:
       ValueError: δ outside (0, 1), an unknown method, or steps with "gdp".
     """
-    check_delta(delta)
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be in (0, 1), got {delta}")
     if method not in METHODS[1:]:
         raise ValueError(f"method must be one of rdp, pld, gdp, got {method!r}")
     told = tuple(

@@ -9,11 +9,6 @@ from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.accounting.views import VIEWS
 
 
-def relation_of_copies(relation: str, copies: int) -> str:
-    """A relation about one client, for all clients that hold a copy of a record."""
-    return f"{relation}; for each of up to {copies} clients that hold a copy at once"
-
-
 def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
     """ε if the data of k clients change at once, as they do with a common record.
 

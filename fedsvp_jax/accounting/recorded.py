@@ -8,12 +8,7 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting.composition import (
-    METHODS,
-    Sums,
-    check_delta,
-    composed_epsilon,
-)
+from fedsvp_jax.accounting.composition import METHODS, Sums, composed_epsilon
 from fedsvp_jax.accounting.participation import FilterCost, Participation, Promised
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.accounting.views import VIEWS, Counted, counted
@@ -279,11 +274,10 @@ class Recorded:
           filter_cost: of the filter's passes.
           delta: `target_delta` by default.
         """
-        delta = self.terms.target_delta if delta is None else delta
-        check_delta(delta)
         if method == "basic":
             told = sums.uploads * self.release_epsilon
             return sums.epsilon + told + filter_cost.basic_epsilon
+        delta = self.terms.target_delta if delta is None else delta
         if self.mechanism.claim.concentrated:
             method = "rdp"
         responses = (

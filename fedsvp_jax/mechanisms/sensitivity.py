@@ -102,29 +102,6 @@ def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | 
     return jnp.asarray(num_examples).astype(jnp.float32) * scale
 
 
-def per_example_bound(
-    l2_norm_clip: Leaf,
-    *,
-    steps: int,
-    batch_size: int,
-    left_out: bool = False,
-) -> Array:
-    """sqrt(n)·2C/B per step: what the n steps with a record amount to. () float32.
-
-    Half of it where neighbours are two worlds, in one of which a record's clipped
-    gradient is `left_out` of the sums: that moves a sum by at most C.
-
-    A record is in at most `steps` batches: one of each epoch where they are shuffled
-    (the shuffle does not look at the data), all where they are drawn by Poisson
-    sampling. To replace it changes at most n of the clipped sums, each by at most 2C.
-    With std s on a batch *mean* (divisor B, a constant) that is n adaptively chosen
-    Gaussians of multiplier s·B/(2C), which compose to exactly one of multiplier
-    s·B/(2C·sqrt(n)). The other steps and the upload are post-processing.
-    """
-    bound = (1.0 if left_out else 2.0) * jnp.asarray(l2_norm_clip, jnp.float32)
-    return bound * (math.sqrt(steps) / batch_size)
-
-
 def query_bound(
     private_clip: Array | float, num_private: Array | float, *, factor: float
 ) -> Array:
@@ -271,7 +248,19 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
 
 
 def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
-    """Of a local step on examples whose gradients are clipped one by one."""
+    """Of a local step on examples whose gradients are clipped one by one.
+
+    sqrt(n)·2C/B: what the n steps with a record amount to. Half of it where neighbours
+    are two worlds, in one of which a record's clipped gradient is left out of the sums:
+    that moves a sum by at most C.
+
+    A record is in at most n batches: one of each epoch where they are shuffled (the
+    shuffle does not look at the data), all where they are drawn by Poisson sampling.
+    To replace it changes at most n of the clipped sums, each by at most 2C. With std s
+    on a batch *mean* (divisor B, a constant) that is n adaptively chosen Gaussians of
+    multiplier s·B/(2C), which compose to exactly one of multiplier s·B/(2C·sqrt(n)).
+    The other steps and the upload are post-processing.
+    """
     poisson = subsampling.is_poisson(config)
     if poisson and not left_out:
         raise ValueError(
@@ -284,15 +273,12 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
         else "a shuffle that ignores the data"
     )
     steps = subsampling.most_steps(config) if poisson else config.local_epochs
+    root = math.sqrt(steps) / config.batch_size
+    factor, c = 1.0 if left_out else 2.0, jnp.asarray(config.l2_norm_clip, jnp.float32)
     return Sensitivity(
         config.clip,
         no_clip,
-        lambda _: per_example_bound(
-            config.l2_norm_clip,
-            steps=steps,
-            batch_size=config.batch_size,
-            left_out=left_out,
-        ),
+        lambda _: factor * c * root,
         "leave one record of a client out of its batches, whose other records and "
         "divisors stay"
         if left_out

@@ -37,7 +37,7 @@ class Subsampling(NamedTuple):
     Attributes:
       kinds: (q, steps per upload): at least one of them is as bad as a client is.
       most_steps: of an upload; a step has the multiplier z·√most_steps, where z is the
-        upload's (`sensitivity.per_example_bound`).
+        upload's (`sensitivity`).
     """
 
     kinds: tuple[tuple[float, int], ...]

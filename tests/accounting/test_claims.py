@@ -29,7 +29,7 @@ from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, base, make_mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
-PROMISE = {"epsilon": 0.3, "num_hbc_clients": 0, "delta": 1e-3, "num_rounds": 1000}
+PLANNED = {"epsilon": 0.3, "num_hbc_clients": 0, "delta": 1e-3, "num_rounds": 1000}
 
 
 def made(**changes: Any) -> tuple[ExperimentConfig, Mechanism]:
@@ -43,22 +43,7 @@ def made(**changes: Any) -> tuple[ExperimentConfig, Mechanism]:
 
 def before(**changes: Any) -> Account:
     """The account of a run before its first round."""
-    return account_of(*made(**PROMISE | changes), assumptions="as dealt")
-
-
-def after(uploads: int, **changes: Any) -> Account:
-    """The account after one client's uploads at the least noise that may be."""
-    config, mechanism = made(**PROMISE | changes)
-    book = Book(7, mechanism, who={"assumptions": "as dealt"})
-    for _ in range(uploads):
-        record(
-            book,
-            [2],
-            multiplier=np.min(mechanism.least_multiplier),
-            epsilon=config.epsilon,
-            delta=config.delta,
-        )
-    return book.account
+    return account_of(*made(**PLANNED | changes), assumptions="as dealt")
 
 
 def test_what_makes_a_run_nominal_stands_in_every_row() -> None:
@@ -97,7 +82,7 @@ def test_g15_one_upload_is_proved_where_bound_and_formula_are() -> None:
 
 def test_pld_is_composed_in_the_last_round_alone() -> None:
     assert "pld" in accounting.composition.METHODS
-    account = after(2, mechanism="nbafl")
+    account = Book(7, proved=True).account
     for last in (False, True):
         row = claims.row(account, last=last)
         assert ("pld" in row["epsilon_spent"]) == ("pld" in row["status"]) == last

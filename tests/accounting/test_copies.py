@@ -9,7 +9,8 @@ from dp_accounting.rdp import rdp_privacy_accountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ledgers import Book, record
-from small_runs import digits, small, small_trainer
+from published import make
+from small_runs import digits, small
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import claims, composed_epsilon
@@ -102,9 +103,7 @@ def test_n6_a_run_says_how_many_clients_hold_one_record(partition: str) -> None:
 
 
 def test_n6_rows_of_all_copies_stand_beside_those_of_one() -> None:
-    config = small(mechanism="nbafl", sensitivity="update_clip")
-    trainer = small_trainer(config)
-    book = Book(7, trainer.program.mechanism)
+    book = Book(7, make("nbafl", sensitivity="update_clip"))
     record(book, [0, 1, 2], **UPLOADS, weights=1 / 3)
     for copies in (1, 2):
         rows = claims.summary(book.claiming(copies=copies))["guarantees"]

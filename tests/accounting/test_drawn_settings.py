@@ -1,10 +1,8 @@
 """A search over drawn settings: the accounting ends in numbers or in one sentence."""
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
+import jax
 import pytest
 from drawn_settings import ROUNDING, Drawn, account
 
@@ -23,26 +21,15 @@ def coarse_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(composition, "_GRID_POINTS", 2e3)
 
 
-def numbers(value: Any) -> Iterator[float]:
-    """All numbers that a summary holds."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for one in value:
-            yield from numbers(one)
-    elif isinstance(value, float | np.floating):
-        yield float(value)
-
-
 def check(seed: int, by_client: bool = False) -> bool:
     """Whether the settings of a seed are accepted; what they then say is looked at."""
     try:
         told = account(seed, by_client=by_client)
     except ValueError as error:
-        assert 10 < len(str(error)) < 400 and "\n" not in str(error), error
+        assert 10 < len(str(error)) < 500 and "\n" not in str(error), error
         return False
     config, spent = told.config, told.summary["epsilon_spent"]
-    assert not any(map(math.isnan, numbers(told.summary))), told.summary
+    assert all(leaf == leaf for leaf in jax.tree.leaves(told.summary)), told.summary
     assert all(epsilon >= 0 for epsilon in spent.values())
     status = told.summary["status"]
     assert (status is None) == (config.mechanism == "none")

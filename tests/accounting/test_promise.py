@@ -142,20 +142,28 @@ def test_costs_by_round_allow_more_than_a_cap_at_the_least_noise(method: str) ->
     assert costs.sum() > found.budget
 
 
-def test_costs_that_would_fall_are_counted_as_the_largest_before_them() -> None:
+@pytest.mark.parametrize(
+    ("name", "changes", "first"),
+    [
+        ("nbafl", {}, 1 / 900),
+        ("nbafl", {"max_uploads": 3}, 0.01),
+        ("fedsva", {"contribution_release": "laplace"}, 0.01),
+    ],
+)
+def test_costs_never_fall_and_are_the_costliest_s_where_uploads_are_numbered(
+    name: str, changes: dict[str, Any], first: float
+) -> None:
     """So whoever may not take part once never may again, and the run can end."""
-    config, mechanism = told("nbafl", num_rounds=4, delta=1e-3)
+    config, mechanism = told(name, num_rounds=4, delta=1e-3, **changes)
     uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0, 20.0, 40.0]))
     costs = plan_of(PromiseSettings(), config, uneven)
-    np.testing.assert_allclose(costs.precision, [1 / 900, 0.01, 0.01, 0.01])
-
-
-def test_uploads_that_release_r_all_cost_as_much_as_the_costliest() -> None:
-    config, mechanism = told("fedsva", contribution_release="laplace", num_rounds=2)
-    uneven = mechanism._replace(least_multiplier=np.asarray([30.0, 10.0]))
-    costs = plan_of(PromiseSettings(), config, uneven)
-    np.testing.assert_allclose(costs.precision, [0.01, 0.01])
-    assert uneven.release_epsilon == config.release_epsilon
+    np.testing.assert_allclose(costs.precision, [first, 0.01, 0.01, 0.01])
+    assert uneven.release_epsilon == (config.release_epsilon if name == "fedsva" else 0)
+    if "max_uploads" in changes:
+        costs = plan_of(PromiseSettings(), config, free_before(uneven, 2, 4))
+        np.testing.assert_allclose(costs.precision, [0, 0, 1 / 400, 1 / 400])
+        for values in (costs.epsilon, costs.delta):
+            assert not np.any(values[:2]) and np.all(values[2:] == values.max())
 
 
 NO_NOISE = "the mechanism adds no noise in proportion to a sensitivity"
@@ -226,16 +234,6 @@ def test_n24_a_limit_on_uploads_needs_whole_cohorts_for_a_claim_about_them(
     for method in ("basic", "rdp"):
         planned = claims.planned_row(played.account, plan.always)["epsilon_spent"]
         assert played.account.epsilon_spent(method) <= planned[method] * (1 + 1e-5)
-
-
-def test_with_a_limit_uneven_uploads_all_cost_as_much_as_the_costliest():
-    config, mechanism = told("dpa", **(SET_UP | OWN["dpa"]), max_uploads=3)
-    costs = plan_of(PromiseSettings(), config, mechanism)
-    assert np.all(costs.precision == costs.precision[-1])
-    later = free_before(mechanism, 2, ROUNDS)
-    costs = plan_of(PromiseSettings(), config, later)
-    for values in (costs.precision, costs.epsilon, costs.delta):
-        assert not np.any(values[:2]) and np.all(values[2:] == values.max())
 
 
 @pytest.mark.hole

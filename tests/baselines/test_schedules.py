@@ -10,18 +10,16 @@ from published import make, says, upload
 
 from fedsvp_jax import baselines
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.mechanisms.config import Leaf
 
 
-def time_varying(num_rounds: int, rate: Leaf, base_std: Leaf = 1.0) -> jax.Array:
-    """(T,) σ_t."""
-    rounds = jnp.arange(num_rounds)
-    return base_std * baselines.time_varying_factor(num_rounds, rate, rounds)
+def time_varying(num_rounds: int, rate: float) -> jax.Array:
+    """(T,) σ_t/σ_c."""
+    return baselines.time_varying_factor(num_rounds, rate, jnp.arange(num_rounds))
 
 
-def dpa(num_rounds: int, rate: Leaf, base_std: Leaf = 1.0) -> jax.Array:
-    """(T,) σ_t."""
-    return base_std * baselines.dpa_factor(num_rounds, rate, jnp.arange(num_rounds))
+def dpa(num_rounds: int, rate: float) -> jax.Array:
+    """(T,) σ_t/σ_c."""
+    return baselines.dpa_factor(num_rounds, rate, jnp.arange(num_rounds))
 
 
 quick = hypothesis.settings(max_examples=15, deadline=None, derandomize=True)
@@ -30,10 +28,7 @@ quick = hypothesis.settings(max_examples=15, deadline=None, derandomize=True)
 @quick
 @hypothesis.given(st.sampled_from((1, 4, 300)), st.floats(0.5, 1.0))
 def test_both_keep_the_budget_of_the_constant_noise(num_rounds: int, rate: float):
-    for stds in (
-        time_varying(num_rounds, rate),
-        dpa(num_rounds, rate),
-    ):
+    for stds in (time_varying(num_rounds, rate), dpa(num_rounds, rate)):
         precision = np.sum(1 / np.square(np.asarray(stds, np.float64)))
         np.testing.assert_allclose(precision, num_rounds, rtol=2e-4)
 
@@ -60,9 +55,9 @@ def test_dpa_minimises_the_final_error_among_schedules_of_its_budget():
 
 
 def test_both_at_the_published_length():
-    stds = time_varying(400, 0.995, 0.287582)
+    stds = 0.287582 * time_varying(400, 0.995)
     np.testing.assert_allclose([stds[0], stds[-1]], [1.054126, 0.142660], rtol=5e-6)
-    np.testing.assert_allclose(dpa(400, 0.98, 0.287582)[0], 1.066556, rtol=2e-6)
+    np.testing.assert_allclose(0.287582 * dpa(400, 0.98)[0], 1.066556, rtol=2e-6)
 
 
 RATES = [

@@ -18,7 +18,9 @@ from promised import uploads_in_a_row
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, Allowance, claims
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm import cohort
+from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import client_promises
 from fedsvp_jax.federation.budget import account_of
@@ -30,13 +32,6 @@ from fedsvp_jax.run.files import plain
 from fedsvp_jax.structs import NoiseInfo
 
 MOST_ROUNDS = 4000  # that are simulated
-SENSITIVITIES = (
-    "paper",
-    "weight_clip",
-    "update_clip",
-    "per_example",
-    "attribute_records",
-)
 ROUNDING = 1e-5  # relative: claims are float32 numbers
 
 
@@ -61,77 +56,70 @@ class Drawn(NamedTuple):
     rounds: list[Uploaded]
 
 
+SIZES: dict[str, tuple[Any, ...]] = {
+    "num_clients": (1, 2, 7, 30),
+    "cohort_size": (1, 2, 3, 15),
+    "num_rounds": (1, 2, 5, 40, 400, 4000),
+    "local_epochs": (1, 2, 5),
+    "batch_size": (1, 10, 50),
+    "max_uploads": (None, None, 1, 3),
+    "colluders": (1, 2, 5, 1000),
+    "noise_bits": (16, 24),
+}
+# In the place of a default, where there is none or where it asks for much ε.
+ORDINARY = {"epsilon": 0.3, "delta": 1e-4, "l2_norm_clip": 1.0, "noise_std": 0.5}
+ORDINARY |= {"total_epsilon": 3.0, "vote_epsilon": 1.0, "contribution_noise": 1.0}
+EXTREMES = (0.0, 1e-37, 1e-30, 1e-6, 1e-3, 0.5, 1e3, 1e6, 1e30, 3e38, math.inf)
+PARTS = (mechanisms.BuiltInSettings, NoiseSettings, PromiseSettings)
+NAMES = {field.name for part in PARTS for field in dataclasses.fields(part)}
+NAMES |= {
+    "cohorts",
+    "weighting",
+    "influence_filter",
+    "vote_epsilon",
+    "contribution_noise",
+}
+NAMES -= {"noise_examples_scale", "noise_bands", *SIZES}  # they fit few others
+FIELDS = [f for f in dataclasses.fields(ExperimentConfig) if f.name in NAMES]
+
+
+def near_or_extreme(name: str, ordinary: float, rng: np.random.Generator) -> float:
+    """Mostly near the ordinary number, else an extreme one, if its limits allow it."""
+    near = ordinary * 10 ** rng.uniform(-0.7, 0.7)
+    number = near if rng.random() < 0.8 else rng.choice(EXTREMES)
+    try:
+        ExperimentConfig(**{name: float(number)})
+    except ValueError:
+        return ordinary
+    return float(number)
+
+
 def drawn(seed: int) -> dict[str, Any]:
-    """The settings of one draw; many of them are refused."""
+    """The settings of one draw, each by its declaration; many of them are refused."""
     rng = np.random.default_rng(seed)
 
     def one(*values: Any) -> Any:
         return values[rng.integers(len(values))]
 
-    def between(low: float, high: float) -> float:
-        return float(10 ** rng.uniform(np.log10(low), np.log10(high)))
-
-    def number(ordinary: float, low: float, high: float, *extremes: float) -> float:
-        """Mostly near `ordinary`, sometimes anywhere, sometimes an extreme."""
-        kind = rng.random()
-        if kind < 0.6:
-            return between(ordinary / 5, ordinary * 5)
-        return between(low, high) if kind < 0.8 else one(low, high, *extremes)
-
-    name = one(*mechanisms.mechanism_names())
-    clients = one(1, 2, 7, 30)
-    settings = {
-        "mechanism": name,
-        "num_clients": clients,
-        "num_hbc_clients": 0,
-        "cohort_size": one(1, 2, clients, max(1, clients // 2)),
-        "num_rounds": one(1, 2, 5, 40, 400, 4000),
-        "local_epochs": one(1, 2, 5),
-        "batch_size": one(1, 10, 50),
-        "epsilon": number(0.3, 1e-6, 1e6, 1e-30, 1e30, 1.0),
-        "delta": number(1e-4, 1e-30, 0.999, 1e-37, 0.9999999, 0.5),
-        "l2_norm_clip": number(1.0, 1e-6, 1e10, 1e-10, 3e38, math.inf),
-        "sensitivity": one(*SENSITIVITIES),
-        "relation": one("replace_one", "add_remove"),
-        "calibration": one("classical", "classical", "analytic"),
-        "allow_large_epsilon": bool(one(False, True)),
-        "contribution_release": one(
-            "raw", "worst_case", "laplace", "randomized_response"
-        ),
-        "release_epsilon": number(0.1, 1e-6, 10.0, 1e-30, 1e6),
-        "target_delta": number(1e-5, 1e-12, 0.5, 1e-30, 0.999999),
-        "total_epsilon": one(None, number(3.0, 1e-3, 1e4, 1e-30, 1e30)),
-        "total_accounting": one("basic", "rdp", "pld"),
-        "solve": one("uploads", "uploads", "noise"),
-        "colluders": one(1, 2, 5, 1000),
-        "weighting": one("examples", "uniform"),
-        "noise_std": number(0.5, 1e-10, 1e10, 0.0, 1e-37, 3e38),
-        "noise_multiplier": number(1.0, 1e-10, 1e10, 0.0, 1e-37, 3e38),
-        "adaptive_clip": bool(one(False, True)),
-        "clip_quantile": one(0.001, 0.5, 0.999),
-        "clip_learning_rate": number(0.2, 1e-6, 1e3),
-        "count_noise_std": number(3.0, 1e-6, 1e6),
-        "noise_floor": number(0.1, 1e-10, 1e10),
-        "exposures": number(1.0, 1e-6, 1e6),
-        "downlink_noise": bool(one(False, True)),
-        "decay": one(1e-6, 0.5, 0.995, 1.0),
-        "contraction": one(1e-6, 0.5, 0.98, 1.0),
-        "norm_mix": one(0.0, 0.5, 1.0),
-        "influence_filter": one("none", "none", "join", "every_k"),
-        "vote_epsilon": number(1.0, 1e-6, 1e3, 1e-30, 1e30, math.inf),
-        "contribution_noise": number(1.0, 1e-6, 1e6, 0.0, 1e-37, 3e38),
-        "noise_trust": one("nobody", "nobody", "secure_aggregation"),
-        "noise_sampler": one("gaussian", "gaussian", "discrete"),
-        "cohorts": one("drawn", "drawn", "cyclic"),
-        "max_uploads": one(None, None, 1, 3),
-    }
-    ordinary = ["num_clients", "cohort_size", "num_hbc_clients", "mechanism"]
-    if settings["sensitivity"] == "per_example" and one(False, True):
-        poisson = {"batches": "poisson", "local_steps": one(None, 1, 3)}
-        settings |= {"relation": "add_remove"} | poisson
-        ordinary += ["sensitivity", "relation", *poisson]
-    kept = {key: value for key, value in settings.items() if rng.random() < 0.6}
-    return kept | {key: settings[key] for key in ordinary}
+    settings = {name: one(*values) for name, values in SIZES.items()}
+    for field in FIELDS:
+        if choices := field.metadata["choices"]:
+            settings[field.name] = one(field.default, *choices)
+        elif isinstance(field.default, bool):
+            settings[field.name] = one(False, True)
+        else:
+            ordinary = ORDINARY.get(field.name, field.default)
+            settings[field.name] = near_or_extreme(field.name, ordinary, rng)
+    kept = {key: value for key, value in settings.items() if rng.random() < 0.5}
+    kept |= {"mechanism": one(*mechanisms.mechanism_names()), "num_hbc_clients": 0}
+    kept["num_clients"] = settings["num_clients"]
+    if "total_epsilon" not in kept:
+        kept.pop("solve", None)
+    kept["cohort_size"] = min(settings["cohort_size"], kept["num_clients"])
+    if kept.get("sensitivity") == "per_example" and one(False, True):
+        kept |= {"relation": "add_remove", "batches": "poisson"}
+        kept["local_steps"] = one(None, 1, 3)
+    return kept
 
 
 def account(

@@ -1,7 +1,6 @@
 """One contract over every registered mechanism."""
 
 import math
-from typing import Any
 
 import chex
 import jax
@@ -239,24 +238,16 @@ def test_the_gaussian_of_one_std_claims_what_it_gives() -> None:
     assert silent.most_delta == 0 and silent.most_epsilon == np.inf
 
 
-def by_ratio_and_round(**changes: Any) -> Mechanism:
-    """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10, δ = (2 − R)(t + 1)/100; Δ = 5."""
+def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:
+    """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10, δ = (2 − R)(t + 1)/100."""
 
-    def calibrate(
-        ratio: jax.Array, round_num: jax.Array, bound: jax.Array
-    ) -> UploadNoise:
-        del bound
-        done = round_num.astype(jnp.float32) + 1
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        t = round_num.astype(jnp.float32) + 1
         return claimed(
-            (3 - 2 * ratio) * done, 0.1 * (1 + ratio) / done, 0.01 * (2 - ratio) * done
+            (3 - 2 * ratio) * t, 0.1 * (1 + ratio) / t, (2 - ratio) * t / 100
         )
 
-    config = published(**{"sensitivity": "weight_clip", "l2_norm_clip": 2.5} | changes)
     law = Law(calibrate, ("tested",), num_rounds=2, needs_contribution=True)
-    return chain(make_sensitivity(config), law)
-
-
-def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:
-    found = by_ratio_and_round()
+    found = chain(make_sensitivity(published(sensitivity="weight_clip")), law)
     says(found, least_multiplier=[1, 2], most_epsilon=[0.2, 0.1])
     says(found, most_delta=[0.02, 0.04])

@@ -1,5 +1,6 @@
 """The exact sampler, rounding within a norm, modular sums, and the accounting."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -42,8 +43,6 @@ def test_wide_noise_has_a_gaussians_moments_and_tail(variance):
     drawn = dg.discrete_gaussian(variance, 60_000, dg.seeded_words(11))
     unit = drawn / math.sqrt(variance)
     assert stats.kstest(unit, "norm").pvalue > 0.01
-    assert abs(np.mean(unit)) < 0.015
-    assert np.var(unit) == pytest.approx(1, abs=0.02)
     assert np.mean(unit**4) == pytest.approx(3, abs=0.15)
     assert len(np.unique(drawn % 2)) == 2  # every residue, not a coarser grid
 
@@ -78,25 +77,28 @@ def test_variances_out_of_range_are_refused(bad):
         dg.discrete_gaussian(bad, 1, dg.seeded_words(0))
 
 
-@pytest.mark.parametrize(("std", "step"), [(0.3, 0.011), (1.0, 1.0), (7.0, 1e-6)])
-def test_the_variance_on_the_grid_is_never_less_than_asked_for(std, step):
-    exact = (Fraction(std) / Fraction(step)) ** 2
-    variance = dg.step_variance(std, step)
-    assert exact <= variance <= exact * (1 + Fraction(3, 10**6))
-    dg.discrete_gaussian(variance, 1, dg.seeded_words(0))
+def test_what_is_not_finite_or_has_too_many_bits_is_refused():
+    spoilt, words = np.asarray([1.0, np.nan]), dg.seeded_words(0)
+    with pytest.raises(ValueError, match="values must be finite"):
+        dg.rounded(spoilt, step=0.1, norm_bound=1.0, words=words)
+    with pytest.raises(ValueError, match="bits must be in"):
+        dg.encoded(np.asarray([1]), 31)
 
 
 def test_the_variance_covers_the_rounding_of_the_claimed_product():
     """σ = z·Δ/√K is a float32 product; z, as the ledger reads it, is exact."""
-    step, rounded_down = 2.0**-10, 0
-    for number in range(1, 200):
+    rounded_down = 0
+    for step, number in itertools.product((1.0, 2.0**-10, 2.0**-20), range(1, 200)):
         z, clip = np.float32(0.01 * number), np.float32(1 + number / 7)
         share = z / np.float32(np.sqrt(np.float32(10)))
         std = share * clip
         needed = (Fraction(float(z)) * Fraction(float(clip)) / Fraction(step)) ** 2 / 10
-        rounded_down += (Fraction(float(std)) / Fraction(step)) ** 2 < needed
-        assert dg.step_variance(float(std), step) >= needed
-    assert rounded_down > 50
+        exact = (Fraction(float(std)) / Fraction(step)) ** 2
+        rounded_down += exact < needed
+        variance = dg.step_variance(float(std), step)
+        assert needed <= variance <= exact + max(exact, 1) * Fraction(3, 10**6)
+        dg.discrete_gaussian(variance, 1, dg.seeded_words(0))
+    assert rounded_down > 150
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -122,16 +124,6 @@ def test_rounding_is_right_on_average_and_keeps_what_is_on_the_grid():
     assert kept.tolist() == [3, -4, 0]
 
 
-def test_rounding_refuses_what_is_not_finite():
-    with pytest.raises(ValueError, match="values must be finite"):
-        dg.rounded(
-            np.asarray([1.0, np.nan]),
-            step=0.1,
-            norm_bound=1.0,
-            words=dg.seeded_words(0),
-        )
-
-
 def test_sums_of_residues_wrap_around_to_the_sum():
     generator = np.random.default_rng(0)
     whole = generator.integers(-(10**6), 10**6, size=(50, 200))
@@ -141,8 +133,6 @@ def test_sums_of_residues_wrap_around_to_the_sum():
     np.testing.assert_array_equal(dg.decoded(total, 8), whole.sum(axis=0))
     edge = np.asarray([-128, 127, 128])
     assert dg.decoded(dg.encoded(edge, 8), 8).tolist() == [-128, 127, -128]
-    with pytest.raises(ValueError, match="bits must be in"):
-        dg.encoded(edge, 31)
 
 
 def divergence(mass: np.ndarray, shift: int, order: float) -> float:

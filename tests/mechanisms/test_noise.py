@@ -10,18 +10,15 @@ import pytest
 from fedsvp_jax.mechanisms import noise
 
 
-def test_the_leaves_are_one_vector():
-    tree = {"a": jnp.asarray([3.0]), "b": jnp.asarray([[4.0]])}
+def test_the_leaves_are_one_vector_and_a_short_one_keeps_its_bits():
+    tree = {"a": jnp.asarray([3.0, -0.0]), "b": jnp.asarray([[4.0]])}
     clipped, _ = noise.clip_by_l2_norm(tree, 2.0)
     np.testing.assert_allclose([clipped["a"][0], clipped["b"][0, 0]], [1.2, 1.6])
-
-
-def test_a_short_or_zero_tree_keeps_its_bits():
-    for values in ([0.3, -0.0], [0.0, 0.0]):
-        tree = jnp.asarray(values)
-        clipped, was = noise.clip_by_l2_norm(tree, 2.0)
-        assert np.asarray(clipped).tobytes() == np.asarray(tree).tobytes()
+    for short in (tree, jax.tree.map(jnp.zeros_like, tree)):
+        kept, was = noise.clip_by_l2_norm(short, 5.5)
         assert was == 0
+        for leaf in short:
+            assert kept[leaf].tobytes() == short[leaf].tobytes()
 
 
 def test_a_narrow_leaf_is_noised_wide_and_rounded_once():
@@ -33,14 +30,6 @@ def test_a_narrow_leaf_is_noised_wide_and_rounded_once():
     assert noised["w"].dtype == jnp.bfloat16
     np.testing.assert_array_equal(noised["w"], expected["w"].astype(jnp.bfloat16))
     assert norm == told
-
-
-@pytest.mark.parametrize("spoilt", [np.nan, np.inf, -np.inf, 3e38])
-def test_what_is_not_finite_ends_in_the_ball_too(spoilt: float):
-    """3e38 is finite, and its square is not."""
-    tree = {"a": jnp.asarray([spoilt]), "b": jnp.asarray([0.5, -0.0])}
-    inside, was = noise.clip_into_ball(tree, 2.0)
-    assert not any(np.any(np.asarray(leaf)) for leaf in inside.values()) and was == 1
 
 
 @pytest.mark.hole

@@ -51,21 +51,20 @@ def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int
         check_noise(found, ROUNDS)
 
 
-def claims_little(z: Any, _: Any) -> UploadNoise:
-    return claimed(z, 1.0, 1e-5)
-
-
 def of(epsilon: float) -> Callable[[Any, Any], UploadNoise]:
     return lambda z, _: claimed(z, epsilon, 1e-5)
 
 
+LITTLE = of(1.0)
+
+
 def counts_two(z: Any, _: Any) -> UploadNoise:
-    return claims_little(z, _)._replace(counted_multiplier=jnp.float32(2.0))
+    return LITTLE(z, _)._replace(counted_multiplier=jnp.float32(2.0))
 
 
 def own(
     z: Callable[[Any, Any], Any],
-    said: Callable[[Any, Any], UploadNoise] = claims_little,
+    said: Callable[[Any, Any], UploadNoise] = LITTLE,
     **law: Any,
 ) -> Mechanism:
     """A mechanism from outside, of noise multiplier z(R, round) and what it says."""
@@ -115,7 +114,7 @@ def test_n21_the_largest_client_s_noise_is_looked_at_too() -> None:
     )
 
     def calibrate(ratio: Any, round_num: Any, bound: Any) -> UploadNoise:
-        return claims_little(8.0 * bound, bound)
+        return LITTLE(8.0 * bound, bound)
 
     found = chain(rule, Law(calibrate, min_num_examples=10))
     check_noise(found, ROUNDS, sizes=(10, 10))

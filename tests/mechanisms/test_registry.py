@@ -9,8 +9,6 @@ from published import SET_UP, make, published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.mechanisms import fixed, registry
-from fedsvp_jax.report import tables
-from fedsvp_jax.run.sweep import SweepPlan
 
 # Their places decide their colours; a new mechanism comes after them.
 PUBLISHED = (
@@ -56,21 +54,6 @@ def test_the_setting_that_scales_the_noise_is_known():
         assert not mechanisms.about(name).epsilon_sets_noise
         with pytest.raises(ValueError, match=f"no setting scales .* mechanism {name}"):
             mechanisms.noise_setting(name)
-
-
-@pytest.mark.usefixtures("outside")
-def test_tables_and_sweeps_show_no_epsilon_that_does_not_set_the_noise():
-    results = [
-        {"mechanism": "silent", "epsilon": epsilon, "seed": seed, "round": 1}
-        | {"test_accuracy": 0.5}
-        for epsilon, seed in ((0.1, 0), (0.5, 1))
-    ]
-    (row,) = tables.summarize(results)
-    assert (row.epsilon, row.num_seeds) == (None, 2)
-    assert tables.shown_cells([row])[0]["mechanism"] == "Silent"
-    plan = SweepPlan(("silent",), epsilons=(0.1, 0.5), seeds=(0, 1))
-    cells = plan.cells(ExperimentConfig(), "silent")
-    assert [(cell.epsilon, cell.seed) for cell in cells] == [(0.1, 0), (0.1, 1)]
 
 
 @pytest.mark.usefixtures("outside")

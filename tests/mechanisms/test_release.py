@@ -24,30 +24,20 @@ def released(method: str, ratio: float, epsilon: float) -> np.ndarray:
 def test_none_tells_r_itself_and_the_worst_case_is_one():
     assert np.all(released("raw", 0.3, 1.0) == np.float32(0.3))
     assert np.all(released("worst_case", 0.3, 1.0) == 1)
-    for ratio, told in ((math.nan, 1), (-math.inf, 1), (-1e9, 0), (2.0, 1)):
-        assert np.all(released("raw", ratio, 1.0) == told)
-
-
-@pytest.mark.parametrize("method", ["laplace", "randomized_response"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0])
-def test_no_event_is_likelier_by_more_than_e_to_the_epsilon(
-    method: str, epsilon: float
-):
-    low, high = (released(method, ratio, epsilon) for ratio in (0.0, 1.0))
-    assert low.min() >= 0 and high.max() <= 1
-    for threshold in (0.0, 0.25, 0.5, 0.75):
-        p, q = np.mean(low <= threshold), np.mean(high <= threshold)
-        for a, b in ((p, q), (1 - q, 1 - p)):
-            slack = 5 * math.sqrt(max(a, b) / DRAWS)
-            assert a <= math.exp(epsilon) * b + slack
-            assert b <= math.exp(epsilon) * a + slack
 
 
 @pytest.mark.parametrize(("epsilon", "gap"), [(0.1, 0.05), (1.0, 0.46)])
 def test_a_small_budget_hardly_tells_r(epsilon: float, gap: float):
-    """Mean release at R = 1 less that at R = 0, by randomised response."""
-    ends = [np.mean(released("randomized_response", r, epsilon)) for r in (0.0, 1.0)]
-    np.testing.assert_allclose(ends[1] - ends[0], gap, atol=0.01)
+    """Mean release at R = 1 less that at R = 0, by randomised response.
+
+    Each answer is at most e^ε times as likely at one as at the other.
+    """
+    told = [released("randomized_response", r, epsilon) for r in (0.0, 1.0)]
+    assert {*np.unique(told)} == {0, 1}
+    low, high = map(np.mean, told)
+    np.testing.assert_allclose(high - low, gap, atol=0.01)
+    for likely, seldom in ((high, low), (1 - low, 1 - high)):
+        assert likely <= math.exp(epsilon) * seldom + 0.01
 
 
 def test_one_validation_record_can_move_r_from_zero_to_one():
@@ -70,10 +60,10 @@ def test_the_laplace_release_has_the_tails_of_its_scale(epsilon: float):
     assert abs(np.mean(draws <= 0) - 0.5 * math.exp(-epsilon * 0.25)) < error
 
 
-@pytest.mark.parametrize("method", ["laplace", "randomized_response"])
+@pytest.mark.parametrize("method", ["raw", "laplace", "randomized_response"])
 def test_an_r_that_is_no_number_is_released_as_one(method: str):
     """And one outside its range as the nearest end."""
-    for ratio, end in ((math.nan, 1.0), (7.0, 1.0), (-7.0, 0.0)):
+    for ratio, end in ((math.nan, 1.0), (-math.inf, 1.0), (7.0, 1.0), (-7.0, 0.0)):
         np.testing.assert_array_equal(
             released(method, ratio, 0.5), released(method, end, 0.5)
         )

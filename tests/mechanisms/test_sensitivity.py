@@ -1,6 +1,5 @@
 """Sensitivities: their bounds, their clips, and what they refuse."""
 
-import dataclasses
 import math
 import pathlib
 import re
@@ -37,12 +36,8 @@ def test_a_scale_gives_the_noise_of_a_client_with_so_many_times_the_examples(nam
     )
     np.testing.assert_allclose(few.noise_std, many.noise_std, rtol=1e-6)
     np.testing.assert_allclose(few.sensitivity, 2 * 20 / 26_000, rtol=1e-6)
-
-
-def test_a_scaled_noise_is_nominal():
-    rule = sensitivity.make_sensitivity(published(noise_examples_scale=5.0))
-    assert not base.claim_of(rule).proved
-    assert "5 times the examples that these have" in rule.assumptions
+    claim = make(name, noise_examples_scale=80.0).claim
+    assert not claim.proved and "80 times the examples that these" in claim.assumptions
 
 
 @pytest.mark.parametrize(
@@ -95,39 +90,14 @@ def test_the_least_clip_still_clips_what_float32_can_square() -> None:
         assert (length <= bound * (1 + 1e-5)) == bool(was) == (bound > 1e-19)
 
 
-def test_a_cohort_that_shares_its_noise_divides_the_bound_of_the_smallest_client():
-    config = published(
-        "gaussian",
-        sensitivity="paper",
-        l2_norm_clip=3.0,
-        cohort_size=10,
-        colluders=6,
-        min_num_examples=12.0,
-    )
-    alone = sensitivity.make_sensitivity(config)
-    told = dataclasses.replace(config, noise_trust="secure_aggregation")
-    shared = sensitivity.make_sensitivity(told)
-    assert sensitivity.root_sharers(config) == 1 and sensitivity.root_sharers(told) == 2
-    for size in (12, 100):
-        np.testing.assert_allclose(alone.bound(jnp.int32(size)), 6 / size, rtol=1e-6)
-        np.testing.assert_allclose(shared.bound(jnp.int32(size)), 0.25, rtol=1e-6)
-    assert shared.relation == alone.relation and shared.rule == alone.rule
-    for colluders in (10, 11):
-        nobody = dataclasses.replace(told, colluders=colluders)
-        with pytest.raises(ValueError, match="colluders must be fewer than"):
-            sensitivity.root_sharers(nobody)
-    last = dataclasses.replace(told, colluders=9)
-    assert sensitivity.root_sharers(last) == 1
-
-
 @pytest.mark.parametrize("kind", ["update_clip", "weight_clip"])
 def test_an_update_that_overflowed_is_clipped_to_some_vector_of_the_ball(kind: str):
     made = sensitivity.make_sensitivity(published(sensitivity=kind, l2_norm_clip=0.5))
     before = {"w": jnp.asarray([0.3, 0.4])}
-    for spoilt in (np.nan, np.inf):
+    for spoilt in (np.nan, np.inf, -np.inf, 3e38):  # the last has no finite square
         clipped, was = made.clip({"w": jnp.asarray([spoilt, 0.1])}, before)
         centre = before["w"] if kind == "weight_clip" else 0.0
-        assert was == 1 and jnp.linalg.norm(clipped["w"] + centre) <= 0.5
+        assert was == 1 and not jnp.any(clipped["w"] + centre)
 
 
 def test_no_module_compares_the_name_of_a_clip_but_the_one_that_makes_it() -> None:

@@ -1,6 +1,5 @@
 """Noise that a cohort shares: the sum carries it, and colluders know their own part."""
 
-import dataclasses
 import math
 
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ from published import make, published, says, upload
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms import Mechanism, shared_noise
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
+from fedsvp_jax.structs import MechanismState
 
 COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
 
@@ -32,7 +32,7 @@ def share_of(mechanism: Mechanism, num_examples: int):
     return upload(mechanism, jnp.zeros((20_000,)), num_examples=num_examples)
 
 
-@pytest.mark.parametrize("choice", ["attribute_records", "update_clip", "weight_clip"])
+@pytest.mark.parametrize("choice", ["attribute_records", "weight_clip", "paper"])
 def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: str):
     mechanism = shared(sensitivity=choice)
     alone = shared(sensitivity=choice, noise_trust="nobody")
@@ -93,21 +93,16 @@ def test_the_promise_of_the_sum_holds_against_the_colluders_exactly():
         assert book.epsilon_spent("gdp", 1e-5, view=view) == pytest.approx(exact)
 
 
-def test_each_reason_to_refuse_is_one_by_itself():
+def test_a_mechanism_from_outside_that_claims_another_thing_or_remembers_is_refused():
+    """The other reasons hold for mechanisms built in: tests/test_refusals.py."""
     config = published("gaussian", noise_trust="secure_aggregation", colluders=3)
     alone = make("gaussian")
-    claim, kept = alone.claim, {"memory": jnp.zeros(1)}
-
-    def init(**part: object):
-        return lambda number: dataclasses.replace(alone.init(number), **part)
-
+    kept = {"memory": jnp.zeros(1)}
     for change in (
-        {"claim": claim._replace(view="observer")},
-        {"claim": claim._replace(relation="none")},
-        {"step_noise_std": lambda *_: 1.0},
-        {"needs_contribution": True},
-        {"init": init(clients=kept)},
-        {"init": init(shared=kept)},
+        {"claim": alone.claim._replace(relation="none")},
+        {"claim": alone.claim._replace(view="observer")},
+        {"init": lambda _: MechanismState(clients=kept, shared={})},
+        {"init": lambda _: MechanismState(clients={}, shared=kept)},
     ):
         with pytest.raises(ValueError, match="for mechanism NAME with sensitivity"):
             shared_noise.shared(alone._replace(**change), config, "NAME")
