@@ -78,13 +78,14 @@ class Key:
 
     def sign(self, message: bytes) -> str:
         """The signature, in hexadecimal digits."""
-        private = _library().Ed25519PrivateKey.from_private_bytes(self.secret())
-        return str(private.sign(message).hex())
+        return str(self._private().sign(message).hex())
 
     def public(self) -> str:
         """What verifies its signatures."""
-        private = _library().Ed25519PrivateKey.from_private_bytes(self.secret())
-        return str(private.public_key().public_bytes_raw().hex())
+        return str(self._private().public_key().public_bytes_raw().hex())
+
+    def _private(self) -> Any:
+        return _library().Ed25519PrivateKey.from_private_bytes(self.secret())
 
 
 def verifies(public: str, signature: str, message: bytes) -> bool:

@@ -19,7 +19,7 @@ from fedsvp_jax.algorithm.state import LocalWork, ServerState, Task
 from fedsvp_jax.config import FederationSettings, check_resolved
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Public, Trained, answer
-from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded, training_key
+from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.site import Site, fingerprint
@@ -197,7 +197,7 @@ class Client:
         return (
             jax.tree.unflatten(self._tree, list(received[:size])),
             list(received[size:]),
-            training_key(randomness, round_num),
+            randomness.training_key(round_num),
             jnp.int32(number),
             jnp.int32(round_num - 1),
         )

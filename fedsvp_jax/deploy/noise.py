@@ -3,17 +3,18 @@
 Its random numbers are secret, or seeded for tests; its noise is discrete on a grid.
 """
 
+import dataclasses
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.mechanisms import MechanismConfig, release_contribution
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     Words,
     decoded,
@@ -31,7 +32,8 @@ _FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bit
 _LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
 
 
-class Secret(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Secret:
     """Entropy of the operating system, never written down.
 
     Attributes:
@@ -45,8 +47,22 @@ class Secret(NamedTuple):
         """Whether nobody knows the noise."""
         return self.words is system_words
 
+    def key(self, round_num: int, stream: prng.Stream) -> None:
+        """None: no key decides what is drawn."""
 
-class Seeded(NamedTuple):
+    def training_key(self, round_num: int) -> Array:
+        """The key of a round's local training, as `algorithm.client` takes it.
+
+        What it decides (order of batches, dropout, random coalitions) hides nothing, so
+        64 secret bits are enough where noise draws all of its bits from the system.
+        """
+        del round_num
+        words = np.frombuffer(os.urandom(8), np.uint32)
+        return jax.random.wrap_key_data(jnp.asarray(words))
+
+
+@dataclasses.dataclass(frozen=True)
+class Seeded:
     """The simulator's own draws: for tests. Whoever knows the seed removes the noise.
 
     Attributes:
@@ -56,34 +72,20 @@ class Seeded(NamedTuple):
 
     seed: int
     client_id: int
-
-    @property
-    def hides(self) -> bool:
-        """Whether nobody knows the noise: whoever knows the seed does."""
-        return False
+    hides: ClassVar[bool] = False
+    words: ClassVar[None] = None
 
     def key(self, round_num: int, stream: prng.Stream) -> Array:
         """The key that the simulator uses in the round, counted from 1."""
-        root = prng.root_key(self.seed)
-        return prng.stream_key(
-            prng.round_key(root, round_num - 1), stream, self.client_id
-        )
+        return prng.stream_key(self.training_key(round_num), stream, self.client_id)
+
+    def training_key(self, round_num: int) -> Array:
+        """The simulator's key of a round."""
+        return prng.round_key(prng.root_key(self.seed), round_num - 1)
 
 
 Randomness: TypeAlias = Secret | Seeded
 SECRET = Secret()
-
-
-def training_key(randomness: Randomness, round_num: int) -> Array:
-    """The key of a round's local training, as `algorithm.client` takes it.
-
-    What it decides (order of batches, dropout, random coalitions) hides nothing, so 64
-    secret bits are enough where noise draws all of its bits from the system.
-    """
-    if isinstance(randomness, Seeded):
-        return prng.round_key(prng.root_key(randomness.seed), round_num - 1)
-    words = np.frombuffer(os.urandom(8), np.uint32)
-    return jax.random.wrap_key_data(jnp.asarray(words))
 
 
 def add_secret_noise(
@@ -91,7 +93,7 @@ def add_secret_noise(
     received: Sequence[np.ndarray],
     info: NoiseInfo,
     config: MechanismConfig,
-    randomness: Secret,
+    words: Words,
 ) -> tuple[list[np.ndarray], dict[str, Any]]:
     """γ(q + N_Z(0, (σ/γ)²)), q the clipped update on the grid; float64.
 
@@ -108,6 +110,7 @@ def add_secret_noise(
       received: of the same shapes; under `weight_clip` the grid is the weights'.
       info: σ and Δ without a grid, σ > 0.
       config: the mechanism's.
+      words: the source of the noise.
 
     Returns:
       `(noised, facts)`; the facts go into the record.
@@ -127,7 +130,6 @@ def add_secret_noise(
     bound = length if exact else 2 * _LONGEST * step
     if not exact:
         std *= 1 + step * math.sqrt(vector.size) / sensitivity
-    words = randomness.words
     whole = rounded(vector + origin, step=step, norm_bound=bound, words=words)
     whole += discrete_gaussian(step_variance(std, step), vector.size, words)
     noised = _shaped(whole * step - origin, clipped)
@@ -159,14 +161,22 @@ def whole_numbers(
     return _shaped(decoded(encoded(sent, grid.bits), grid.bits), update), step
 
 
-def released_in_secret(
-    ratio: float, config: MechanismConfig, randomness: Secret
+def released(
+    contribution: float | None,
+    config: MechanismConfig,
+    randomness: Randomness,
+    round_num: int,
 ) -> np.float32:
-    """The R that the noise may follow; its draw is the operating system's."""
+    """The R that the noise may follow, as `contribution_release` says."""
+    with np.errstate(over="ignore"):
+        ratio = np.float32(math.nan if contribution is None else contribution)
+    if isinstance(randomness, Seeded):
+        key = randomness.key(round_num, prng.Stream.CONTRIBUTION_RELEASE)
+        return np.float32(release_contribution(jnp.asarray(ratio), config, key=key))
     if config.contribution_release == "randomized_response":
-        chance = float(response_chance(ratio, config.release_epsilon))
+        chance = float(response_chance(float(ratio), config.release_epsilon))
         return np.float32(float(randomness.words(1)[0]) * 2.0**-64 < chance)
-    return np.float32(bounded_ratio(ratio))
+    return np.float32(bounded_ratio(float(ratio)))
 
 
 def _shaped(vector: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -112,14 +112,9 @@ class Policy:
 
     def settings(self) -> dict[str, Any]:
         """Everything that decides the noise and the promise, as plain values."""
-        own = self.config.settings
-        told = {
-            field.name: getattr(self.config, field.name)
-            for field in dataclasses.fields(self.config)
-            if field.name != "settings"
-        }
-        told |= dataclasses.asdict(self.promise) | {"mechanism": self.name}
-        if own is not None:
+        told = vars(self.config) | dataclasses.asdict(self.promise)
+        told["mechanism"] = self.name
+        if (own := told.pop("settings")) is not None:
             told |= dataclasses.asdict(own)
         numbers = {
             name: np.asarray(value).item() if isinstance(value, jax.Array) else value

@@ -10,7 +10,6 @@ ledger. `answer` wraps them in the client's state file.
 """
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -21,15 +20,14 @@ import numpy as np
 from fedsvp_jax.deploy.noise import (
     SECRET,
     Randomness,
-    Seeded,
     add_secret_noise,
-    released_in_secret,
+    released,
     whole_numbers,
 )
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState
-from fedsvp_jax.mechanisms import nothing_private, release_contribution
+from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.sensitivity import root_sharers
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.run.files import plain
@@ -148,26 +146,21 @@ def finish(
     """
     if state.before is None or state.last_round != round_num:
         raise Refused(f"round {round_num} is over, or this client never began it")
-    ratio = _released(policy, contribution, randomness, round_num)
+    ratio = np.float32(1)
+    if policy.mechanism.needs_contribution:
+        ratio = released(contribution, policy.config, randomness, round_num)
     with np.errstate(over="ignore", invalid="ignore"):
         update = [new - old for new, old in zip(trained, base, strict=True)]
     finite = all(np.all(np.isfinite(leaf)) for leaf in update)
     if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
         update = [np.zeros_like(leaf) for leaf in update]
-    key = (
-        randomness.key(round_num, Stream.NOISE)
-        if isinstance(randomness, Seeded)
-        else None
-    )
-    grid: dict[str, Any] = {}
-    whole: Arrays = []
+    told, memory, silent = nothing_private(), state.memory, policy.name == "none"
     if policy.is_query and (
         state.num_examples == 0 or round_num <= policy.config.private_from
     ):
-        info = _numbers(nothing_private())
-        noised, memory = [np.zeros_like(leaf) for leaf in update], state.memory
+        silent, noised = True, [np.zeros_like(leaf) for leaf in update]
     else:
-        clipped, after, told = jax.device_get(
+        noised, after, told = jax.device_get(
             policy.clip_and_noise(
                 update,
                 [np.asarray(leaf) for leaf in base],
@@ -175,25 +168,22 @@ def finish(
                 jnp.int32(state.num_examples),
                 jnp.float32(ratio),
                 jnp.int32(round_num - 1),
-                key,
+                randomness.key(round_num, Stream.NOISE),
             )
         )
-        info = _numbers(told)
-        if policy.name != "none" and not 0 < info.noise_std < np.inf:
-            raise Refused("the noise of an upload must be positive and finite")
-        noised = [np.asarray(leaf) for leaf in clipped]
         memory = {name: float(value) for name, value in after.clients.items()}
-        if policy.summed:
-            words = None if isinstance(randomness, Seeded) else randomness.words
-            assert policy.mechanism.grid is not None
-            whole, step = whole_numbers(
-                noised, policy.mechanism.grid, float(info.noise_std), words
-            )
-            info, grid = _of_the_sum(info, policy), {"grid_step": step}
-        elif not isinstance(randomness, Seeded) and policy.name != "none":
-            noised, grid = add_secret_noise(
-                noised, base, info, policy.config, randomness
-            )
+    info: NoiseInfo = jax.tree.map(np.float32, jax.device_get(told))
+    words, grid, whole = randomness.words, dict[str, Any](), Arrays()
+    if not silent and not 0 < info.noise_std < np.inf:
+        raise Refused("the noise of an upload must be positive and finite")
+    if policy.summed:
+        assert policy.mechanism.grid is not None
+        whole, step = whole_numbers(
+            noised, policy.mechanism.grid, float(info.noise_std), words
+        )
+        info, grid = _of_the_sum(info, policy), {"grid_step": step}
+    elif words is not None and not silent:
+        noised, grid = add_secret_noise(noised, base, info, policy.config, words)
     state = dataclasses.replace(
         state,
         seeded=state.seeded or not randomness.hides,
@@ -262,30 +252,6 @@ def check_arrays(
             )
         if finite and not np.all(np.isfinite(array)):
             raise Refused(f"array {place} of {name} holds NaN or infinity")
-
-
-def _numbers(info: NoiseInfo) -> NoiseInfo:
-    """The same as float32 numbers on the host."""
-    numbers: NoiseInfo = jax.tree.map(np.float32, jax.device_get(info))
-    return numbers
-
-
-def _released(
-    policy: Policy, contribution: float | None, randomness: Randomness, round_num: int
-) -> np.float32:
-    """The R that the noise may follow, as `contribution_release` says."""
-    if not policy.mechanism.needs_contribution:
-        return np.float32(1)
-    with np.errstate(over="ignore"):
-        told = np.float32(math.nan if contribution is None else contribution)
-    if not isinstance(randomness, Seeded):
-        return released_in_secret(float(told), policy.config, randomness)
-    released = release_contribution(
-        jnp.asarray(told),
-        policy.config,
-        key=randomness.key(round_num, Stream.CONTRIBUTION_RELEASE),
-    )
-    return np.float32(released)
 
 
 def _of_the_sum(info: NoiseInfo, policy: Policy) -> NoiseInfo:

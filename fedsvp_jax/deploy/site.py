@@ -119,6 +119,8 @@ class Site:
         Raises:
           Refused: the log is missing, damaged, changed, or older or other than what
             the witness has seen; of other settings than the policy's.
+          ValueError: the records are not those of the log's beginning. The server is
+            not told: it is no refusal.
         """
         try:
             content = self.path.read_bytes()
@@ -130,7 +132,7 @@ class Site:
         """What was written last.
 
         Raises:
-          Refused, ValueError: as `entries` and `check_data`.
+          Refused, ValueError: as `entries`.
         """
         return _state(self.entries()[-1])
 
@@ -138,10 +140,9 @@ class Site:
         """That the records are those of the log's beginning.
 
         Raises:
-          ValueError: they are not. The server is not told: it is no refusal.
-          Refused: as `entries`.
+          Refused, ValueError: as `entries`.
         """
-        self._check_data(self.entries()[0])
+        self.entries()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Self]:
@@ -150,8 +151,7 @@ class Site:
         A block within gets the same.
 
         Raises:
-          Refused: as `entries`; or another process has opened it.
-          ValueError: as `check_data`.
+          Refused, ValueError: as `entries`; or another process has opened it.
         """
         if self._open is not None:
             yield self
@@ -169,8 +169,7 @@ class Site:
                     "open"
                 ) from None
             content = os.pread(number, os.fstat(number).st_size, 0)
-            entries = self._entries_of(content)
-            self._check_data(entries[0])
+            self._entries_of(content)
             if len(content) > (size := len(self._verified[0])):
                 os.ftruncate(number, size)
             self._open = number
@@ -249,6 +248,11 @@ class Site:
             raise Refused(f"{self.path.name} is another site's: not of this key")
         if first["name"] != self.name:
             raise Refused(f"{self.path.name} is of the site {first['name']}")
+        if self._data is not None and first["data"] not in (None, self._bound()):
+            raise ValueError(
+                f"the records are not those with which {self.path.name} was begun: it "
+                "counts what was spent of others"
+            )
         if seen is None or (seen.site, seen.witness) != (
             first["site"],
             first["witness"],
@@ -286,13 +290,6 @@ class Site:
         if self._data is None:
             return None
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
-
-    def _check_data(self, first: Entry) -> None:
-        if self._data is not None and first.body["data"] not in (None, self._bound()):
-            raise ValueError(
-                f"the records are not those with which {self.path.name} was begun: it "
-                "counts what was spent of others"
-            )
 
     def _missing(self) -> Refused:
         """Why nothing may leave without a log."""

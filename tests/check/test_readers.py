@@ -1,10 +1,7 @@
 """What is read of somebody else's settings, and what follows from it."""
 
-import json
 import math
 import pathlib
-import random
-from typing import Any
 
 import pytest
 from others_settings import (
@@ -130,7 +127,6 @@ GAUSSIAN = "noise_multiplier=1, max_grad_norm=1"
 # Engine, text, and what the sentence says.
 BAD = [
     ("flower", "def", "is not a Python file"),
-    ("flower", "[s =" + "[" * 10**5, "is not a Python file"),
     (
         "flower",
         LOCAL.format("clip(), 1, 1, 1e-5"),
@@ -140,11 +136,6 @@ BAD = [
         "flower",
         "e = 1\ne = 2\n" + LOCAL.format("1, 1, e, 1e-5"),
         "epsilon of LocalDpMod .* is e, which only running",
-    ),
-    (
-        "flower",
-        "e = 1\ndef f(e):\n return LocalDpMod(1, 1, e, 1e-5)\n",
-        "is e, which only running",
     ),
     ("flower", LOCAL.format("**settings"), "in a dict or list"),
     (
@@ -159,11 +150,6 @@ BAD = [
         "flare",
         FLARE.format('{"path": "my.Filter"}'),
         r"Filter in a\.json is no filter whose noise is known",
-    ),
-    (
-        "flare",
-        FLARE.format(FLIP.format('"sensitivity": Infinity')),
-        "must be a finite number >= 0, got inf",
     ),
     (
         "flare",
@@ -189,11 +175,6 @@ BAD = [
     ("toml", "noise =", "is not TOML"),
     ("toml", TOML.format("gaussian", 1, "sigma = 2"), "unknown settings: sigma"),
     ("toml", TOML.format("gaussian", 0, ""), "must be a finite number > 0, got 0"),
-    (
-        "toml",
-        TOML.format("gaussian", 1, "steps = 0.5"),
-        "steps of a.toml must be a finite number >= 1, got 0.5",
-    ),
     (
         "toml",
         TOML.format("gaussian", 1, "steps = 1.9"),
@@ -261,35 +242,3 @@ def test_nothing_of_the_project_is_run(tmp_path: pathlib.Path) -> None:
     )
     assert len(check.READERS["flower"](file, check.Facts())) == 1
     assert not mark.exists()
-
-
-def spoilt(value: Any, rng: random.Random) -> Any:
-    """The same with one part replaced by something of another kind."""
-    if isinstance(value, dict | list) and value and rng.random() < 0.8:
-        copy: Any = value.copy()
-        key = rng.choice([*copy] if isinstance(copy, dict) else range(len(copy)))
-        copy[key] = spoilt(copy[key], rng)
-        return copy
-    return rng.choice([None, 3, -1.5, "x", [], {}, [1], {"a": 1}, True, math.nan])
-
-
-def test_a_spoilt_file_gives_a_sentence_or_a_noise(tmp_path: pathlib.Path) -> None:
-    rng = random.Random(0)
-    file = tmp_path / "config_fed_client.json"
-    whole = json.loads(FLARE.format(FLIP.format('"epsilon": 3.0, "delta": 1e-5')))
-    texts = [("flare", file, json.dumps(spoilt(whole, rng))) for _ in range(300)]
-    for engine, case in ((CASES[name].engine, CASES[name]) for name in CASES):
-        path = tmp_path / case.name
-        cut = rng.sample(range(len(case.text)), 5)
-        texts += [(engine, path, case.text[:end]) for end in cut]
-    read, refused = 0, 0
-    for engine, path, text in texts:
-        path.write_text(text)
-        facts = check.Facts(examples=1000, batch_size=10, epochs=1.0, parameters=9)
-        try:
-            for noise in check.READERS[engine](path, facts):
-                assert not math.isnan(check.epsilon(noise, noise.relation, 1e-5))
-                read += 1
-        except ValueError:
-            refused += 1
-    assert read > 20 and refused > 100

@@ -109,6 +109,9 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "toml": of_file("a.toml", FLAGS, lambda path: config_file.read(path, KNOWN)),
     "check python": of_check("fixed"),
     "check json": of_check("flip"),
+    "check opacus": of_check("shuffled"),
+    "check pfl": of_check("pfl, scaled"),
+    "check toml": of_check("toml"),
 }
 OF_RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 

@@ -26,7 +26,7 @@ from fedsvp_jax.deploy import (
     chain,
     fingerprint,
 )
-from fedsvp_jax.deploy.chain import Key, _canonical, entry_line, verifies
+from fedsvp_jax.deploy.chain import Key, _canonical, verifies
 
 pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
 
@@ -38,9 +38,13 @@ class Place(NamedTuple):
     before: pathlib.Path
 
     @property
+    def log(self) -> pathlib.Path:
+        return self.folder / "log"
+
+    @property
     def site(self) -> Site:
         return Site(
-            self.folder / "log",
+            self.log,
             policy(**UPDATE_CLIP),
             witness=self.folder / "elsewhere",
             data=fingerprint(np.arange(3)),
@@ -66,22 +70,27 @@ def restored(place: Place, *names: str) -> None:
         shutil.copy(place.before / name, place.folder / name)
 
 
-def edited(place: Place) -> None:
-    """The last entry anew, its hash and signature by the site's own key."""
-    (*_, before, last) = place.site.entries()
-    state = last.body["state"] | {"sums": before.body["state"]["sums"]}
-    line = entry_line(
-        Key(place.folder / "log.key"), before, "upload", last.body | {"state": state}
-    )
-    whole = (place.folder / "log").read_bytes().splitlines(keepends=True)
-    (place.folder / "log").write_bytes(b"".join(whole[:-1]) + line)
+def resigned(change: Callable[[dict[str, Any]], Any]) -> Callable[[Place], None]:
+    """The last entry changed, its hash and signature by the site's own key."""
+
+    def fault(place: Place) -> None:
+        *lines, last = place.log.read_bytes().splitlines(keepends=True)
+        told = json.loads(last)
+        del told["signature"]
+        change(told)
+        told["signature"] = Key(place.folder / "log.key").sign(_canonical(told))
+        place.log.write_bytes(b"".join([*lines, _canonical(told), b"\n"]))
+
+    return fault
 
 
-def changed_byte(place: Place) -> None:
-    whole = (place.folder / "log").read_bytes()
-    (place.folder / "log").write_bytes(
-        whole.replace(b'"uploads":[1]', b'"uploads":[0]')
-    )
+def rewritten(change: Callable[[bytes], bytes]) -> Callable[[Place], Any]:
+    return lambda place: place.log.write_bytes(change(place.log.read_bytes()))
+
+
+def swapped(whole: bytes) -> bytes:
+    first, second, third, *others = whole.splitlines(keepends=True)
+    return b"".join([first, third, second, *others])
 
 
 def cloned(place: Place) -> None:
@@ -94,44 +103,15 @@ def cloned(place: Place) -> None:
     sent(other, 3)
 
 
-def reordered(place: Place) -> None:
-    lines = (place.folder / "log").read_bytes().splitlines(keepends=True)
-    lines[1], lines[2] = lines[2], lines[1]
-    (place.folder / "log").write_bytes(b"".join(lines))
-
-
-def another_key(place: Place) -> None:
-    (place.folder / "log.key").write_text("ab" * 32)
-
-
-def signed_anew(place: Place) -> None:
+def of_another_site(place: Place) -> None:
     """A whole new log and witness of a key of the attacker's own, but not its file."""
-    other = place.folder.with_name("other")
-    made = Site(other / "log", place.site.policy)
+    made = Site(place.folder.with_name("other") / "log", place.site.policy)
     made.begin(30)
-    shutil.copy(other / "log", place.folder / "log")
-
-
-def without_a_time(place: Place) -> None:
-    """The last entry, which the site itself signed."""
-    *lines, last = (place.folder / "log").read_bytes().splitlines(keepends=True)
-    told = json.loads(last)
-    del told["time"], told["signature"]
-    told["signature"] = Key(place.folder / "log.key").sign(_canonical(told))
-    (place.folder / "log").write_bytes(b"".join([*lines, _canonical(told), b"\n"]))
-
-
-def written(content: bytes) -> Callable[[Place], Any]:
-    return lambda place: (place.folder / "log").write_bytes(content)
-
-
-def of_a_former_format(place: Place) -> None:
-    whole = (place.folder / "log").read_bytes()
-    (place.folder / "log").write_bytes(whole.replace(b'"format":4', b'"format":3'))
+    shutil.copy(made.path, place.log)
 
 
 FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
-    "deleted log": (lambda p: (p.folder / "log").unlink(), "missing, and it had 5"),
+    "deleted log": (lambda p: p.log.unlink(), "missing, and it had 5"),
     "deleted key": (lambda p: (p.folder / "log.key").unlink(), "key .* is missing"),
     "deleted witness": (
         lambda p: shutil.rmtree(p.folder / "elsewhere"),
@@ -143,19 +123,37 @@ FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
         "an older copy of its file was put back",
     ),
     "cloned log": (cloned, "is older than its witness has seen"),
-    "changed number": (changed_byte, r"entry \d of log was changed"),
-    "edited, hashed and signed anew": (edited, "is not the one that the witness has"),
-    "entries in another order": (reordered, "entry 2 of log does not follow"),
-    "another key": (another_key, "is another site's: not of this key"),
+    "changed number": (
+        rewritten(lambda whole: whole.replace(b'"uploads":[1]', b'"uploads":[0]')),
+        r"entry \d of log was changed",
+    ),
+    "edited, hashed and signed anew": (
+        resigned(lambda told: told["body"].update(noise_multiplier=9.0)),
+        "is not the one that the witness has",
+    ),
+    "entries in another order": (rewritten(swapped), "entry 2 of log does not follow"),
+    "another key": (
+        lambda p: (p.folder / "log.key").write_text("ab" * 32),
+        "is another site's: not of this key",
+    ),
     "damaged key": (
         lambda p: (p.folder / "log.key").write_text("no digits"),
         r"key log\.key is damaged",
     ),
-    "entry without a time": (without_a_time, "entry 5 of log is damaged"),
-    "another site's log": (signed_anew, "is another site's: not of this key"),
-    "empty log": (written(b""), "holds no entry"),
-    "brackets in brackets": (written(b"[" * 10**5 + b"\n"), "entry 1 .* is damaged"),
-    "former format": (of_a_former_format, "is of format 3, this version reads 4"),
+    "entry without a time": (
+        resigned(lambda told: told.pop("time")),
+        "entry 5 of log is damaged",
+    ),
+    "another site's log": (of_another_site, "is another site's: not of this key"),
+    "empty log": (rewritten(lambda _: b""), "holds no entry"),
+    "brackets in brackets": (
+        rewritten(lambda _: b"[" * 10**5 + b"\n"),
+        "entry 1 .* is damaged",
+    ),
+    "former format": (
+        rewritten(lambda whole: whole.replace(b'"format":4', b'"format":3')),
+        "is of format 3, this version reads 4",
+    ),
     "changed witness": (
         lambda p: (p.folder / "elsewhere" / "log.seen.json").write_text(
             (p.before / "elsewhere" / "log.seen.json")
@@ -226,10 +224,10 @@ def test_a_request_that_may_not_be_answered_changes_nothing(
     name: str, place: Place
 ) -> None:
     round_num, received, words = REQUESTS[name]
-    before = (place.folder / "log").read_bytes()
+    before = place.log.read_bytes()
     with pytest.raises(Refused, match=words) as caught:
         sent(place.site, round_num, received=received)
-    assert (place.folder / "log").read_bytes() == before
+    assert place.log.read_bytes() == before
     sent(place.site, 4)  # skipping a round costs nothing
     assert place.site.read().sums["uploads"] == [3]
     came_back(name, str(caught.value))
@@ -244,7 +242,7 @@ def test_a_round_under_other_settings_than_those_promised_is_refused(
         (changed,) = changes
         other = policy(**UPDATE_CLIP | changes)
         with pytest.raises(Refused, match=f"{changed} is .* and was") as caught:
-            sent(Site(place.folder / "log", other, witness=place.site.witness), 3)
+            sent(Site(place.log, other, witness=place.site.witness), 3)
         assert place.site.read().last_round == 2
     came_back("other settings from the server", str(caught.value), times=3)
 
@@ -259,7 +257,7 @@ def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
     place: Place,
 ) -> None:
     other = Site(
-        place.folder / "log",
+        place.log,
         witness=place.folder / "elsewhere",
         data=fingerprint(np.arange(4)),
     )
@@ -267,9 +265,9 @@ def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
         with pytest.raises(ValueError, match="records are not those") as caught:
             call()
         assert not isinstance(caught.value, Refused)
-    assert fingerprint(np.arange(3)) not in (place.folder / "log").read_text()
+    assert fingerprint(np.arange(3)) not in place.log.read_text()
     key = (place.folder / "log.key").read_text()
-    assert key not in (place.folder / "log").read_text()
+    assert key not in place.log.read_text()
     came_back("other records", f"to the site alone: {caught.value}")
 
 
@@ -325,19 +323,19 @@ def test_a_log_that_its_witness_has_not_seen_yet_is_shown_to_it(place: Place) ->
 
 
 def test_a_torn_last_entry_was_never_reported_and_is_dropped(place: Place) -> None:
-    whole = (place.folder / "log").read_bytes()
+    whole = place.log.read_bytes()
     for torn in (b'{"body":{"sta', b"\0" * 50 + b'"}\n'):
-        (place.folder / "log").write_bytes(whole + torn)
+        place.log.write_bytes(whole + torn)
         assert place.site.read().last_round == 2
         with place.site.opened():
             pass
-        assert (place.folder / "log").read_bytes() == whole
+        assert place.log.read_bytes() == whole
     came_back("torn last entry", "dropped: it was never reported", times=2)
 
 
 def test_a_full_disk_sends_nothing_and_forgets_nothing(place: Place) -> None:
     """A limit on the size of files stands for a full disk."""
-    before = (place.folder / "log").read_bytes()
+    before = place.log.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 100, hard))
     try:
@@ -347,7 +345,7 @@ def test_a_full_disk_sends_nothing_and_forgets_nothing(place: Place) -> None:
         assert "--resume" not in str(caught.value)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert (place.folder / "log").read_bytes() == before
+    assert place.log.read_bytes() == before
     sent(place.site, 3)
 
 

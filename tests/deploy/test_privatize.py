@@ -15,7 +15,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm import client
 from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
-from fedsvp_jax.deploy.noise import SECRET, Secret
+from fedsvp_jax.deploy.noise import SECRET, Secret, released
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 from fedsvp_jax.prng import Address
@@ -240,10 +240,8 @@ def test_settings_that_cannot_be_kept_are_refused(
 
 
 def test_a_randomised_response_tells_the_truth_as_often_as_it_says() -> None:
-    from fedsvp_jax.deploy.noise import released_in_secret
-
     config = policy(**CASES["fedsva, release"]).config
-    told = [released_in_secret(1.0, config, SECRET) for _ in range(2000)]
+    told = [released(1.0, config, SECRET, 1) for _ in range(2000)]
     chance = 1 / (1 + math.exp(-config.release_epsilon))
     assert np.mean(told) == pytest.approx(chance, abs=4 * math.sqrt(0.25 / 2000))
 

@@ -2,19 +2,17 @@
 
 import pathlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import jax
 import numpy as np
 import pytest
-from deployed import simulated
+from deployed import opened, simulated, simulated_share
 from flax import serialization
 from superlink import ROOT, Federation
 
-from fedsvp_jax import prng
 from fedsvp_jax.accounting.claims import adversary
-from fedsvp_jax.deploy import Client, Seeded
-from fedsvp_jax.mechanisms.grid import residues
+from fedsvp_jax.deploy import Seeded
 
 pytest.importorskip("flwr")
 
@@ -102,41 +100,27 @@ def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
     assert "Secure aggregation completed" in told, told
     monkeypatch.setenv("FEDSVP_TEST_SEED", "0")
     received = server_of(made.state, HOSPITALS).initial_arrays
-    total = [np.zeros(leaf.shape, np.int64) for leaf in received]
+    shares = []
     for number in range(0 if phase in ("", "unmask") else 1, HOSPITALS):
         client = client_of(number, made.state, HOSPITALS)
-        trained = client.train(received, 1).arrays
-        sent = whole_numbers_of(client, received, trained, Seeded(0, number))
-        total = list(map(np.add, total, sent))
+        shares.append(
+            simulated_share(
+                client.policy,
+                received,
+                client.train(received, 1).arrays,
+                Seeded(0, number),
+                num_examples=client.num_examples,
+            )[0]
+        )
         claim = client.site.read().account(client.policy).row(last=False)
         assert claim["adversary"] == adversary(client.policy.account, "colluders")
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
             client.policy.account.plan.promised(1), rel=1e-5
         )
     with np.load(made.state / "sums.npz") as saved:
+        total = opened(
+            client.policy, [sum(leaves) for leaves in zip(*shares, strict=True)]
+        )
         for place, leaf in enumerate(total):
             np.testing.assert_array_equal(saved[f"1-{place}"], leaf)
     assert (made.state / "model.safetensors").is_file()
-
-
-def whole_numbers_of(
-    client: Client,
-    received: list[np.ndarray],
-    trained: Sequence[np.ndarray],
-    seeded: Seeded,
-) -> list[np.ndarray]:
-    """As the simulator's mechanism draws them, with the simulator's key."""
-    made = client.policy
-    update = [new - old for new, old in zip(trained, received, strict=True)]
-    upload, _, info = made.clip_and_noise(
-        update,
-        received,
-        {},
-        np.int32(client.num_examples),
-        np.float32(1),
-        np.int32(0),
-        seeded.key(1, prng.Stream.NOISE),
-    )
-    sent = residues(upload, made.mechanism.grid, std=info.noise_std)
-    half = 1 << (made.mechanism.grid.bits - 1)
-    return [(np.asarray(leaf, np.int64) + half) % (2 * half) - half for leaf in sent]

@@ -11,7 +11,15 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from deployed import SUMS, UPDATE_CLIP, model, policy, trained
+from deployed import (
+    SUMS,
+    UPDATE_CLIP,
+    model,
+    opened,
+    policy,
+    simulated_share,
+    trained,
+)
 
 pytest.importorskip("flwr")
 
@@ -26,7 +34,6 @@ from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, Key
 from flwr.server.workflow.default_workflows import default_init_params_workflow
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedsvp_jax import prng
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Seeded, Site, Trained
 from fedsvp_jax.engines.flower_sums import (
@@ -36,7 +43,7 @@ from fedsvp_jax.engines.flower_sums import (
     masks,
     protocol,
 )
-from fedsvp_jax.mechanisms.grid import average, grid_step, residues
+from fedsvp_jax.mechanisms.grid import average, grid_step
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 CLIENTS = 5
@@ -109,36 +116,24 @@ def of_the_simulator(
     made: Any, clients: list[int], received: list[np.ndarray], index: int = 0
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(the sum of what these clients send in a simulated round, the next model)."""
-    total: Any = None
-    for client in clients:
-        seeded = Seeded(7, client)
-        update = [
-            new - old
-            for new, old in zip(moved(client, received), received, strict=True)
-        ]
-        upload, _, info = made.clip_and_noise(
-            update,
-            received,
-            {},
-            jax.numpy.int32(30),
-            jax.numpy.float32(1),
-            jax.numpy.int32(index),
-            seeded.key(index + 1, prng.Stream.NOISE),
-        )
-        sent = residues(upload, made.mechanism.grid, std=info.noise_std)
-        total = sent if total is None else jax.tree.map(jax.numpy.add, total, sent)
-    step = average(
-        total,
-        made.mechanism.grid,
-        std=info.noise_std,
-        count=jax.numpy.int32(len(clients)),
+    shares, stds = zip(
+        *(
+            simulated_share(
+                made,
+                received,
+                moved(client, received),
+                Seeded(7, client),
+                round_num=index + 1,
+            )
+            for client in clients
+        ),
+        strict=True,
     )
-    half = 1 << (made.mechanism.grid.bits - 1)
-    centred = [
-        (np.asarray(leaf, np.int64) + half) % (2 * half) - half for leaf in total
-    ]
-    pairs = zip(received, step, strict=True)
-    return centred, [old + np.asarray(leaf) for old, leaf in pairs]
+    total = [sum(leaves) for leaves in zip(*shares, strict=True)]
+    count = jax.numpy.int32(len(clients))
+    step = average(total, made.mechanism.grid, std=stds[0], count=count)
+    after = [old + np.asarray(new) for old, new in zip(received, step, strict=True)]
+    return opened(made, total), after
 
 
 def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(

@@ -9,11 +9,10 @@ from deployed import UPDATE_CLIP, example, model, policy, simulated
 
 pytest.importorskip("pfl")
 
-from fedsvp_jax.deploy.randomness import SECRET
 from pfl.context import UserContext
 from pfl.stats import MappedVectorStatistics
 
-from fedsvp_jax.deploy import Refused, Seeded, Site
+from fedsvp_jax.deploy import SECRET, Refused, Seeded, Site
 from fedsvp_jax.engines.pfl import LocalPrivacy
 
 CONTEXT: Any = None  # of the server, which the postprocessor does not read

@@ -1,5 +1,6 @@
 """Files to damage, and how they are damaged at random."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,5 +70,10 @@ def of_store(file: str) -> Callable[[Path], Reader]:
 def of_check(name: str) -> Callable[[Path], Reader]:
     case = CASES[name]
     facts = check.Facts(**case.facts or {})
-    reader = check.READERS[case.engine]
-    return of_file(case.name, case.text.encode(), lambda path: reader(path, facts))
+
+    def read(path: Path) -> None:
+        for noise in check.READERS[case.engine](path, facts):
+            if noise.rate == 1:  # what is sampled may take minutes
+                assert not math.isnan(check.epsilon(noise, noise.relation, 1e-5))
+
+    return of_file(case.name, case.text.encode(), read)

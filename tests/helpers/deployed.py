@@ -4,18 +4,20 @@ import dataclasses
 import functools
 import importlib.util
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
-from fedsvp_jax import federation
+from fedsvp_jax import federation, prng
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.deploy import Policy, Site, Trained, answer, make_policy
+from fedsvp_jax.deploy import Policy, Seeded, Site, Trained, answer, make_policy
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
+from fedsvp_jax.mechanisms.discrete_gaussian import decoded
+from fedsvp_jax.mechanisms.grid import residues
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 UPDATE_CLIP = {
@@ -93,6 +95,33 @@ def simulated(config: ExperimentConfig) -> list[np.ndarray]:
     for index in range(config.num_rounds):
         state, _ = trainer.advance(state, index, 1)
     return [np.asarray(leaf)[0] for leaf in jax.tree.leaves(state.params)]
+
+
+def simulated_share(
+    made: Policy,
+    received: list[np.ndarray],
+    moved: Sequence[np.ndarray],
+    seeded: Seeded,
+    *,
+    round_num: int = 1,
+    num_examples: int = 30,
+) -> tuple[list[Any], Any]:
+    """What a simulated client adds to a cohort's sum, and its noise's std."""
+    upload, _, info = made.clip_and_noise(
+        [new - old for new, old in zip(moved, received, strict=True)],
+        received,
+        {},
+        np.int32(num_examples),
+        np.float32(1),
+        np.int32(round_num - 1),
+        seeded.key(round_num, prng.Stream.NOISE),
+    )
+    return residues(upload, made.mechanism.grid, std=info.noise_std), info.noise_std
+
+
+def opened(made: Policy, total: Sequence[Any]) -> list[np.ndarray]:
+    """A sum of shares as the whole numbers that a server reads."""
+    return [decoded(np.asarray(leaf), made.mechanism.grid.bits) for leaf in total]
 
 
 def example(file: str) -> ModuleType:
