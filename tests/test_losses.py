@@ -143,7 +143,7 @@ def test_a_run_with_targets_reports_its_loss_and_no_accuracy(tmp_path: Path) -> 
 
 
 def test_rounds_are_compared_by_the_lowest_loss_where_there_is_no_accuracy() -> None:
-    found = run.early_stopping.best_round(
+    found = run.early_stopping.BestRound(
         {"round": t, "test_accuracy": None, "test_loss": loss}
         for t, loss in enumerate((3.0, 1.0, None, 2.0), start=1)
     )
