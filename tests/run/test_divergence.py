@@ -31,13 +31,9 @@ def train(folder: pathlib.Path, **named: Any) -> dict[str, Any]:
     return run_small(small(**DIVERGES), folder, **named)
 
 
-def no_constant(name: str) -> None:
-    pytest.fail(f"{name} is no JSON")
-
-
 def rows(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
     return [
-        json.loads(line, parse_constant=no_constant)
+        json.loads(line, parse_constant=pytest.fail)
         for line in (folder / name).read_text().splitlines()
     ]
 
@@ -73,7 +69,7 @@ def test_a_diverged_run_goes_on_when_asked_with_one_warning_and_plain_json(
     for name in ("metrics.jsonl", "clients.jsonl"):
         assert {row["round"] for row in rows(tmp_path / "run", name)} == {1, 2, 3, 4}
     text = (tmp_path / "run" / "summary.json").read_text()
-    assert json.loads(text, parse_constant=no_constant)["diverged_in_round"] == 1
+    assert json.loads(text, parse_constant=pytest.fail)["diverged_in_round"] == 1
     train(tmp_path / "whole", on_divergence="continue")
     train(tmp_path / "whole", on_divergence="continue", resume=True)
     assert contents(tmp_path / "run", RUN) == contents(tmp_path / "whole", RUN)
@@ -94,7 +90,7 @@ def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload
     for name in ("metrics.jsonl", "clients.jsonl"):
         assert {row["round"] for row in rows(tmp_path, name)} == {1, 2, 3}
     text = (tmp_path / "summary.json").read_text()
-    spent = json.loads(text, parse_constant=no_constant)["epsilon_spent"]
+    spent = json.loads(text, parse_constant=pytest.fail)["epsilon_spent"]
     assert summary["most_uploads"] >= 1
     if mechanism == "fedsva":  # the noise was applied, so it was spent
         assert spent["basic"] == pytest.approx(0.5 * summary["most_uploads"])

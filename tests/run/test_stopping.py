@@ -19,7 +19,7 @@ from small_runs import (
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.run.stopping import Stopped, StopRequests, stop_at_once
+from fedsvp_jax.run.stopping import Stopped, StopRequests
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
@@ -130,12 +130,3 @@ def test_another_thread_neither_takes_signals_nor_is_asked_to_stop() -> None:
     thread.start()
     thread.join()
     assert seen == [(before, None)]
-
-
-def test_where_nothing_is_saved_a_signal_stops_at_once() -> None:
-    old = signal.signal(signal.SIGTERM, stop_at_once)
-    try:
-        with pytest.raises(Stopped, match="stopped by SIGTERM; go on with the same"):
-            os.kill(os.getpid(), signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, old)
