@@ -11,6 +11,8 @@ import pytest
 from commands import Ended, assert_same_bytes, start, succeeds, typed
 from stores import digits_store
 
+from fedsvp_jax.run.checkpoint import Checkpointer
+
 TRAIN = (
     *("experiments.train", "--model=mlp", "--batch_size=5", "--local_epochs=1"),
     *("--cohort_size=3", "--checkpoint_every=2", "--noreport"),
@@ -56,8 +58,7 @@ def ends(processes: list[subprocess.Popen], seconds: float = 300) -> list[Ended]
 
 
 def newest_checkpoint(folder: pathlib.Path) -> int:
-    names = [path.name for path in (folder / "checkpoints").glob("*")]
-    return max((int(name) for name in names if name.isdigit()), default=0)
+    return max(Checkpointer(folder / "checkpoints").rounds(), default=0)
 
 
 def saved(folder: pathlib.Path, processes: list[subprocess.Popen], number: int) -> None:

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from commands import SMALL_RUN, assert_sentence, start, typed
+from commands import SMALL_RUN, assert_same_bytes, assert_sentence, start, typed
 
 from experiments import subcommands, sweep_workers
 from tests.faults.rows import keep
@@ -25,10 +25,6 @@ SWEEP = (
 )
 ROWS = 8 * 30
 FILES = ("config.json", "results.jsonl", "cells.json", "table.md", "table.csv")
-
-
-def contents(folder: pathlib.Path) -> list[bytes]:
-    return [(folder / name).read_bytes() for name in FILES]
 
 
 def workers_of(process: int) -> list[int]:
@@ -88,7 +84,7 @@ def test_a_worker_killed_at_ten_moments_is_taken_up_again_with_the_same_bytes(
                 time.sleep(0.02)
         _, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert contents(apart) == contents(alone)
+    assert_same_bytes(apart, alone, FILES)
     assert sorted(tmp_path.iterdir()) == [apart]
     keep("workers", "of a worker", tried=10, held=len(killed))
 
@@ -110,6 +106,6 @@ def test_a_sweep_killed_at_ten_moments_is_resumed_with_the_same_bytes(
                 os.kill(worker, signal.SIGKILL)
     while (ended := typed(*line, timeout=3000)).status:
         assert_sentence(ended, "is being written by")
-    assert contents(apart) == contents(alone)
+    assert_same_bytes(apart, alone, FILES)
     assert sorted(tmp_path.iterdir()) == [apart]
     keep("workers", "of the sweep", tried=10, held=10)

@@ -7,8 +7,8 @@ import pathlib
 from typing import Any
 
 import pytest
+from commands import assert_same_bytes
 from small_runs import (
-    contents,
     digits,
     run_small,
     shared_rounds,  # noqa: F401, a fixture
@@ -17,7 +17,6 @@ from small_runs import (
 
 from fedsvp_jax import run
 
-RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 GOES_ON = run.Options(on_divergence="continue")
 DIVERGES = {"mechanism": "none", "learning_rate": 1e30, "num_rounds": 4}
 
@@ -72,7 +71,7 @@ def test_a_diverged_run_goes_on_when_asked_with_one_warning_and_plain_json(
     assert json.loads(text, parse_constant=pytest.fail)["diverged_in_round"] == 1
     train(tmp_path / "whole", on_divergence="continue")
     train(tmp_path / "whole", on_divergence="continue", resume=True)
-    assert contents(tmp_path / "run", RUN) == contents(tmp_path / "whole", RUN)
+    assert_same_bytes(tmp_path / "run", tmp_path / "whole")
 
 
 @pytest.mark.slow
