@@ -1,6 +1,7 @@
 """Rows that an experiment keeps, one per line, so that a kill loses none of them."""
 
 import json
+import os
 import pathlib
 from typing import Any
 
@@ -9,10 +10,14 @@ from fedsvp_jax.run.folder import RunFolder
 Row = dict[str, Any]
 
 
+def _whole_lines(file: pathlib.Path) -> bytes:
+    content = file.read_bytes() if file.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
 def read(file: pathlib.Path) -> list[Row]:
     """The rows; none if the file is not there. An unfinished last line is no row."""
-    text = file.read_text() if file.exists() else ""
-    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return [json.loads(line) for line in _whole_lines(file).splitlines()]
 
 
 def add(file: pathlib.Path, row: Row) -> None:
@@ -22,6 +27,6 @@ def add(file: pathlib.Path, row: Row) -> None:
       WriteError: it cannot be written; the rows before it are kept.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    folder = RunFolder(file.parent)
-    folder.drop_torn_line(file.name)
-    folder.append(file.name, [row])
+    if file.exists():
+        os.truncate(file, len(_whole_lines(file)))
+    RunFolder(file.parent).append(file.name, [row])

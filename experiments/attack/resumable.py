@@ -1,10 +1,9 @@
 """Finished parts of an attack, kept so that --resume does not compute them again."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
-from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.files import read_json, write_json
 from fedsvp_jax.run.folder import RunFolder
 
 
@@ -20,8 +19,6 @@ def finished_or_made(folder: RunFolder, name: str, make: Callable[[], Any]) -> A
         file.parent.mkdir(exist_ok=True)
         write_json(file, make())
     try:
-        return json.loads(file.read_text())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"{file} is damaged ({error}): remove it and run with --resume"
-        ) from None
+        return read_json(file)
+    except ValueError as error:
+        raise ValueError(f"{error}: remove it and run with --resume") from None

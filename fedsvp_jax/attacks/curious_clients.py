@@ -188,7 +188,7 @@ class CuriousClients:
         server, metrics = self.trainer.advance(
             state["server"], round_num, 1, examples=examples
         )
-        (found,) = records.rounds_of(metrics, 0)
+        found = cell_of(metrics, (0, 0))
         records.check_finite(
             found, round_num=round_num + 1, mechanism=self.config.mechanism
         )

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms, student
 from fedsvp_jax.report import labels, read, spent, text_table
-from fedsvp_jax.run.early_stopping import METRICS, BestRound, best_round
+from fedsvp_jax.run import records
 
 _BY_METHOD = ("epsilon_spent", "status")
 
@@ -140,8 +140,8 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
 
 
 def _last5_by_seed(seeds: dict[int, list[read.Row]]) -> dict[int, float]:
-    scores = {seed: best_and_last5(run) for seed, run in seeds.items()}
-    return {seed: score[1] for seed, score in scores.items() if score is not None}
+    scores = {seed: _scores(run)["final5_accuracy"] for seed, run in seeds.items()}
+    return {seed: score for seed, score in scores.items() if score is not None}
 
 
 def csv_table(rows: Sequence[SummaryRow]) -> str:
@@ -243,19 +243,14 @@ def mean_std(values: Sequence[float]) -> Spread:
     return statistics.fmean(values), std
 
 
-def best_and_last5(rows: Sequence[read.Row]) -> tuple[float, float] | None:
-    """Test accuracy in the best round, and mean of the last five evaluated rounds."""
-    measured, best = present(rows, "test_accuracy"), _best_round(rows).test_accuracy
-    if best is None:
-        return None
-    return best, statistics.fmean(measured[-5:])
-
-
-def _best_round(rows: Sequence[read.Row]) -> BestRound:
-    """Of one run, which numbers that are not finite cannot be."""
-    return best_round(
-        {"round": row["round"]} | {name: read.number(row.get(name)) for name in METRICS}
-        for row in rows
+def _scores(rows: Sequence[read.Row]) -> dict[str, Any]:
+    """`records.score_summary` of one run; numbers that are not finite are none."""
+    return records.score_summary(
+        [
+            {"round": row["round"]}
+            | {name: read.number(row.get(name)) for name in records.SCORES}
+            for row in rows
+        ]
     )
 
 
@@ -266,19 +261,15 @@ def present(rows: Sequence[read.Row], name: str) -> list[float]:
 
 
 def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
-    scores = [score for run in runs if (score := best_and_last5(run))]
-    best_mean, best_std = mean_std([best for best, _ in scores])
-    last5_mean, last5_std = mean_std([last5 for _, last5 in scores])
-    private, worst = (
-        mean_std(
-            [
-                statistics.fmean(seen[-5:])
-                for run in runs
-                if (seen := present(run, name))
-            ]
-        )
-        for name in ("private_accuracy", "worst_tenth_accuracy")
-    )
+    scores = [_scores(run) for run in runs]
+
+    def spread(name: str) -> Spread:
+        return mean_std([one[name] for one in scores if one[name] is not None])
+
+    best_mean, best_std = spread("best_accuracy")
+    last5_mean, last5_std = spread("final5_accuracy")
+    private_mean, private_std = spread("final5_private_accuracy")
+    worst_tenth_mean, worst_tenth_std = spread("final5_worst_tenth_accuracy")
     noise, step_noise = (
         mean_std([value for run in runs for value in present(run, name)])[0]
         for name in ("noise_l2", "step_noise_std_mean")
@@ -287,15 +278,15 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
         **group._asdict(),
         num_seeds=len(runs),
         num_rounds=min(len(run) for run in runs),
-        best_by=_best_round(runs[0]).metric,
+        best_by=scores[0]["best_by"],
         best_mean=best_mean,
         best_std=best_std,
         last5_mean=last5_mean,
         last5_std=last5_std,
-        private_mean=private[0],
-        private_std=private[1],
-        worst_tenth_mean=worst[0],
-        worst_tenth_std=worst[1],
+        private_mean=private_mean,
+        private_std=private_std,
+        worst_tenth_mean=worst_tenth_mean,
+        worst_tenth_std=worst_tenth_std,
         best_below_fedavg=None,
         last5_below_fedavg=None,
         last5_p=None,

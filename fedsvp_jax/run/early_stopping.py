@@ -72,6 +72,9 @@ METRICS = ("validation_accuracy", "test_accuracy", "validation_loss", "test_loss
 class BestRound:
     """The best round so far, by the server's validation examples where rows tell it.
 
+    Args:
+      rows: of a run's rounds, in their order.
+
     Attributes:
       metric: of `METRICS`; None before the first evaluation.
       value: the best: the largest accuracy or the lowest loss.
@@ -81,13 +84,15 @@ class BestRound:
       last: the newest round.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         self.metric: str | None = None
         self.value: float | None = None
         self.test_accuracy: float | None = None
         self.test_loss: float | None = None
         self.round_num = 0
         self.last = 0
+        for row in rows:
+            self.note(row)
 
     def note(self, row: Mapping[str, Any]) -> bool:
         """Takes a row of metrics.jsonl into account; whether it is the best so far."""
@@ -110,11 +115,3 @@ class BestRound:
         if patience is None or self.metric is None:
             return False
         return self.last - self.round_num >= patience
-
-
-def best_round(rows: Iterable[Mapping[str, Any]]) -> BestRound:
-    """The best of a run's rows, which are in the order of the rounds."""
-    best = BestRound()
-    for row in rows:
-        best.note(row)
-    return best

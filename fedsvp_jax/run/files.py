@@ -16,9 +16,7 @@ def plain(value: Any) -> Any:
     """Numpy to plain Python; float32 by its shortest form, non-finite to None."""
     if isinstance(value, dict):
         return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
+    if isinstance(value, list | tuple | np.ndarray):
         return [plain(item) for item in value]
     if isinstance(value, np.float32):
         return float(str(value)) if np.isfinite(value) else None
@@ -108,6 +106,19 @@ def _new_file(path: pathlib.Path, mode: int) -> int:
     except FileExistsError:
         path.unlink()
         return os.open(path, how, mode)
+
+
+def read_json(path: pathlib.Path) -> Any:
+    """What a JSON file holds.
+
+    Raises:
+      FileNotFoundError: there is no such file.
+      ValueError: it is damaged.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged ({error})") from error
 
 
 def write_json(path: pathlib.Path, content: Any) -> None:

@@ -307,14 +307,6 @@ class RunFolder:
         if b"".join(kept) != content:
             replace_file(file, b"".join(kept))
 
-    def drop_torn_line(self, name: str) -> None:
-        """Drops a last line that a killed run left unfinished."""
-        file = self.path / name
-        content = file.read_bytes() if file.exists() else b""
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            replace_file(file, whole)
-
     @processes.by_first
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""

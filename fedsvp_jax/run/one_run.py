@@ -24,7 +24,7 @@ from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.trained_model import SCHEMA, probabilities
+from fedsvp_jax.run.trained_model import SCHEMA, TrainedModel
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model
 from fedsvp_jax.tree import cell_of
@@ -125,9 +125,8 @@ def train(
                 cell_of((session.state.params, session.state.stats), 0)
             )
             test = program.data.test
-            chances = probabilities(
-                program.model, params, stats, np.asarray(test.inputs)
-            )
+            trained = TrainedModel(program.model, params, stats, session.done, settings)
+            chances = trained.probabilities(np.asarray(test.inputs))
             scores = extras.around("tables.scores")
             found = scores.of_table(chances, np.asarray(test.labels), data.class_names)
             summary["test_scores"] = found

@@ -1,14 +1,13 @@
 """The parts of a sweep that ran apart, joined to the folder of the whole sweep."""
 
 import dataclasses
-import json
 import os
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.files import read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
@@ -81,32 +80,22 @@ def merge(
 
 def _read(path: pathlib.Path) -> _Part:
     """Raises ValueError unless the folder is a finished part of a sweep."""
-    config = _json(path / "config.json")
+    try:
+        config = read_json(path / "config.json")
+    except FileNotFoundError as error:
+        raise ValueError(f"{path} has no config.json") from error
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
-    fields = {
-        field.name: config[field.name]
-        for field in dataclasses.fields(SweepPlan)
-        if field.name in config  # older folders lack some
-    }
-    plan = SweepPlan(**fields)
+    names = {field.name for field in dataclasses.fields(SweepPlan)}
+    plan = SweepPlan(**{name: config[name] for name in names & config.keys()})
     number, parts = plan.part_of()
     base = ExperimentConfig(noise_std=config["noise_std"])
-    programs = plan.programs(base).values()
-    wanted = sum(map(len, programs))
-    cells = _json(path / "cells.json") if (path / "cells.json").exists() else []
+    wanted = sum(map(len, plan.programs(base).values()))
+    file = path / "cells.json"
+    cells = read_json(file) if file.exists() else []
     if len(cells) != wanted:
         raise ValueError(
             f"part {config['part']} in {path} has finished {len(cells)} of its "
             f"{wanted} cells; run its command again with --resume"
         )
     return _Part(path, number, parts, config | {"part": None}, cells)
-
-
-def _json(path: pathlib.Path) -> Any:
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError as error:
-        raise ValueError(f"{path.parent} has no {path.name}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is damaged ({error})") from error

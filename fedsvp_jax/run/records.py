@@ -1,23 +1,16 @@
 """From a call's metrics to the account and the files' rows."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
-from fedsvp_jax.run.early_stopping import best_round
-from fedsvp_jax.run.files import plain
+from fedsvp_jax.run.early_stopping import BestRound
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
-
-
-def rounds_of(metrics: RoundMetrics, cell: int) -> Iterator[RoundMetrics]:
-    """One cell's rounds, one by one; leaves (rounds, cells, ...) lose both axes."""
-    for index in range(metrics.test_accuracy.shape[0]):
-        yield cell_of(cell_of(metrics, index), cell)
 
 
 def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
@@ -163,11 +156,6 @@ def diverged(row: dict[str, Any]) -> bool:
     return len(row["diverged_clients"]) > 0 or not row["model_finite"]
 
 
-def number(value: Any) -> float | None:
-    """A float32 as the files tell it, so that a resumed run reads the same back."""
-    return plain(np.float32(value))
-
-
 # What an evaluation adds to a row: on the test set, of the private classes, of the
 # clients that are served worst, on the server's validation examples. And the accounting
 # that only the last row has.
@@ -203,25 +191,22 @@ def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         none.
     """
 
-    def last(name: str) -> np.ndarray:
-        seen = [row[name] for row in rows if row.get(name) is not None]
-        return np.asarray(seen[-5:], np.float64)
+    def seen(name: str) -> list[float]:
+        return [row[name] for row in rows if row.get(name) is not None]
 
     def mean(name: str) -> float | None:
-        values = last(name)
-        return float(values.mean()) if len(values) else None
+        values = seen(name)[-5:]
+        return float(np.mean(values)) if values else None
 
-    every = [row.get("test_accuracy") for row in rows]
-    seen = [value for value in every if value is not None]
-    best = best_round(rows)
+    accuracies, best = seen("test_accuracy"), BestRound(rows)
     return {
         "best_round": best.round_num or None,
         "best_by": best.metric,
         "best_accuracy": best.test_accuracy,
         "best_loss": best.test_loss,
         "final5_accuracy": mean("test_accuracy"),
-        "final5_std": float(last("test_accuracy").std()) if seen else None,
-        "final_accuracy": seen[-1] if seen else None,
+        "final5_std": float(np.std(accuracies[-5:])) if accuracies else None,
+        "final_accuracy": accuracies[-1] if accuracies else None,
         "final5_loss": mean("test_loss"),
         "final5_private_accuracy": mean("private_accuracy"),
         "final5_worst_tenth_accuracy": mean("worst_tenth_accuracy"),

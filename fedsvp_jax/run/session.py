@@ -181,7 +181,8 @@ class Session:
             logs.add(self._files.log(cell), plain(row))
         self._scores[cell].append(
             {"round": row["round"]}
-            | {name: records.number(row.get(name)) for name in records.SCORES}
+            # As float32, so that a resumed run reads the same back.
+            | {name: plain(np.float32(row.get(name))) for name in records.SCORES}
         )
         if records.diverged(row):
             self._diverged[cell].append(row["round"])
@@ -244,13 +245,11 @@ class Session:
             left = processes.to_host((self.state.spent, self.state.admitted))
             if not self._program.is_over(*left, self.done + active):
                 active = count  # only the turn of a cohort that is not whole
-        by_cell = [
-            list(records.rounds_of(metrics, cell)) for cell in range(len(self.accounts))
-        ]
         # Round by round, so that the order of the lines follows no size of a call.
         for index in range(active):
-            for cell, rounds in enumerate(by_cell):
-                self._take(cell, self.done + 1 + index, rounds[index])
+            for cell in range(len(self.accounts)):
+                of_cell = cell_of(metrics, (index, cell))
+                self._take(cell, self.done + 1 + index, of_cell)
         self.done += active
         self._write()
         if active < count:

@@ -3,8 +3,8 @@
 import os
 import signal
 import threading
-from types import FrameType, TracebackType
-from typing import NoReturn
+from types import FrameType
+from typing import NoReturn, Self
 
 from fedsvp_jax.devices import processes
 
@@ -45,7 +45,7 @@ class StopRequests:
         self.received: int | None = None  # this process's first signal
         self._agreed = 0  # the signal that all processes stop for, 0 for none
 
-    def __enter__(self) -> "StopRequests":
+    def __enter__(self) -> Self:
         self._entered = threading.current_thread() is threading.main_thread()
         if not self._entered:
             return self
@@ -58,12 +58,7 @@ class StopRequests:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if not self._entered:
             return
         for number, handler in self._old.items():

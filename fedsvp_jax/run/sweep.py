@@ -158,7 +158,8 @@ def sweep(
 
     Files: config.json, results.jsonl (one line per cell and round), cells.json
     (one summary per cell), timing.jsonl, checkpoints/MECHANISM/. With `options.resume`
-    the same call continues a sweep that was stopped or killed.
+    the same call continues a sweep that was stopped or killed. It raises what
+    `run.train` does.
 
     Args:
       base: the resolved settings that all cells share.
@@ -173,12 +174,6 @@ def sweep(
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
       epsilon_spent, and `risk` by adversary (`accounting.tradeoff`).
-
-    Raises:
-      ValueError: settings, data or folder are not fit; nothing was overwritten.
-      OSError: the folder cannot be written; every checkpoint stays.
-      FloatingPointError: a cell diverged; what was written so far stays.
-      stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
     if base.patience is not None:
         raise ValueError(

@@ -17,7 +17,7 @@ from fedsvp_jax.algorithm.evaluation import outputs_for
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.files import replace_file
+from fedsvp_jax.run.files import read_json, replace_file
 from fedsvp_jax.run.folder import identity
 from fedsvp_jax.run.safetensors import read_safetensors, write_safetensors
 from fedsvp_jax.settings import FEATURE_MODELS
@@ -82,10 +82,10 @@ class TrainedModel:
                 f"inputs must have the shape (n, {', '.join(map(str, wanted))}) as the "
                 f"run's examples, got {prepared.shape}"
             )
-
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
-        return _outputs(self.model, self.params, self.stats, prepared)
+        found = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
+        return np.concatenate(list(in_batches(found, prepared, _BATCH)))
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """(n, classes) float32: softmax of the logits, a row for each example.
@@ -177,11 +177,9 @@ def load_model(
         return _of_file(place, model)
     file = place / "config.json"
     try:
-        settings = json.loads(file.read_bytes())
+        settings = read_json(file)
     except FileNotFoundError as error:
         raise ValueError(f"{place} holds no run: there is no {file.name}") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is damaged ({error})") from error
     if not isinstance(settings, dict) or "example_shape" not in settings:
         raise ValueError(
             f"{place} is not the folder of a run of this version: its config.json does "
@@ -201,9 +199,8 @@ def load_model(
     table = place / SCHEMA
     schema = _schemas().read_schema(table) if table.is_file() else None
     try:
-        summary = json.loads((place / "summary.json").read_bytes())
-        claims = tuple(summary["guarantees"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        claims = tuple(read_json(place / "summary.json")["guarantees"])
+    except (OSError, ValueError, KeyError, TypeError):
         claims = ()  # it has not ended
     return TrainedModel(*weights, rounds, settings, schema, claims)
 
@@ -263,17 +260,3 @@ def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
     )
     weights = _weights(model, settings, saved)
     return TrainedModel(*weights, rounds, settings, schema, claims)
-
-
-def _outputs(
-    model: Model, params: Params, stats: Params, inputs: np.ndarray
-) -> np.ndarray:
-    found = jax.jit(partial(outputs_for, model, params, stats))
-    return np.concatenate(list(in_batches(found, inputs, _BATCH)))
-
-
-def probabilities(
-    model: Model, params: Params, stats: Params, inputs: np.ndarray
-) -> np.ndarray:
-    """(n, classes) float32: softmax of the model's logits of prepared examples."""
-    return np.asarray(jax.nn.softmax(_outputs(model, params, stats, inputs)))

@@ -395,7 +395,12 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], dict[str, Any], float, st
     "update clip": (noise, "clip_into_ball", _unclipped, QUICK[0], 1e4, "moved"),
     "record clip": (noise, "clip_into_ball", _unclipped, RECORDS_OF, 1e4, "moved"),
     "query clip": (noise, "clip_into_ball", _unclipped, QUICK[3], 1e4, "moved"),
-    "public": (*BUGS["trained_on_all"][:3], QUICK[3], 1e4, "public"),
+    "public": (
+        *BUGS["public training reads the private records too"][:3],
+        QUICK[3],
+        1e4,
+        "public",
+    ),
     "overflow": (noise, "clip_into_ball", _overflows, QUICK[0], OVERFLOWS, "finite"),
     "adaptive clip": (dp_fedavg, "adapted_clip", _faster, QUICK[6], 1e4, "clip"),
 }

@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-from typing import NamedTuple
 
 import pytest
 
@@ -77,27 +76,16 @@ ELSEWHERE = {  # in tests/experiments
     f"{_RUN}frozen": "test_frozen.py"
     "::test_a_page_is_what_the_frozen_code_makes_of_its_rows",
 }
-# Targets whose recipe is no experiment: tests, checks, this site.
-OTHER_TARGETS = {
-    *("accelerators", "audit", "docs", "fuzz", "lint", "tutorial"),
-    *("test", "test-all", "test-browser", "test-lab", "test-quick", "test-slow"),
-}
 PLACEHOLDERS = {"RELEASE": "laplace"}
-
-
-class Block(NamedTuple):
-    """One fenced block."""
-
-    language: str
-    text: str
 
 
 _SUBCOMMAND = re.compile(r"\bfedsvp (?=\w)")
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-def blocks(page: pathlib.Path) -> list[Block]:
-    return [Block(*match.groups()) for match in _FENCE.finditer(page.read_text())]
+def blocks(page: pathlib.Path) -> list[tuple[str, str]]:
+    """The language and text of every fenced block."""
+    return _FENCE.findall(page.read_text())
 
 
 def commands(text: str) -> list[str]:
@@ -118,7 +106,7 @@ def is_elsewhere(command: str) -> bool:
 
 
 def recipe(target: str) -> list[str]:
-    """The experiments that `make TARGET` would run."""
+    """The experiments that `make TARGET` would run; none of a target of tests, say."""
     done = subprocess.run(
         ["make", "-n", "RUNS=runs", target], cwd=ROOT, capture_output=True, text=True
     )
@@ -132,9 +120,7 @@ def made_small(command: str) -> list[str]:
     if is_elsewhere(command):
         return []
     if match := re.fullmatch(r"make ([\w-]+)", command):
-        lines = recipe(match[1])
-        assert lines or match[1] in OTHER_TARGETS, command
-        return [small for line in lines for small in made_small(line)]
+        return [small for line in recipe(match[1]) for small in made_small(line)]
     module = re.search(r"python -m ([\w.]+)", command)
     assert module and module[1] in SMALL, f"say in SMALL how this is run: {command}"
     line, *redirection = re.split(r"(?= > )", command)
@@ -146,12 +132,12 @@ def made_small(command: str) -> list[str]:
 def played(page: pathlib.Path) -> list[tuple[str, str]]:
     """(language, what is run) in the page's order; its Python is one program."""
     found = []
-    programs = [block.text for block in blocks(page) if block.language == "python"]
+    programs = [text for language, text in blocks(page) if language == "python"]
     if programs:
         found.append(("python", "\n".join(programs)))
-    for block in blocks(page):
-        if block.language == "bash":
-            for command in commands(block.text):
+    for language, text in blocks(page):
+        if language == "bash":
+            for command in commands(text):
                 found += [("bash", line) for line in made_small(command)]
     return found
 
@@ -217,14 +203,12 @@ def test_a_command_stands_in_a_bash_block_that_the_test_above_runs(
     rest = _FENCE.sub("", page.read_text())
     indented = [line for line in rest.splitlines() if line.startswith("    ")]
     assert not [line for line in indented if _TYPED.match(line)]
-    for block in blocks(page):
-        assert block.language, f"a block of {page.name} names no language"
-        if block.language not in ("bash", "text"):
-            continue
-        if block.language == "bash":
-            assert [made_small(command) for command in commands(block.text)]
-        else:
-            assert not re.search(NO_TEXT, block.text, re.MULTILINE)
+    for language, text in blocks(page):
+        assert language, f"a block of {page.name} names no language"
+        if language == "bash":
+            assert [made_small(command) for command in commands(text)]
+        if language == "text":
+            assert not re.search(NO_TEXT, text, re.MULTILINE)
 
 
 def test_what_runs_elsewhere_is_a_test_that_exists() -> None:
@@ -232,8 +216,3 @@ def test_what_runs_elsewhere_is_a_test_that_exists() -> None:
         path, _, function = name.partition("::")
         file = ROOT / "tests" / "experiments" / path
         assert f"def {function}(" in file.read_text()
-
-
-def test_other_targets_exist() -> None:
-    for target in OTHER_TARGETS:
-        assert f"\n{target}:" in (ROOT / "Makefile").read_text()

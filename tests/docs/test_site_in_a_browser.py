@@ -1,8 +1,6 @@
 """The site opened as files: it searches, fits a narrow window, and logs no error."""
 
-import html
 import http.server
-import json
 import pathlib
 import re
 import subprocess
@@ -11,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from browser import WATCH, dumped, needs_browser
+from browser import WATCH, dumped, needs_browser, seen
 
 pytestmark = needs_browser
 ROOT = pathlib.Path(__file__).parents[2]
@@ -50,12 +48,10 @@ def test_every_page_fits_400_pixels_cuts_no_command_and_logs_no_error(
         document.getElementById("seen").textContent = JSON.stringify(seen); }});
       </script>{frames}</body>""")
     done = dumped(wrapper, tmp_path, "--virtual-time-budget=60000")
-    found = re.search(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
-    assert found, done.stderr[-2000:]
-    seen = json.loads(html.unescape(found[1]))
-    assert len(seen) == len(pages) > 15
-    assert not [one for one in seen if one["width"] > WIDTH or one["cut"]]
-    assert not [one for one in seen if one["errors"]]
+    told = seen(done)
+    assert len(told) == len(pages) > 15
+    assert not [one for one in told if one["width"] > WIDTH or one["cut"]]
+    assert not [one for one in told if one["errors"]]
 
 
 class _Slow(http.server.BaseHTTPRequestHandler):

@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, environment, program
+from commands import ROOT, assert_sentence, environment, program
+from commands import command as typed
 
 from experiments import command, messages
 from fedsvp_jax.report import text_table
@@ -33,6 +34,10 @@ def test_a_warning_and_an_error_are_a_line_each() -> None:
         "error: full up",
     ]
     assert ended.status == 2
+
+
+def test_a_missing_folder_is_asked_for() -> None:
+    assert_sentence(typed("experiments.train"), "--output_dir is required")
 
 
 LACKS_MEMORY = """

@@ -96,7 +96,7 @@ def test_help_names_settings_by_theme_and_helpfull_describes_them() -> None:
     assert "Budget of one release of R" in whole and "Budget of one" not in short
 
 
-def test_quiet_says_nothing_and_json_says_the_summary_alone(
+def test_quiet_says_nothing_json_the_summary_alone_and_resume_goes_on(
     tmp_path: pathlib.Path,
 ) -> None:
     line = ["experiments.train", *SMALL_RUN, "--num_rounds=1", "--mechanism=none"]
@@ -106,3 +106,7 @@ def test_quiet_says_nothing_and_json_says_the_summary_alone(
     assert quiet == (0, "", "") and told.stderr == ""
     summary = json.loads((tmp_path / "b" / "summary.json").read_text())
     assert json.loads(told.stdout) == summary
+    line += ["--quiet", f"--output_dir={tmp_path / 'a'}"]
+    assert_sentence(command(*line), "already holds a run")
+    assert command(*line, "--resume") == (0, "", "")
+    assert_sentence(command(*line, "--resume", "--seed=1"), "seed is 1 and was 0")

@@ -1,4 +1,7 @@
-"""--plugin=FILE.py: a mechanism from outside in the commands, its settings as flags."""
+"""--plugin=FILE.py: a mechanism from outside in the commands, its settings as flags.
+
+The file is the block of docs/library.md that a page tells its reader to put there.
+"""
 
 import json
 import pathlib
@@ -6,47 +9,13 @@ import re
 import shlex
 
 import pytest
-from commands import SMALL_RUN, assert_sentence, command, succeeds
+from commands import ROOT, SMALL_RUN, assert_sentence, command, succeeds
 
 pytestmark = pytest.mark.across("a mechanism from outside, in every command")
 
-FILE = '''
-import flax.struct
-import jax.numpy as jnp
-
-from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import base, calibration, sensitivity
-from fedsvp_jax.settings import Settings, setting
-
-
-@flax.struct.dataclass(frozen=True)
-class TwoPhaseSettings(Settings):
-    """Settings of two_phase."""
-
-    late_multiplier: float = setting(4.0, "z of the second half.", above=0, traced=True)
-
-
-def make_two_phase(config):
-    rule = sensitivity.make_sensitivity(config)
-    z = jnp.asarray(config.settings.late_multiplier, jnp.float32)
-
-    def calibrate(ratio, round_num, bound):
-        z_t = jnp.where(round_num < config.num_rounds // 2, 2 * z, z)
-        epsilon = calibration.concentrated_epsilon(z_t, config.delta)
-        return base.claimed(z_t, epsilon, config.delta)
-
-    law = base.Law(calibrate, any_epsilon=True, num_rounds=config.num_rounds)
-    return base.chain(rule, law)
-
-
-mechanisms.register_mechanism(
-    "two_phase",
-    make_two_phase,
-    settings=TwoPhaseSettings,
-    summary="twice the noise in the first half",
-    noise_setting="late_multiplier",
-)
-'''
+PAGE = (ROOT / "docs" / "library.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(FILE,) = (block for block in BLOCKS if "def make_two_phase" in block)
 RUN = (
     "experiments.train",
     *SMALL_RUN,

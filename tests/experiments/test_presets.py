@@ -1,11 +1,11 @@
 """Presets: every one is accepted as typed, and a small one tells what it shrank."""
 
 import dataclasses
+import pathlib
 import re
 
 import pytest
 from absl import flags
-from commands import Ended
 from commands import command as run_command
 
 from experiments import command, presets
@@ -21,31 +21,21 @@ SMALLER = [name for name in NAMES if name.endswith((MEDIUM, SMALL))]
 _SHRUNK = re.compile(r"#   (\w+): (.+) -> (.+)")
 
 
-@pytest.fixture(scope="module")
-def ends(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
-    """Every preset as a command line whose last flag alone is refused."""
-    folder = tmp_path_factory.mktemp("refused")
-    return {
-        name: run_command(
-            "experiments.sweep",
-            f"--flagfile=experiments/presets/{name}.flags",
-            "--data_dir=/nowhere",
-            f"--output_dir={folder / name}",
-            "--num_devices=99",
-            *(PLANNED if name.endswith(MEDIUM) else ()),
-        )
-        for name in NAMES
-    }
-
-
 def test_every_method_of_the_servers_step_has_a_preset_of_train() -> None:
     assert METHODS.keys() <= presets.OF_TRAIN.keys()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_presets_flags_are_accepted(name: str, ends: dict[str, Ended]) -> None:
+def test_a_presets_flags_are_accepted(name: str, tmp_path: pathlib.Path) -> None:
     """What is refused is what was added: data that are not there, or the devices."""
-    ended = ends[name]
+    ended = run_command(
+        "experiments.sweep",
+        f"--flagfile=experiments/presets/{name}.flags",
+        "--data_dir=/nowhere",
+        f"--output_dir={tmp_path / name}",
+        "--num_devices=99",
+        *(PLANNED if name.endswith(MEDIUM) else ()),
+    )
     assert ended.status == 2, ended
     assert "/nowhere" in ended.stderr or "num_devices" in ended.stderr, ended.stderr
 

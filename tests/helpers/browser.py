@@ -4,9 +4,13 @@ It is told to print the document as it is in the end, which needs no driver and 
 network.
 """
 
+import html
+import json
 import os
+import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,3 +49,10 @@ def dumped(page: Path, tmp_path: Path, *more: str) -> subprocess.CompletedProces
         timeout=120,
         check=True,
     )
+
+
+def seen(done: subprocess.CompletedProcess[str]) -> Any:
+    """What the page's script left in its element `seen`."""
+    found = re.search(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
+    assert found, done.stderr[-2000:]
+    return json.loads(html.unescape(found[1]))

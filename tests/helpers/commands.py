@@ -46,23 +46,26 @@ def environment() -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
-    """`python -m ARGUMENTS` in a process of its own, running."""
+def start(*words: str, how: str = "-m", **variables: str) -> subprocess.Popen[str]:
+    """`python -m WORDS`, or `python -c WORDS`, in a process of its own, running."""
     return subprocess.Popen(
-        [sys.executable, "-m", *arguments],
+        [sys.executable, how, *words],
         cwd=ROOT,
-        env=environment(),
+        env=environment() | variables,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def typed(*arguments: str, timeout: float = 300) -> Ended:
-    """`python -m ARGUMENTS` in a process of its own, to its end."""
-    with start(*arguments) as process:
+def typed(*words: str, how: str = "-m", timeout: float = 300) -> Ended:
+    """The same to its end."""
+    with start(*words, how=how) as process:
         out, err = process.communicate(timeout=timeout)
     return Ended(process.returncode, out, err)
+
+
+program = functools.partial(typed, how="-c")
 
 
 @functools.cache
@@ -96,19 +99,6 @@ def succeeds(*arguments: str) -> Ended:
     ended = command(*arguments)
     assert ended.status == 0, ended.stderr
     return ended
-
-
-def program(text: str, *arguments: str, timeout: float = 300) -> Ended:
-    """`python -c TEXT ARGUMENTS` in a process of its own, to its end."""
-    ended = subprocess.run(
-        [sys.executable, "-c", text, *arguments],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
-    return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 def assert_same_bytes(

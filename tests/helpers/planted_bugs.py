@@ -1,4 +1,7 @@
-"""Bugs that an audit must flag: each replaces one function, the claims stay."""
+"""Bugs that an audit must flag: each replaces one function, the claims stay.
+
+Their names are those of the table in docs/results/attacks.md.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -29,7 +32,6 @@ class Bug(NamedTuple):
     function: str
     faulty: _Function  # takes the right one, then its arguments
     case: str  # `Case.name`
-    says: str  # in words
 
 
 def _half_noise(right: _Function, tree: Any, std: Any, *, key: Any) -> Any:
@@ -116,189 +118,148 @@ def _no_empty_share(
 
 
 BUGS = {
-    "noise_halved": Bug(
-        noise,
-        "add_gaussian_noise",
-        _half_noise,
-        "dp_fedavg-update_clip-presence",
-        "the noise has half its standard deviation",
+    "the noise has half its standard deviation": Bug(
+        noise, "add_gaussian_noise", _half_noise, "dp_fedavg-update_clip-presence"
     ),
-    "no_clip": Bug(
+    "the update is not clipped": Bug(
         sensitivity,
         "clip_update",
         lambda _, updates, params, bound: (updates, jnp.zeros((), jnp.float32)),
         "gaussian-update_clip-update",
-        "the update is not clipped",
     ),
-    "count": Bug(
+    "the count of clipped updates is noised as if a client moved it by ½ (G4)": Bug(
         dp_fedavg,
         "update_multiplier",
         lambda right, multiplier, count_std: right(multiplier, 2.0 * count_std),
         "dp_fedavg-update_clip-adaptive_clip",
-        "the count of clipped updates is noised as if a client moved it by ½ (G4)",
     ),
-    "partial_cohort": Bug(
-        Account,
-        "record",
-        _full_cohort,
-        "dp_fedavg-update_clip-partial_cohort",
-        "a partial cohort is claimed as a full one (G7)",
+    "a partial cohort is claimed as a full one (G7)": Bug(
+        Account, "record", _full_cohort, "dp_fedavg-update_clip-partial_cohort"
     ),
-    "release": Bug(
+    "R is released without noise": Bug(
         release,
         "response_chance",
         lambda _, ratio, epsilon: ratio,
         "fedsva-update_clip-randomized_response",
-        "R is released without noise",
     ),
-    "shared_key": Bug(
-        prng,
-        "stream_key",
-        _one_noise_key,
-        "gaussian-update_clip-two_uploads",
-        "all clients draw their noise from one key",
+    "all clients draw their noise from one key": Bug(
+        prng, "stream_key", _one_noise_key, "gaussian-update_clip-two_uploads"
     ),
-    "cap": Bug(
+    "the promise does not end a client's uploads": Bug(
         cohort,
         "sample_cohort",
         lambda right, key, eligible, size: right(key, eligible | True, size),
         "gaussian-update_clip-promise",
-        "the promise does not end a client's uploads",
     ),
-    "cap_in_turns": Bug(
+    "a client whose budget is spent still uploads in its turn": Bug(
         cohort,
         "dealt_cohort",
         lambda right, key, turn, able, size: right(key, turn, able | True, size),
         "dp_fedavg-update_clip-turns",
-        "a client whose budget is spent still uploads in its turn",
     ),
-    "thin_cohort": Bug(
-        cohort,
-        "cohort_of_round",
-        _thin_cohorts,
-        "dp_fedavg-update_clip-thinned_turns",
-        "a cohort that the influence filter thinned uploads under a promise (N2)",
+    "a cohort that the influence filter thinned uploads under a promise (N2)": Bug(
+        cohort, "cohort_of_round", _thin_cohorts, "dp_fedavg-update_clip-thinned_turns"
     ),
-    "whole_row": Bug(
+    "a hook that may end the run is given un-noised numbers (N3)": Bug(
         early_stopping,
         "shown",
         lambda _, row, reveal=(): row,
         "gaussian-update_clip-early_end",
-        "a hook that may end the run is given un-noised numbers (N3)",
     ),
-    "batch_divisor": Bug(
+    "a batch is divided by its records that have a gradient, not by B": Bug(
         local_training,
         "_per_example_gradient",
         _batch_of_the_present,
         "gaussian-per_example-record_left_out",
-        "a batch is divided by its records that have a gradient, not by B",
     ),
-    "full_batch": Bug(
+    "every record is in every batch that is claimed to be a secret sample": Bug(
         local_training,
         "poisson_batch",
         _everybody,
         "gaussian-per_example-record_in_secret_batches",
-        "every record is in every batch that is claimed to be a secret sample",
     ),
-    "trained_on_all": Bug(
-        private_query,
-        "divided",
-        _all_public,
-        "nbafl-attribute_records-private_record",
-        "public training reads the private records too",
+    "public training reads the private records too": Bug(
+        private_query, "divided", _all_public, "nbafl-attribute_records-private_record"
     ),
-    "query_noise": Bug(
+    "the private query's noise has half its standard deviation": Bug(
         noise,
         "add_gaussian_noise",
         _half_noise,
         "gaussian-attribute_records-private_record",
-        "the private query's noise has half its standard deviation",
     ),
-    "query_divisor": Bug(
+    "the private query is divided by its records that have a gradient, not by |P|": Bug(
         private_query,
         "mean_clipped_gradient",
         _query_of_the_present,
         "gaussian-attribute_records-private_record_left_out",
-        "the private query is divided by its records that have a gradient, not by |P|",
     ),
-    "divided_twice": Bug(
+    "the private query's noise is divided by |P| twice": Bug(
         sensitivity,
         "query_bound",
         _divided_twice,
         "gaussian-attribute_records-private_record",
-        "the private query's noise is divided by |P| twice",
     ),
-    "sharers": Bug(
+    "a share of the cohort's noise is divided by K − h, not by its root": Bug(
         sensitivity,
         "root_sharers",
         lambda right, config: right(config) ** 2,
         "nbafl-update_clip-shared_noise",
-        "a share of the cohort's noise is divided by K − h, not by its root",
     ),
-    "colluders": Bug(
+    "the noise that colluders know is counted against them": Bug(
         views,
         "averaged_multiplier",
         lambda right, multiplier, std, weights, known: right(
             multiplier, std, weights, 0
         ),
         "gaussian-update_clip-colluders",
-        "the noise that colluders know is counted against them",
     ),
-    "weights": Bug(
+    "an average is counted as if all its clients weighed the same": Bug(
         views,
         "averaged_multiplier",
         _equal_weights,
         "gaussian-update_clip-unequal_weights",
-        "an average is counted as if all its clients weighed the same",
     ),
-    "several_full_batches": Bug(
+    "every record is in every one of an upload's secret batches": Bug(
         local_training,
         "poisson_batch",
         _everybody,
         "gaussian-per_example-record_in_several_secret_batches",
-        "every record is in every one of an upload's secret batches",
     ),
-    "summed_full_batches": Bug(
+    "every record is in the secret batches of a cohort that shares its noise": Bug(
         local_training,
         "poisson_batch",
         _everybody,
         "gaussian-per_example-record_in_summed_secret_batches",
-        "every record is in the secret batches of a cohort that shares its noise",
     ),
-    "turns": Bug(
+    "one cohort has every turn, while the noise of the rounds is correlated": Bug(
         cohort,
         "dealt_cohort",
         lambda right, key, round_num, *rest: right(key, 0 * round_num, *rest),
         "dp_fedavg-update_clip-bands",
-        "one cohort has every turn, while the noise of the rounds is correlated",
     ),
-    "asked_later": Bug(
+    "a private query is answered before the round from which it is counted": Bug(
         client,
         "only_if",
         _answered,
         "gaussian-attribute_records-private_record_asked_later",
-        "a private query is answered before the round from which it is counted",
     ),
-    "share_halved": Bug(
+    "a deployed client's share of the sum's noise is halved": Bug(
         deployed_noise,
         "discrete_gaussian",
         lambda right, variance, number, words: right(variance / 4, number, words),
         "nbafl-update_clip-deployed_sum",
-        "a deployed client's share of the sum's noise is halved",
     ),
-    "share_missing": Bug(
+    "a deployed client adds no share to the sum where its update is 0": Bug(
         deployed_noise,
         "whole_numbers",
         _no_empty_share,
         "nbafl-update_clip-deployed_sum",
-        "a deployed client adds no share to the sum where its update is 0",
     ),
-    "votes": Bug(
+    "votes are reported without randomised response": Bug(
         lazy,
         "randomized_response",
         lambda _, votes, flip_probability, key: votes,
         "influence_filter-votes-votes",
-        "votes are reported without randomised response",
     ),
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_runs import digits, read_rows, small
+from small_runs import digits, small
 
 from fedsvp_jax import run
 
@@ -28,26 +28,6 @@ def change(path: Path, **fields: Any) -> None:
 
 def copy(folder: Path, place: Path) -> Path:
     return shutil.copytree(folder, place, ignore=lambda *_: {"checkpoints"})
-
-
-def lengthen(run_dir: Path) -> None:
-    """Repeats a run's rows: 400 rounds of 10 uploads, by 100 clients."""
-    metrics = read_rows(run_dir / "metrics.jsonl")
-    uploads = read_rows(run_dir / "clients.jsonl")
-    numbers, cohort = range(400), 10
-    write_rows(
-        run_dir / "metrics.jsonl",
-        (metrics[t % len(metrics)] | {"round": t + 1} for t in numbers),
-    )
-    write_rows(
-        run_dir / "clients.jsonl",
-        (
-            uploads[(t * cohort + k) % len(uploads)]
-            | {"round": t + 1, "client": (t * cohort + k) * 7 % 100}
-            for t in numbers
-            for k in range(cohort)
-        ),
-    )
 
 
 def _made_once(

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
-from flax import serialization
 
 from fedsvp_jax import models, run
 from fedsvp_jax.algorithm import local_training
@@ -84,13 +82,6 @@ def small_trainer(
     )
     program = build(configs, data, model=model, target=target)
     return shared_trainer(program, placement=placement)
-
-
-def saved_ledger(folder: pathlib.Path, round_num: int) -> dict[str, np.ndarray]:
-    """The first cell's ledger in the checkpoint of a round."""
-    content = (folder / "checkpoints" / str(round_num)).read_bytes()
-    _, _, state = content.partition(b"\n")  # the first line is the sum
-    return dict(serialization.msgpack_restore(state)["accounts"]["0"])
 
 
 def share_compiled_rounds(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_folders import read_rows, write_rows
+from small_folders import write_rows
+from small_runs import read_rows
 
 from fedsvp_jax import report
 from fedsvp_jax.report import attribute_values, page, plotly_spec, plots, read

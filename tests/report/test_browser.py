@@ -6,16 +6,15 @@ A script at the page's end plays the reader and leaves what it saw in an element
 the browser is told to print the document. No driver and no network are needed.
 """
 
-import html
 import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import VIRTUAL_TIME, WATCH, dumped, needs_browser
-from small_folders import Row, change, read_rows, write_rows
-from small_runs import digits, small
+from browser import VIRTUAL_TIME, WATCH, dumped, needs_browser, seen
+from small_folders import Row, change, write_rows
+from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
 
@@ -41,9 +40,7 @@ def play(page: Path, script: str, tmp_path: Path) -> Any:
     played = tmp_path / "played.html"
     played.write_text(text.replace("</body>", reader + "</body>"))
     done = dumped(played, tmp_path, VIRTUAL_TIME)
-    found = re.search(r'<output id="seen">(.*?)</output>', done.stdout, re.DOTALL)
-    assert found, done.stderr[-2000:]
-    result = json.loads(html.unescape(found.group(1)))
+    result = seen(done)
     assert result["errors"] == []
     assert "CONSOLE" not in done.stderr
     return result["seen"]

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-from small_folders import change, copy, read_rows, write_rows
+from commands import succeeds
+from small_folders import change, copy, write_rows
+from small_runs import read_rows
 
 from fedsvp_jax.report import compare_page
 
@@ -53,3 +55,23 @@ def test_the_page_tells_results_and_differences(
     settings = text[text.index('id="settings"') :]
     assert "<td>epsilon</td>" in settings and "<td>num_rounds</td>" in settings
     assert "&lt;b&gt;mine&lt;/b&gt;" in settings and "<b>mine" not in settings
+
+
+def test_runs_and_sweeps_are_rebuilt_together(run_dir: Path, sweep_dir: Path) -> None:
+    """`experiments.report`, as typed."""
+    pytest.importorskip("plotly", reason="pages need the extra [report]")
+    folders = (str(run_dir), str(sweep_dir))
+    done = succeeds("experiments.report", "--figure=svg", *folders)
+    for path in (
+        run_dir / "report.html",
+        run_dir / "report.svg",
+        sweep_dir / "report.html",
+        sweep_dir / "table.md",
+        sweep_dir / "table.csv",
+        sweep_dir / "report.svg",
+        run_dir.parent / "compare.html",
+        run_dir.parent / "compare.svg",
+    ):
+        assert path.stat().st_size > 0
+        assert str(path) in done.stdout
+    assert "FedSVA" in done.stdout

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_folders import read_rows
+from small_runs import read_rows
 
 from fedsvp_jax.report import frames
 

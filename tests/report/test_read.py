@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from small_folders import change, read_rows, write_rows
+from small_folders import change, write_rows
+from small_runs import read_rows
 
 from fedsvp_jax.report import read
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import html
-import json
 import math
 import re
 import shlex
@@ -35,14 +34,6 @@ PLAN = run.sweep.SweepPlan(("gaussian", "nbafl"), (0.5,), (1, 2))
 BASE = small(mechanism="nbafl", epsilon=0.5, seed=1, noise_std=0.2, num_rounds=1)
 
 
-def hashes(folder: Path) -> list[str]:
-    """params_sha256 of a run, or of every cell of a sweep."""
-    cells = folder / "cells.json"
-    if cells.exists():
-        return [cell["params_sha256"] for cell in json.loads(cells.read_text())]
-    return [json.loads((folder / "summary.json").read_text())["params_sha256"]]
-
-
 def command_on(page: Path) -> list[str]:
     """The words of the command that a report page shows."""
     shown = re.search(r"Repeat it.*?<pre[^>]*>(.*?)</pre>", page.read_text(), re.DOTALL)
@@ -57,8 +48,8 @@ def assert_repeats(page: Path) -> None:
     assert (python, module, place) == ("python", "-m", "--output_dir=DIR")
     ended = command(*words, f"--output_dir={again}")
     assert ended.status == 0, ended.stderr
-    assert hashes(again) == hashes(first)
-    for name in ("config.json", "report.html"):
+    hashes = "cells.json" if (first / "cells.json").exists() else "summary.json"
+    for name in ("config.json", "report.html", hashes):
         assert (again / name).read_bytes() == (first / name).read_bytes(), name
 
 
@@ -114,12 +105,6 @@ def test_a_command_names_what_was_given_and_is_read(
     assert shown == f"python -m experiments.{line}"
     monkeypatch.setattr(provenance, "_INSTALLED", True)
     assert provenance.command_line(program, config, rounds) == f"fedsvp {line}"
-
-
-def test_the_commands_lie_inside_an_installed_package(tmp_path: Path) -> None:
-    assert not provenance.is_installed(tmp_path)
-    (tmp_path / "experiments").mkdir()
-    assert provenance.is_installed(tmp_path)
 
 
 @pytest.mark.parametrize("dataset", ["digits", "cifar10", "adult", "npz", "tfds:mnist"])

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_folders import read_rows
-from small_runs import digits, small
+from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.report import read, spent, tables

@@ -7,8 +7,8 @@ import pathlib
 from typing import Any
 
 import pytest
+from commands import assert_same_bytes
 from small_runs import (
-    contents,
     digits,
     run_small,
     shared_rounds,  # noqa: F401, a fixture
@@ -17,7 +17,6 @@ from small_runs import (
 
 from fedsvp_jax import run
 
-RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 GOES_ON = run.Options(on_divergence="continue")
 DIVERGES = {"mechanism": "none", "learning_rate": 1e30, "num_rounds": 4}
 
@@ -31,13 +30,9 @@ def train(folder: pathlib.Path, **named: Any) -> dict[str, Any]:
     return run_small(small(**DIVERGES), folder, **named)
 
 
-def no_constant(name: str) -> None:
-    pytest.fail(f"{name} is no JSON")
-
-
 def rows(folder: pathlib.Path, name: str) -> list[dict[str, Any]]:
     return [
-        json.loads(line, parse_constant=no_constant)
+        json.loads(line, parse_constant=pytest.fail)
         for line in (folder / name).read_text().splitlines()
     ]
 
@@ -73,10 +68,10 @@ def test_a_diverged_run_goes_on_when_asked_with_one_warning_and_plain_json(
     for name in ("metrics.jsonl", "clients.jsonl"):
         assert {row["round"] for row in rows(tmp_path / "run", name)} == {1, 2, 3, 4}
     text = (tmp_path / "run" / "summary.json").read_text()
-    assert json.loads(text, parse_constant=no_constant)["diverged_in_round"] == 1
+    assert json.loads(text, parse_constant=pytest.fail)["diverged_in_round"] == 1
     train(tmp_path / "whole", on_divergence="continue")
     train(tmp_path / "whole", on_divergence="continue", resume=True)
-    assert contents(tmp_path / "run", RUN) == contents(tmp_path / "whole", RUN)
+    assert_same_bytes(tmp_path / "run", tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -94,7 +89,7 @@ def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload
     for name in ("metrics.jsonl", "clients.jsonl"):
         assert {row["round"] for row in rows(tmp_path, name)} == {1, 2, 3}
     text = (tmp_path / "summary.json").read_text()
-    spent = json.loads(text, parse_constant=no_constant)["epsilon_spent"]
+    spent = json.loads(text, parse_constant=pytest.fail)["epsilon_spent"]
     assert summary["most_uploads"] >= 1
     if mechanism == "fedsva":  # the noise was applied, so it was spent
         assert spent["basic"] == pytest.approx(0.5 * summary["most_uploads"])

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedsvp_jax.devices import processes
+from fedsvp_jax.devices import cpu, processes
+from fedsvp_jax.run import environment
 from fedsvp_jax.run.checkpoint import STATE_VERSION, Checkpointer
 from fedsvp_jax.run.files import WriteError, plain, write_json
 from fedsvp_jax.run.folder import RunFolder, identity
@@ -48,19 +50,16 @@ def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_a_new_or_empty_folder_is_started(tmp_path: pathlib.Path) -> None:
-    """Also where a run was killed before its first file was whole."""
-    for name in ("deep/new", "empty", "killed"):
-        folder = tmp_path / name
-        if name != "deep/new":
-            folder.mkdir()
-        if name == "killed":
-            (folder / "config.json.tmp").write_text('{"se')
-        RunFolder(folder).start({"seed": 0}, resume=name != "deep/new")
-        assert [path.name for path in folder.iterdir() if path.name != ".lock"] == [
-            "config.json"
-        ]
-        assert json.loads((folder / "config.json").read_text()) == {"seed": 0}
+def test_a_new_folder_or_one_of_a_run_killed_in_its_first_file_is_started(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / "config.json.tmp").write_text('{"se')
+    for name, resume in (("deep/new", False), ("killed", True)):
+        with RunFolder(tmp_path / name) as folder:
+            folder.start({"seed": 0}, resume=resume)
+        assert [path.name for path in folder.path.iterdir()] == ["config.json"]
+        assert json.loads((folder.path / "config.json").read_text()) == {"seed": 0}
 
 
 def test_a_folder_that_holds_a_run_is_refused_unless_resumed(
@@ -120,14 +119,6 @@ def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
     assert not (tmp_path / "never_written.jsonl").exists()
 
 
-def test_the_rows_of_others_stay(tmp_path: pathlib.Path) -> None:
-    folder = RunFolder(tmp_path)
-    rows = [{"round": n, "mechanism": m} for m in ("none", "fedsva") for n in (1, 2)]
-    folder.append("results.jsonl", rows)
-    folder.keep_rounds("results.jsonl", 1, of=lambda row: row["mechanism"] == "fedsva")
-    assert folder.rows("results.jsonl") == rows[:3]
-
-
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
@@ -136,6 +127,7 @@ def test_the_rows_of_others_stay(tmp_path: pathlib.Path) -> None:
         (b'{"round": 1}\n{"rou\xff: 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n{"ruond": 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n7\n', "line 2, is damaged"),
+        (b'{"round": 1}\n{"round": 2}\n{"round": 1}\n', "line 3, stands there twice"),
         pytest.param(b"[" * 100_000 + b"\n", "line 1, is damaged", id="nested"),
     ],
 )
@@ -170,16 +162,6 @@ def test_a_folder_that_another_process_writes_is_refused_until_it_ends(
         with pytest.raises(ValueError, match=f"written by process {os.getpid()} on"):
             RunFolder(tmp_path / "run").start({}, resume=True)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["config.json"]
-
-
-def test_a_row_that_stands_twice_is_refused_and_left_alone(
-    tmp_path: pathlib.Path,
-) -> None:
-    twice = b'{"round": 1}\n{"round": 2}\n{"round": 1}\n'
-    (tmp_path / "metrics.jsonl").write_bytes(twice)
-    with pytest.raises(ValueError, match="line 3, stands there twice"):
-        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2)
-    assert (tmp_path / "metrics.jsonl").read_bytes() == twice
 
 
 def test_a_file_behind_a_link_is_replaced_where_it_lies(tmp_path: pathlib.Path) -> None:
@@ -277,3 +259,22 @@ def test_a_damaged_config_is_named(tmp_path: pathlib.Path) -> None:
     (tmp_path / "config.json").write_bytes(b'{"seed": \xff')
     with pytest.raises(ValueError, match=r"cannot resume .*config.json is damaged"):
         RunFolder(tmp_path).start({"seed": 0}, resume=True)
+
+
+@pytest.mark.hole
+def test_a_run_tells_its_threads_and_is_not_resumed_with_others(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Convolutions follow the number of threads, and so do the bits of a run."""
+    monkeypatch.delenv("NPROC", raising=False)
+    assert cpu.threads() == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("NPROC", "3")
+    told = environment.environment()
+    assert told["cpu_threads"] == 3
+    assert told["cpu_instructions"].startswith(platform.machine())
+    folder = RunFolder(tmp_path / "run")
+    folder.start(told, resume=False)
+    folder.start(environment.environment(), resume=True)
+    monkeypatch.setenv("NPROC", "4")
+    with pytest.raises(ValueError, match="cpu_threads is 4 and was 3"):
+        folder.start(environment.environment(), resume=True)

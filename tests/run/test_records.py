@@ -1,7 +1,6 @@
 """Rows of the files and events of the ledger, from made-up metrics."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from fedsvp_jax.run import records
 from fedsvp_jax.structs import NoiseInfo
 
 
-def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
+def metrics(*, model_finite: bool = True) -> RoundMetrics:
     """Three places, the second one empty; clients 4 and 6 took part."""
 
     def floats(*values: float) -> np.ndarray:
@@ -32,8 +31,8 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
         num_examples=np.asarray([30, 99, 10], np.int32),
         update_l2=floats(1, 99, 3),
         weight=floats(0.75, 0, 0.25),
-        finite=np.asarray(changes.pop("finite", [True, False, True])),
-        estimation=estimation if estimated else None,
+        finite=np.asarray([True, False, True]),
+        estimation=estimation,
         released_ratio=floats(0.5, 9, 1.0),
         noise=NoiseInfo(
             noise_multiplier=floats(2, 1, 4),
@@ -48,17 +47,15 @@ def metrics(*, estimated: bool = True, **changes: Any) -> RoundMetrics:
         ),
         steps=np.asarray([[3, 1], [99, 99], [4, 2]], np.int32),
     )
-    model_finite = np.bool_(changes.pop("model_finite", True))
-    accuracy = np.float32(changes.pop("accuracy", 0.5))
     return RoundMetrics(
-        test_accuracy=accuracy,
+        test_accuracy=np.float32(0.5),
         test_loss=np.float32(1.5),
         private_accuracy=np.float32(0.25),
         worst_tenth_accuracy=np.float32("nan"),
         aggregate_noise_l2=np.float32(7),
         steps_run=np.int32(15),
         clients=clients,
-        model_finite=model_finite,
+        model_finite=np.bool_(model_finite),
     )
 
 
@@ -130,7 +127,7 @@ def test_a_row_tells_validation_scores_only_where_there_are_some() -> None:
 
 
 def test_a_model_that_is_not_finite_is_found_though_every_upload_is() -> None:
-    found = metrics(finite=[True, False, True], model_finite=False)
+    found = metrics(model_finite=False)
     with pytest.raises(FloatingPointError, match=r"the server's model in round 2"):
         records.check_finite(found, round_num=2, mechanism="dp_fedavg")
     row = records.round_row(found, round_num=2)

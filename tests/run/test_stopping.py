@@ -9,8 +9,8 @@ import threading
 from typing import Any
 
 import pytest
+from commands import assert_same_bytes
 from small_runs import (
-    contents,
     digits,
     run_small,
     shared_rounds,  # noqa: F401, a fixture
@@ -19,10 +19,9 @@ from small_runs import (
 
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.run.stopping import Stopped, StopRequests, stop_at_once
+from fedsvp_jax.run.stopping import Stopped, StopRequests
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
-RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
@@ -70,7 +69,7 @@ def test_a_signal_ends_a_run_after_the_call_in_flight_and_it_resumes_to_the_same
     assert not (tmp_path / "run" / "summary.json").exists()
     train(tmp_path / "run", resume=True)
     train(tmp_path / "whole")
-    assert contents(tmp_path / "run", RUN) == contents(tmp_path / "whole", RUN)
+    assert_same_bytes(tmp_path / "run", tmp_path / "whole")
 
 
 def test_a_signal_in_the_last_call_lets_the_run_end(tmp_path: pathlib.Path) -> None:
@@ -130,12 +129,3 @@ def test_another_thread_neither_takes_signals_nor_is_asked_to_stop() -> None:
     thread.start()
     thread.join()
     assert seen == [(before, None)]
-
-
-def test_where_nothing_is_saved_a_signal_stops_at_once() -> None:
-    old = signal.signal(signal.SIGTERM, stop_at_once)
-    try:
-        with pytest.raises(Stopped, match="stopped by SIGTERM; go on with the same"):
-            os.kill(os.getpid(), signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, old)

@@ -10,7 +10,12 @@ from experiments.attack.audit_cases import DEPLOYED, Case
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
-QUICK = ("noise_halved", "count", "release", "share_missing")
+QUICK = (
+    "the noise has half its standard deviation",
+    "the count of clipped updates is noised as if a client moved it by ½ (G4)",
+    "R is released without noise",
+    "a deployed client adds no share to the sum where its update is 0",
+)
 
 
 @functools.cache  # making the mechanisms takes a second, which collection shall not
@@ -19,7 +24,7 @@ def cases() -> dict[str, Case]:
     return {c.name: c for names in named for c in audit.audited_cases(names, CONFIG)}
 
 
-# Three stand for all in every run of the suite; the others are slow to compile.
+# Four stand for all in every run of the suite; the others are slow to compile.
 @pytest.mark.parametrize(
     "name",
     [

@@ -3,13 +3,11 @@
 import itertools
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 import pytest
 
 from experiments.benchmark import arithmetic, measure, workloads
 from fedsvp_jax.models.kernels import conv2d
-from fedsvp_jax.structs import Array
 
 
 def dense(batch: int, *widths: int) -> int:
@@ -63,16 +61,6 @@ def test_products_of_a_training_step_are_those_of_the_models_layers(
     assert step == (task.batch, task.epochs * (task.train // task.batch))
     flops = arithmetic.round_flops(trainer, task.classes)
     assert flops == (workload.cohort_size * step[1] * expected, 0)
-
-
-def test_a_loop_counts_its_length_and_an_unused_product_nothing() -> None:
-    a = jnp.ones((4, 4))
-
-    def products(x: Array) -> Array:
-        _ = x @ x
-        return jax.lax.scan(lambda y, _: (y @ a, None), x, None, length=3)[0]
-
-    assert arithmetic.matmul_flops(products, a) == 3 * 2 * 4**3
 
 
 def test_a_convolution_cannot_be_counted_by_mistake() -> None:
