@@ -24,7 +24,7 @@ from fedsvp_jax.deploy.answer import (
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.privatize import check_request, privatize
+from fedsvp_jax.deploy.privatize import privatize
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.state import ClientState, new_state
@@ -45,7 +45,6 @@ __all__ = [
     "WitnessFolder",
     "answer",
     "begin_round",
-    "check_request",
     "data_of",
     "end_round",
     "fingerprint",

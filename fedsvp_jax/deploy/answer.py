@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.privatize import (
-    Arrays,
-    charge,
-    check_arrays,
-    check_request,
-    finish,
-)
+from fedsvp_jax.deploy.privatize import Arrays, charge, check_arrays, finish
 from fedsvp_jax.deploy.site import Site
 
 _log = logging.getLogger(__name__)
@@ -70,7 +64,9 @@ def begin_round(
 
     Args:
       site: of the client's log and policy.
-      received, round_num, like: as in `check_request`.
+      received: the arrays that the server sent.
+      round_num: the round, counted from 1.
+      like: arrays of the model's shapes; None for those of the client's first round.
 
     Raises:
       Refused: no upload may leave; the log is as it was. Public facts decide it: the
@@ -79,8 +75,9 @@ def begin_round(
     """
     policy = site.policy
     with site.opened() as log:
-        check_request(policy, log.state, received, round_num=round_num, like=like)
-        state = charge(log.state, received, policy=policy, round_num=round_num)
+        state = charge(
+            log.state, received, policy=policy, round_num=round_num, like=like
+        )
         log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
 
 

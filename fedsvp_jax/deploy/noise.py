@@ -47,8 +47,10 @@ class Secret:
         """Whether nobody knows the noise."""
         return self.words is system_words
 
-    def key(self, round_num: int, stream: prng.Stream) -> None:
+    def key(self, round_num: int, stream: prng.Stream) -> Array | None:
         """None: no key decides what is drawn."""
+        del round_num, stream
+        return None
 
     def training_key(self, round_num: int) -> Array:
         """The key of a round's local training, as `algorithm.client` takes it.

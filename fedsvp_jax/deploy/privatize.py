@@ -4,9 +4,9 @@ These are pure functions but for the randomness: arrays and state in, upload and
 out. They are made of the simulator's own mechanism, sensitivity, calibration and
 ledger. `answer` wraps them in the client's state file.
 
-    check_request   what a server may ask; it depends on public facts alone
-    charge          the round costs the most that it may, before any record is read
-    finish          the upload, and what it did cost
+    charge   what a server may ask: the round costs the most that it may, before any
+             record is read
+    finish   the upload, and what it did cost
 """
 
 import dataclasses
@@ -36,26 +36,31 @@ from fedsvp_jax.structs import NoiseInfo
 Arrays: TypeAlias = list[np.ndarray]
 
 
-def check_request(
-    policy: Policy,
+def charge(
     state: ClientState,
     received: Sequence[np.ndarray],
     *,
+    policy: Policy,
     round_num: int,
     like: Sequence[np.ndarray] | None = None,
-) -> None:
-    """What a client asks before it reads a record; only public facts decide.
+) -> ClientState:
+    """The state in which a round has cost the most that it may.
+
+    Only public facts decide whether it may be asked. The state must be on the disk
+    before the client reads a record: then it does not matter to what was spent whether
+    the training ends.
 
     Args:
-      policy: what the client agreed to.
-      state: what it has spent.
+      state: what the client has spent.
       received: the arrays that the server sent.
+      policy: what the client agreed to.
       round_num: the round, counted from 1.
       like: arrays of the model's shapes; None for those of the client's first round.
 
     Raises:
-      Refused: the round is over or not planned, the budget is spent, or the arrays
-        are not finite float32 arrays of the model's shapes.
+      Refused: the round is over or not planned, the budget is spent, the ledger's ε
+        would exceed the promise, or the arrays are not finite float32 arrays of the
+        model's shapes.
     """
     rounds = policy.config.num_rounds
     if not 1 <= round_num <= rounds:
@@ -80,23 +85,6 @@ def check_request(
     if like is None and state.shapes is not None:
         like = [np.broadcast_to(np.float32(0), shape) for shape in state.shapes]
     check_arrays("the received model", received, like)
-
-
-def charge(
-    state: ClientState,
-    received: Sequence[np.ndarray],
-    *,
-    policy: Policy,
-    round_num: int,
-) -> ClientState:
-    """The state in which a round, checked before, has cost the most that it may.
-
-    It must be on the disk before the client trains: then it does not matter to what
-    was spent whether the training ends.
-
-    Raises:
-      Refused: the ledger's ε would exceed the promise.
-    """
     return dataclasses.replace(
         state.with_upload(policy, **policy.costliest(round_num)),
         last_round=round_num,
@@ -213,18 +201,18 @@ def privatize(
     contribution: float | None = None,
     randomness: Randomness = SECRET,
 ) -> tuple[Arrays, ClientState, dict[str, Any]]:
-    """`check_request`, `charge` and `finish` in one, for a state that no file holds.
+    """`charge` and `finish` in one, for a state that no file holds.
 
     Raises:
-      Refused: as `check_request` and `charge`; or `trained` is of another number, shape
-        or type than `received`.
+      Refused: as `charge`; or `trained` is of another number, shape or type than
+        `received`.
     """
-    check_request(policy, state, received, round_num=round_num)
+    charged = charge(state, received, policy=policy, round_num=round_num)
     check_arrays("the trained model", trained, received, finite=False)
     return finish(
         received,
         trained,
-        charge(state, received, policy=policy, round_num=round_num),
+        charged,
         policy=policy,
         round_num=round_num,
         contribution=contribution,
@@ -278,11 +266,8 @@ def _record(
     if spent["status"] is not None:
         # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
         spent["status"]["basic"] = "nominal"
-    told = {
-        field.name: getattr(info, field.name)
-        for field in dataclasses.fields(info)
-        if field.name != "noise_l2"
-    }
+    told = dict(vars(info))
+    del told["noise_l2"]
     return dict(
         plain(
             {

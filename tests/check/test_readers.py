@@ -127,6 +127,7 @@ GAUSSIAN = "noise_multiplier=1, max_grad_norm=1"
 # Engine, text, and what the sentence says.
 BAD = [
     ("flower", "def", "is not a Python file"),
+    ("flower", "[s =" + "[" * 10**5, "is not a Python file"),
     (
         "flower",
         LOCAL.format("clip(), 1, 1, 1e-5"),
@@ -136,6 +137,11 @@ BAD = [
         "flower",
         "e = 1\ne = 2\n" + LOCAL.format("1, 1, e, 1e-5"),
         "epsilon of LocalDpMod .* is e, which only running",
+    ),
+    (
+        "flower",
+        "e = 1\ndef f(e):\n return LocalDpMod(1, 1, e, 1e-5)\n",
+        "is e, which only running",
     ),
     ("flower", LOCAL.format("**settings"), "in a dict or list"),
     (
@@ -175,6 +181,11 @@ BAD = [
     ("toml", "noise =", "is not TOML"),
     ("toml", TOML.format("gaussian", 1, "sigma = 2"), "unknown settings: sigma"),
     ("toml", TOML.format("gaussian", 0, ""), "must be a finite number > 0, got 0"),
+    (
+        "toml",
+        TOML.format("gaussian", 1, "steps = 0"),
+        "steps of a.toml must be a finite number >= 1, got 0",
+    ),
     (
         "toml",
         TOML.format("gaussian", 1, "steps = 1.9"),

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import tiny_files
 from damage import EDITS, Reader, edited, of_check, of_file, of_store
-from deployed import UPDATE_CLIP, policy
+from deployed import begun
 from fault_rows import keep
 from hypothesis import HealthCheck, given, seed, settings
 from safetensors.numpy import save
@@ -29,7 +29,6 @@ from small_folders import whole_run  # noqa: F401, a fixture
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.sources import TableSettings
-from fedsvp_jax.deploy import Site
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
@@ -51,9 +50,8 @@ def of_data(name: str, file: str) -> Callable[[Path], Reader]:
 
 
 def of_state(folder: Path) -> Reader:
-    file = Site(folder / "state.json", policy(**UPDATE_CLIP))
-    file.begin(30)
-    return Reader(file.path, file.read)
+    site = begun(folder / "state.json")
+    return Reader(site.path, site.read)
 
 
 def of_checkpoint(folder: Path) -> Reader:

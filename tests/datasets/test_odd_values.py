@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from damage import Reader, of_check, of_store
-from deployed import UPDATE_CLIP, model, policy, trained
+from deployed import begun, sent
 from fault_rows import keep
 from safetensors.numpy import load_file, save_file
 from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 
 from fedsvp_jax import run
-from fedsvp_jax.deploy import Site, Trained, answer
 from fedsvp_jax.deploy.chain import Entry, Key, entry_line
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
@@ -105,10 +104,9 @@ def of_resumed(source: Path, to: Path) -> Read:
 
 
 def of_log(_: Path, to: Path) -> Read:
-    site = Site(to / "log", policy(**UPDATE_CLIP))
-    site.begin(30)
+    site = begun(to / "log")
     for number in (1, 2):
-        answer(site, model(), lambda: Trained(trained(model())), round_num=number)
+        sent(site, number)
     told = [{"kind": entry.kind, "body": entry.body} for entry in site.entries()]
     key = Key(to / "log.key")
 

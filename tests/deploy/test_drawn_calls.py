@@ -25,19 +25,16 @@ NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 GUIDED = [name for name in NOISY if mechanisms.make_mechanism(
     name, published(name, noise_std=0.3) if name == "gaussian" else published(name)
 ).needs_contribution]  # fmt: skip
+FIXED = ("nbafl", "time_varying", "dpa", "gaussian")
 SIMULATED = [
     (name, release)
     for name in NOISY
     for release in (RELEASES if name in GUIDED else RELEASES[-1:])
 ]
 DEPLOYED = [
-    *(
-        (name, release)
-        for name in GUIDED
-        for release in RELEASES
-        if release != "laplace"
-    ),
-    *((name, "worst_case") for name in ("nbafl", "time_varying", "dpa", "gaussian")),
+    (name, release)
+    for name, release in SIMULATED
+    if release != "laplace" and name in (*GUIDED, *FIXED)
 ]
 ODD = np.float32([math.nan, math.inf, -math.inf, -1e9, 3e38, -0.0, 0, 1, 2])
 LEAST = 50  # examples of a client

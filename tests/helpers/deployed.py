@@ -40,11 +40,9 @@ SUMS = UPDATE_CLIP | {  # of which only the sum of five has enough noise
 
 @functools.cache
 def _policy(changes: tuple[tuple[str, Any], ...]) -> Policy:
-    config = ExperimentConfig(
-        dataset="digits", num_rounds=5, num_clients=3, num_hbc_clients=1, cohort_size=3
-    )
-    named = {field: getattr(config, field) for field in config.__dict__}
-    return make_policy(ExperimentConfig(**named | dict(changes)), min_num_examples=20)
+    sizes = {"num_rounds": 5, "num_clients": 3, "num_hbc_clients": 1, "cohort_size": 3}
+    named: dict[str, Any] = {"dataset": "digits"} | sizes | dict(changes)
+    return make_policy(ExperimentConfig(**named), min_num_examples=20)
 
 
 def policy(**changes: Any) -> Policy:

@@ -130,22 +130,10 @@ def write_npz(root: Path) -> Path:
 
 
 ADULT_HEADER = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education-num",
-    "marital-status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital-gain",
-    "capital-loss",
-    "hours-per-week",
-    "native-country",
-    "income",
-    "split",
+    *("age", "workclass", "fnlwgt", "education", "education-num"),
+    *("marital-status", "occupation", "relationship", "race", "sex"),
+    *("capital-gain", "capital-loss", "hours-per-week", "native-country"),
+    *("income", "split"),
 ]
 
 

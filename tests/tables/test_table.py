@@ -80,12 +80,6 @@ def test_a_data_set_of_hugging_face_may_hold_images_and_a_test_set() -> None:
     assert data.train_inputs.dtype == np.uint8 and data.num_classes == 3
 
 
-def test_a_split_column_divides_the_rows() -> None:
-    split = np.where(np.arange(ROWS) < 30, "train", "test")
-    data = from_table(TABLE | {"split": split}, **READ)
-    assert (len(data.train_labels), len(data.test_labels)) == (30, 10)
-
-
 @pytest.mark.parametrize(
     ("columns", "changes", "message"),
     [
