@@ -19,7 +19,6 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
-from fedsvp_jax.run import records
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of, params_sha256
 

@@ -1,5 +1,6 @@
 """A sweep in several processes: the bytes of one, also when workers are killed."""
 
+import json
 import os
 import pathlib
 import signal
@@ -7,7 +8,14 @@ import subprocess
 import time
 
 import pytest
-from commands import SMALL_RUN, assert_same_bytes, assert_sentence, start, typed
+from commands import (
+    SMALL_RUN,
+    assert_same_bytes,
+    assert_sentence,
+    program,
+    start,
+    typed,
+)
 from fault_rows import keep
 
 from experiments import subcommands, sweep_workers
@@ -109,3 +117,37 @@ def test_a_sweep_killed_at_ten_moments_is_resumed_with_the_same_bytes(
     assert_same_bytes(apart, alone, FILES)
     assert sorted(tmp_path.iterdir()) == [apart]
     keep("workers", "of the sweep", tried=10, held=10)
+
+
+TWO_DEVICES = """
+import runpy, sys
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_sweep_on_two_devices_has_the_bits_of_one(tmp_path: pathlib.Path) -> None:
+    line = (
+        "experiments.sweep",
+        "--dataset=digits",
+        "--mechanisms=fedsva",
+        "--epsilons=.2,.3,.4,.5",
+        "--seeds=0:6",
+        "--num_rounds=60",
+        "--noreport",
+    )
+    alone, dealt = tmp_path / "alone", tmp_path / "dealt"
+    one = (*line, "--sweep_workers=1", f"--output_dir={alone}")
+    assert typed(*one, timeout=3000).status == 0
+    two = (*line, "--sweep_devices=2", f"--output_dir={dealt}")
+    assert program(TWO_DEVICES, *two, timeout=3000).status == 0
+    one_cells, two_cells = (
+        [row["params_sha256"] for row in json.loads((f / "cells.json").read_text())]
+        for f in (alone, dealt)
+    )
+    assert len(set(one_cells)) == 24
+    assert one_cells == two_cells
+    keep("two devices", "parameters of cells", tried=24, held=24)

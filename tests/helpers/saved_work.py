@@ -64,12 +64,12 @@ def client_of(folder: Path, **changes: Any) -> Site:
     return Site(folder / "state" / "client.json", made)
 
 
-def a_client(folder: Path) -> Iterator[int]:
-    """A client that sends three uploads."""
-    file = client_of(folder, num_rounds=5)
+def a_client(folder: Path, rounds: int = 3) -> Iterator[int]:
+    """A client that sends so many uploads."""
+    file = client_of(folder, num_rounds=max(5, rounds))
     file.begin(30)
     yield 0
-    for number in (1, 2, 3):
+    for number in range(1, rounds + 1):
         update = Trained(trained(model()))
         answer(file, model(), lambda u=update: u, round_num=number)
         yield number
@@ -117,6 +117,7 @@ WORK: dict[str, Callable[[Path], Iterator[int]]] = {
     "run": a_run,
     "large run": partial(a_run, size=2**20),
     "client": a_client,
+    "busy client": partial(a_client, rounds=200),
     "one of two": one_of_two,
     "training": a_training,
 }

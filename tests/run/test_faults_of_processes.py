@@ -1,5 +1,6 @@
 """Processes that are killed, start at once, or lack memory."""
 
+import contextlib
 import json
 import os
 import re
@@ -7,10 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import ROOT, assert_same_bytes, environment
 from fault_rows import keep
@@ -41,8 +44,12 @@ class Workers:
         *tracing: str,
         count: int = 1,
         spare: int | None = None,
+        seconds: float | None = None,
     ) -> list[int]:
-        """The exit statuses; with `tracing`, of one process below strace."""
+        """The exit statuses; with `tracing`, of one process below strace.
+
+        After so many `seconds` the first is killed, unless it has ended.
+        """
         asked = {"work": work, "folder": str(folder), "count": count, "spare": spare}
         assert self.server.stdin is not None and self.server.stdout is not None
         print(json.dumps(asked), file=self.server.stdin, flush=True)
@@ -55,6 +62,10 @@ class Workers:
             assert "attached" in strace.stderr.readline()
         for child in children:
             os.kill(child, signal.SIGCONT)
+        if seconds is not None:
+            time.sleep(seconds)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(children[0], signal.SIGKILL)
         if strace is not None:
             strace.communicate(timeout=300)
         return list(json.loads(self.server.stdout.readline()))
@@ -134,6 +145,35 @@ def test_no_killed_client_sent_an_upload_that_its_ledger_did_not_count(
 ) -> None:
     for place in killed(workers, "client", tmp_path, number):
         check_client(place, reported(place))
+
+
+@SLOW
+@pytest.mark.parametrize("times", [50])
+def test_a_client_killed_at_random_moments_has_counted_all_that_it_sent(
+    times: int, workers: Workers, tmp_path: Path
+) -> None:
+    rng, total = np.random.default_rng(0), Counter[str]()
+    begun = time.monotonic()
+    assert workers.run("busy client", tmp_path) == [0]
+    whole = time.monotonic() - begun
+    for number in range(10 * times):
+        place = tmp_path / str(number)
+        place.mkdir()
+        moment = rng.uniform(0, whole)
+        if workers.run("busy client", place, seconds=moment) == [0]:
+            whole *= 0.9  # it had ended
+            continue
+        check_client(place, reported(place))
+        total["died"] += 1
+        if reported(place) > 0:
+            uploads = client_of(place).read().sums["uploads"][0]
+            total += Counter(sent=reported(place), counted=int(uploads))
+        if total["died"] == times:
+            break
+    assert total["died"] == times
+    assert total["sent"] <= total["counted"]
+    told = f"{total['sent']} uploads sent, {total['counted']} counted"
+    keep("budget", "killed at random moments", tried=times, held=times, came_back=told)
 
 
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=SLOW)])
