@@ -17,6 +17,7 @@ from small_runs import (
 
 from fedsvp_jax import report, run, shapley
 from fedsvp_jax.algorithm.coalitions import coalition_rows
+from fedsvp_jax.algorithm.estimators import Values
 from fedsvp_jax.estimators.client_values import client_values, plan_of
 from fedsvp_jax.shapley import ClientValueSettings
 from fedsvp_jax.structs import Examples, Model, Weights
@@ -53,12 +54,7 @@ def applied_bent(params: Any, stats: Any, x: Any, **more: Any) -> Any:
 BENT = Model(init=lambda key, example: ({}, {}), apply=applied_bent)
 
 
-def found(*words: Any, **more: Any) -> np.ndarray:
-    """(K,) as the package finds them."""
-    return np.asarray(valued(*words, **more).values)
-
-
-def valued(
+def found(
     uploads: Any,
     sizes: Any,
     kind: str = "exact",
@@ -66,7 +62,8 @@ def valued(
     stats: Any = None,
     model: Model = MODEL,
     **more: Any,
-) -> Any:
+) -> Values:
+    """As the package finds them."""
     number = len(sizes)
     together = more.pop("together", 1)
     told = ClientValueSettings(client_values=kind, client_value_utility=utility, **more)
@@ -111,19 +108,20 @@ def test_values_of_three_clients_are_those_found_by_hand(utility: str) -> None:
     expected /= 6
     for together in (1, 2):
         mine = found(UPLOADS, SIZES, utility=utility, stats=STATS, together=together)
-        np.testing.assert_allclose(mine, expected, atol=1e-5)
+        np.testing.assert_allclose(mine.values, expected, atol=1e-5)
     everybody, nobody = worth((0, 1, 2), utility), worth((), utility)
     np.testing.assert_allclose(expected.sum(), everybody - nobody)
 
 
 def test_order_and_empty_places_change_nothing_and_linear_blends_are_exact() -> None:
-    values = found(UPLOADS, SIZES)
+    values = found(UPLOADS, SIZES).values
     turned = found(UPLOADS[[2, 0, 1]], [SIZES[2], SIZES[0], SIZES[1]])
-    np.testing.assert_allclose(turned, values[[2, 0, 1]], atol=1e-6)
+    np.testing.assert_allclose(turned.values, values[jnp.asarray([2, 0, 1])], atol=1e-6)
     broken = np.full_like(UPLOADS[:1], np.nan)  # what a lane without a client holds
     some = {"client_value_models": 4}
     for kind, more in (("exact", {}), ("additive", {}), ("additive", some)):
         padded = found(np.concatenate([UPLOADS, broken]), [*SIZES, 0], kind, **more)
+        padded = padded.values
         assert padded[3] == 0
         np.testing.assert_allclose(padded[:3], values, atol=1e-5)
 
@@ -143,7 +141,7 @@ def test_of_twelve_clients_the_process_is_near_and_says_how_near() -> None:
         worth = np.mean(wanted[..., 0] - np.log(np.exp(logits).sum(2)), axis=1)
         exact = worth @ shapley.weights(number)
         told = {
-            kind: valued(uploads, sizes, kind, model=BENT, client_value_models=models)
+            kind: found(uploads, sizes, kind, model=BENT, client_value_models=models)
             for kind, models in (("additive", 0), ("gp", 24))
         }
         blend, mine = (abs(np.asarray(one.values) - exact) for one in told.values())

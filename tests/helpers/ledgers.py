@@ -55,14 +55,10 @@ class Book:
         other.account = self.account.from_json(self.account.to_json())
         return other
 
-    def claiming(self, promise: PromiseSettings | None = None, **who: Any) -> Account:
-        """The account with another promise or participation."""
-        account = self.account
-        return dataclasses.replace(
-            account,
-            terms=promise or account.terms,
-            participation=account.participation._replace(**who),
-        )
+    def claiming(self, **who: Any) -> Account:
+        """The account of another participation."""
+        other = self.account.participation._replace(**who)
+        return dataclasses.replace(self.account, participation=other)
 
     def record_pass(self) -> None:
         """As `Account`."""
