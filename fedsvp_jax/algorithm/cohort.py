@@ -120,7 +120,9 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
     """A uniform draw of K of the eligible clients, or all if they are fewer.
 
     Every subset of that size is equally likely (FedAvg, arXiv 1602.05629, alg. 1).
-    The clients are put in random order and the first eligible ones are taken.
+    The clients are put in random order and the first eligible ones, (M,) bool, are
+    taken. (K,) int32: their ids, ascending, and then NOBODY in every place that is
+    left.
     """
     order = jnp.arange(eligible.shape[0], dtype=jnp.int32)
     order = jax.random.permutation(key, order)

@@ -50,7 +50,8 @@ def normalize(inputs: Array) -> Array:
     Floats are returned as they are. The range is the one of the papers (the authors'
     code). The result has the same bits inside and outside jit: the difference is exact,
     and the product with a constant is rounded once, whereas a division by 127.5 may be
-    compiled to a division or to a product.
+    compiled to a division or to a product. Inputs are (..., *example_shape), uint8 or
+    float32; the result is float32.
     """
     if inputs.dtype == jnp.uint8:
         return (inputs.astype(jnp.float32) - 127.5) * (1 / 127.5)
@@ -103,7 +104,7 @@ def device_examples(
 ) -> Examples:
     """Copies the arrays to the device as they are: uint8 pixels stay uint8.
 
-    Attributes that are not known are all 0.
+    Attributes, (n,) int32, are all 0 where they are not known.
     """
     if attributes is None:
         attributes = np.zeros(len(labels), np.int32)

@@ -71,7 +71,7 @@ def stacked(function: Callable[[Array], R], rows: Array) -> R:
     Clients times coalitions times cells therefore are one axis of lanes in here. What
     the lanes of an outer axis do not share is repeated for the inner ones.
 
-    The function is pure and must not name an enclosing vmap axis.
+    The function is pure and must not name an enclosing vmap axis; `rows` are (L, ...).
     """
     traced, shapes = jax.make_jaxpr(function, return_shape=True)(rows[0])
 

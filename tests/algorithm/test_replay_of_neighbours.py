@@ -262,6 +262,14 @@ def test_other_records_are_rounded_alike_beside_an_overflow() -> None:
     assert broken(Replay(settings(**left_out), scale=1e30)) == set()
 
 
+def test_one_step_of_a_linear_layer_moves_by_no_more_than_a_record_may() -> None:
+    """Its clipped gradients are not computed one by one (`gradient_scale`)."""
+    one_step = {"partition": "iid", "batch_size": 8, "local_epochs": 1}
+    config = settings(**RECORDS_OF, **one_step, noise_std=0.1)
+    replay = Replay(config, linear=True)
+    assert broken(replay) <= {"records"}  # a softmax couples the rows
+
+
 @pytest.mark.parametrize("how", ["by_writer", "iid", "paper", "shards"])
 def test_dealing_ignores_what_a_record_holds(how: str) -> None:
     """Labels too, where nothing that is stratified or dealt by class reads them."""
