@@ -52,8 +52,8 @@ def estimate_contribution(
     differences carry less noise. A coalition without data is worth what the empty one
     is.
 
-    No noise is in the steps and batches are shuffled, whatever the recipe says. `held` is
-    one client's row of the federation's Split.
+    No noise is in the steps and batches are shuffled, whatever the recipe says. `held`
+    is one client's row of the federation's Split.
     """
     if recipe.gradient == "per_example":
         recipe = dataclasses.replace(
