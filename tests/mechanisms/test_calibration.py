@@ -69,8 +69,10 @@ def test_classical_is_refused_from_one_on_unless_it_is_asked_for():
     calibration.check_calibration(published(epsilon=1.0, allow_large_epsilon=True))
     calibration.check_calibration(published(epsilon=9.0, calibration="analytic"))
     for epsilon in (1.0, np.asarray([0.5, 2.0])):
-        with pytest.raises(ValueError, match="epsilon must be < 1"):
+        with pytest.raises(ValueError, match="take calibration='analytic', or"):
             calibration.check_calibration(published(epsilon=epsilon))
+    with pytest.raises(ValueError, match="epsilon must be < 1 .* take a mechanism"):
+        mechanisms.make_mechanism("fedsva", published(epsilon=1.0))
 
 
 def test_an_analytic_claim_with_more_noise_is_at_most_the_target():
