@@ -20,8 +20,6 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
 from fedsvp_jax.run.files import plain
 
-pytestmark = pytest.mark.across("wrong settings and odd clients, through all modules")
-
 REFUSED = (ValueError, OSError)
 NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
 NUMBERS: dict[type, tuple[Any, ...]] = {

@@ -19,8 +19,6 @@ from packaging.utils import canonicalize_name
 
 import fedsvp_jax
 
-pytestmark = pytest.mark.across("what pip installs")
-
 ROOT = pathlib.Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("fedsvp_jax", "experiments")

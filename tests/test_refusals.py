@@ -10,8 +10,6 @@ from small_runs import digits, small
 
 from fedsvp_jax.federation import build
 
-pytestmark = pytest.mark.across("refusals of settings, through all modules")
-
 CLIPPED = {"sensitivity": "update_clip", "delta": 1e-5}
 QUERY = {"sensitivity": "attribute_records"}
 STEPS = {"sensitivity": "per_example"}

@@ -9,8 +9,6 @@ from drawn_settings import ROUNDING, Drawn, account
 from fedsvp_jax.accounting import composition
 from fedsvp_jax.accounting.claims import planned_row
 
-pytestmark = pytest.mark.across("settings, promises, account and pages at once")
-
 FAST = range(24)
 
 

@@ -16,8 +16,6 @@ from fedsvp_jax.federation import budget, plan
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.mechanisms.subsampling import SampledSteps, Subsampling
 
-pytestmark = pytest.mark.across("composition, account, promise and budget")
-
 DELTA = 1e-5
 CONFIG = resolve(
     ExperimentConfig(

@@ -22,8 +22,6 @@ from prv_accountant import privacy_random_variables as variables
 
 from fedsvp_jax import mechanisms
 
-pytestmark = pytest.mark.across("the account's rows against other libraries")
-
 VIEWS = {
     "server": "server",
     "honest-but-curious client": "curious_client",

@@ -20,8 +20,6 @@ from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, Examples, NoiseInfo, Params
 from fedsvp_jax.tree import cell_of
 
-pytestmark = pytest.mark.across("a client's round with private records")
-
 CLIENT = 2
 CLIP, WEIGHT, MARGIN = 0.25, 2.0, 1.5
 

@@ -19,8 +19,6 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.mechanisms.shapley_guided import guided_multiplier
 
-pytestmark = pytest.mark.across("divisions in the round's programs")
-
 _WIDENS = ("broadcast_in_dim", "reshape", "convert_element_type", "squeeze")
 
 

@@ -15,8 +15,6 @@ from fedsvp_jax.structs import Array, Weights
 
 PLAYERS, DRAWS = 8, 300
 
-pytestmark = pytest.mark.across("estimators, on games whose values are known")
-
 
 class Sum(NamedTuple):
     """A sum of unanimity games, its values, and a game near it that needs no trainings.

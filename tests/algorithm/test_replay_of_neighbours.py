@@ -30,8 +30,6 @@ from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import base, noise
 from fedsvp_jax.structs import Rows
 
-pytestmark = pytest.mark.across("every stage of a round, of two neighbours")
-
 OVERFLOWS = 1e38
 TOLERANCE = 2e-5  # relative, of float32 sums under the noise
 SAID = (  # what an upload says of its noise, and what the account reads

@@ -29,8 +29,6 @@ from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, Model, Params, Weights
 from fedsvp_jax.tree import cell_of
 
-pytestmark = pytest.mark.across("what a round does with its clients' uploads")
-
 
 def client_by_hand(
     made: Program, state: ServerState, row: Array, weight: Array, at: Address

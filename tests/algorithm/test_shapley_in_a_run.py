@@ -9,8 +9,6 @@ from small_runs import digits, read_rows, small
 from fedsvp_jax import run
 from fedsvp_jax.federation import federated_data
 
-pytestmark = pytest.mark.across("the axioms in the rows of a run")
-
 
 def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(
     tmp_path: pathlib.Path,

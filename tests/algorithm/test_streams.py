@@ -12,7 +12,6 @@ from unittest import mock
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from small_runs import digits, small
 
 from fedsvp_jax import prng
@@ -22,8 +21,6 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.prng import Address
 from fedsvp_jax.tree import cell_of
-
-pytestmark = pytest.mark.across("independence of random numbers through the round")
 
 STD = 0.5
 K = 3  # of small(): the cohort's size

@@ -18,8 +18,6 @@ from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms import grid as grids
 from fedsvp_jax.mechanisms.grid import Grid
 
-pytestmark = pytest.mark.across("discrete noise, as an adversary sees it")
-
 GAMES, SIZE, DELTA, CLIP, MULTIPLIER = 4000, 16, 1e-5, 1.0, 1.0
 CLAIM = composed_epsilon("rdp", 1 / MULTIPLIER**2, DELTA)
 COARSE = 5  # bits with which γ = C for a single client

@@ -21,8 +21,6 @@ from fedsvp_jax import check
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
-pytestmark = pytest.mark.across("what is read of other programs' settings")
-
 
 def read(case: Case, folder: pathlib.Path) -> check.Noise:
     file = folder / case.name

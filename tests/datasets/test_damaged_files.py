@@ -18,10 +18,7 @@ from fedsvp_jax.data import sources
 from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables import npz
 
-pytestmark = [
-    pytest.mark.across("every format of data"),
-    pytest.mark.filterwarnings("ignore:.*Windows-1252"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
 
 FILES = {
     "mnist": "mnist/train-images-idx3-ubyte.gz",

@@ -9,9 +9,6 @@ import tiny_files
 from fedsvp_jax.data import sources
 from fedsvp_jax.datasets import adult
 
-pytestmark = pytest.mark.across("every format of data")
-
-
 FOLDERS = {"fashion_mnist": "fashion-mnist", "cifar10": "cifar-10-batches-bin"}
 FOLDERS |= {"cifar100": "cifar-100-binary", "npz": "data.npz"}
 

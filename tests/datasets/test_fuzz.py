@@ -36,7 +36,6 @@ from fedsvp_jax.run.safetensors import read_safetensors
 
 from experiments import config_file, predict  # isort: skip
 
-pytestmark = pytest.mark.across("every reader of a file")
 
 SECONDS, SPARE = 30, 2**30
 

@@ -27,7 +27,6 @@ from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.safetensors import read_safetensors
 
-pytestmark = pytest.mark.across("every reader of JSON")
 ODD: tuple[Any, ...] = (None, True, -1, 0, -0.5, 2**63, 10**400, 1e308)
 ODD += ("", "x", "nan", "inf", "\x1b[31m", [], {}, [[]], [None], {"a": 1})
 Write = Callable[[Any], None]

@@ -16,7 +16,6 @@ from fedsvp_jax.data.dataset import Dataset
 
 FOLDER = os.environ.get("FEDSVP_DATA")
 pytestmark = [
-    pytest.mark.across("every format, on the files of FEDSVP_DATA"),
     pytest.mark.skipif(
         not FOLDER, reason="FEDSVP_DATA does not name a folder of real data"
     ),

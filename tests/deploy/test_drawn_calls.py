@@ -19,7 +19,6 @@ from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.prng import Address
 from fedsvp_jax.settings import NEEDS_ESTIMATION
 
-pytestmark = pytest.mark.across("every mechanism, simulated and deployed")
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
 GUIDED = [name for name in NOISY if mechanisms.make_mechanism(

@@ -12,10 +12,7 @@ from others_settings import CASES, FLIP, Case
 
 from fedsvp_jax import check
 
-pytestmark = [
-    pytest.mark.across("the noise of every engine, beside what fedsvp check says"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.slow
 ROOT = pathlib.Path(__file__).parents[2]
 SIZE = 20_000  # numbers: their std is known to 0.5 %
 

@@ -26,8 +26,6 @@ from fedsvp_jax.deploy import (
 )
 from fedsvp_jax.deploy.chain import Key, _canonical, verifies
 
-pytestmark = pytest.mark.across("what holds a site's budget, against every fault")
-
 
 class Place(NamedTuple):
     """A site that has answered rounds 1 and 2 of 5, and how it was before 2."""

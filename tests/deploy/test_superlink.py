@@ -18,10 +18,7 @@ pytest.importorskip("flwr")
 
 EXAMPLE = ROOT / "examples" / "flower"
 
-pytestmark = [
-    pytest.mark.across("the example, over servers and clients that are processes"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -13,10 +13,7 @@ from superlink import ROOT
 
 pytest.importorskip("flwr")
 
-pytestmark = [
-    pytest.mark.across("the page's commands, over twelve SuperNodes"),
-    pytest.mark.slow,
-]
+pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
 
 

@@ -11,8 +11,6 @@ import shlex
 import pytest
 from commands import ROOT, SMALL_RUN, assert_sentence, command, succeeds
 
-pytestmark = pytest.mark.across("a mechanism from outside, in every command")
-
 PAGE = (ROOT / "docs" / "library.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 (FILE,) = (block for block in BLOCKS if "def make_two_phase" in block)

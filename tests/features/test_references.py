@@ -12,7 +12,7 @@ import pytest
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.sources import TableSettings
 
-pytestmark = [pytest.mark.across("networks of other libraries"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-references" / "bin" / "python"

@@ -16,8 +16,6 @@ from fedsvp_jax.mechanisms.base import Law, chain, claimed
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
-pytestmark = pytest.mark.across("every registered mechanism")
-
 NAMES = mechanisms.mechanism_names()
 NOISY = tuple(name for name in NAMES if name != "none")
 WIDE = 1e9  # a clip that nothing reaches

@@ -9,13 +9,10 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from published import published
 
 from fedsvp_jax.mechanisms import noise, sensitivity
 from fedsvp_jax.structs import Array
-
-pytestmark = pytest.mark.across("sensitivities against neighbouring data sets")
 
 # The published set-up: C = 20, η = 0.1, E = 2, B = 50, |D| = 2000, 2C/|D| = 0.02.
 CLIP, RATE, EXAMPLES = 20.0, 0.1, 2000

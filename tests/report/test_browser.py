@@ -19,7 +19,7 @@ from small_runs import digits, read_rows, small
 from fedsvp_jax import report, run
 
 pytest.importorskip("plotly", reason="pages need the extra [report]")
-pytestmark = [pytest.mark.across("the pages in a browser"), needs_browser]
+pytestmark = needs_browser
 
 
 def play(page: Path, script: str, tmp_path: Path) -> Any:

@@ -11,8 +11,6 @@ from small_runs import read_rows
 
 from fedsvp_jax.report import compare_page
 
-pytestmark = pytest.mark.across("the page and the figure that compare runs")
-
 
 @pytest.fixture
 def folders(tmp_path: Path, whole_run: Path, sweep_dir: Path) -> list[Path]:

@@ -16,8 +16,6 @@ from small_runs import digits, read_rows, small
 from fedsvp_jax import report, run
 from fedsvp_jax.report import page
 
-pytestmark = pytest.mark.across("the pages of runs and sweeps")
-
 pytest.importorskip("plotly", reason="pages need the extra [report]")
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"'&\u2028"

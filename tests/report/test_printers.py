@@ -24,8 +24,6 @@ from fedsvp_jax.report import (
 )
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
-pytestmark = pytest.mark.across("every file, table, line and page that prints an ε")
-
 # Claims against other adversaries and of other relations, in one table.
 MECHANISMS = ("gaussian", "dp_fedavg")
 TOLD = {

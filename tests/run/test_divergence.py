@@ -20,10 +20,7 @@ from fedsvp_jax import run
 GOES_ON = run.Options(on_divergence="continue")
 DIVERGES = {"mechanism": "none", "learning_rate": 1e30, "num_rounds": 4}
 
-pytestmark = [
-    pytest.mark.across("runs and sweeps that meet NaN"),
-    pytest.mark.usefixtures("shared_rounds"),
-]
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(folder: pathlib.Path, **named: Any) -> dict[str, Any]:

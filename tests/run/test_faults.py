@@ -24,10 +24,7 @@ from fedsvp_jax.run.files import WriteError
 ROUNDS = 4
 WRITES = ("fsync", "replace", "mkdir")
 
-pytestmark = [
-    pytest.mark.across("runs that are killed or cannot write"),
-    pytest.mark.usefixtures("shared_rounds"),
-]
+pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
 def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:

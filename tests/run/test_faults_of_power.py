@@ -18,7 +18,6 @@ from stores import digits_store
 
 from fedsvp_jax.store.folder import examples_of, open_store
 
-pytestmark = pytest.mark.across("what is saved when the power goes")
 PAGE = 512
 CALLS = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "truncate")
 

@@ -19,7 +19,6 @@ from commands import ROOT, assert_same_bytes, environment
 from fault_rows import keep
 from saved_work import check_client, check_run, client_of
 
-pytestmark = pytest.mark.across("what is saved when processes die or meet")
 CHANGES = "openat,write,ftruncate,truncate,fsync,rename,mkdir,unlink,rmdir"
 SLOW = pytest.mark.slow
 

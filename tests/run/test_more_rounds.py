@@ -28,8 +28,6 @@ from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 from fedsvp_jax.tree import params_sha256
 
-pytestmark = pytest.mark.across("runs of another length than was planned")
-
 PROVED = {
     "mechanism": "nbafl",
     "sensitivity": "update_clip",

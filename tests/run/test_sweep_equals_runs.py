@@ -18,8 +18,6 @@ from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.structs import Params
 from fedsvp_jax.tree import cell_of
 
-pytestmark = pytest.mark.across("sweeps against runs")
-
 # float32 sums in another order, over the few steps of one round
 RTOL, ATOL = 1e-4, 1e-6
 

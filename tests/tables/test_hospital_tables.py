@@ -9,10 +9,7 @@ from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables import csv_file, draft, schema
 from fedsvp_jax.tables.table import load_csv
 
-pytestmark = [
-    pytest.mark.across("reading a CSV, drafting its schema, encoding by it"),
-    pytest.mark.filterwarnings("ignore:.*Windows-1252"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
 ROWS = 30
 NAMES = ("id", "hospital", "age", "sex", "creatinine", "admitted", "death")
 KINDS = {"id": "drop", "age": "number", "sex": "category"}
