@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from absl import flags
 
+from fedsvp_jax import plugin
 from fedsvp_jax.config import of_today
 
 
@@ -98,6 +99,11 @@ def read(path: Path, known: Collection[str]) -> Read:
     if "data_fingerprint" in found:  # a run or a sweep wrote it
         from fedsvp_jax.report import provenance
 
+        if file := plugin.missing(found):
+            raise ValueError(
+                f"config {path} is of a run with --plugin={file}: name it too, since "
+                "a file starts no code"
+            )
         recorded = provenance.setting_flags(of_today(found))
         return Read({n: v for n, v in recorded if n in known}, typed=False)
     return Read(_flat(path, found, known), typed=True)

@@ -6,6 +6,7 @@ DIR is the --output_dir of a run or a sweep, and gets report.html. That of a swe
 gets table.md and table.csv, and its table is printed. If several folders are named,
 they are compared in compare.html, which is written to their common parent folder or to
 --compare_to, and in a table, which is printed. Tables for a paper: --format=latex.
+--plugin=FILE.py is what a run with a mechanism from outside was started with.
 --figure=pdf or svg also draws each page as a figure, and every plot by itself in
 DIR/figures, one column wide.
 
@@ -14,12 +15,13 @@ Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 
 import datetime
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from absl import flags
 
-from fedsvp_jax import report
+from fedsvp_jax import plugin, report
 from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.compare_page import comparison_table, read_all
 
@@ -40,6 +42,7 @@ _TIMESTAMP = flags.DEFINE_bool(
     "Write the time at the foot of each page. The same command then no longer gives "
     "the same bytes.",
 )
+_PLUGIN = flags.DEFINE_string("plugin", None, plugin.HELP)
 
 
 def rebuild(
@@ -52,6 +55,13 @@ def rebuild(
       ImportError: plotly is not installed.
     """
     target = folder / f"report.{figure}"
+    files = read.read_sweep if read.is_sweep(folder) else read.read_run
+    if file := plugin.missing(files(folder).config):
+        print(
+            f"note: {folder} was made with --plugin={file}; name it for a page that "
+            "has the command and the mechanism's own settings",
+            file=sys.stderr,
+        )
     if read.is_sweep(folder):
         paths = [
             report.write_sweep_report(folder, timestamp=timestamp),
@@ -74,6 +84,8 @@ def main(arguments: Sequence[str]) -> None:
     folders = [Path(argument) for argument in arguments[1:]]
     if not folders:
         raise ValueError("name at least one folder of a run or a sweep")
+    if _PLUGIN.value:
+        plugin.load(_PLUGIN.value)
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     timestamp = now if _TIMESTAMP.value else None
     figure = _FIGURE.value

@@ -9,6 +9,8 @@ import dataclasses
 import importlib.util
 import pathlib
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
@@ -36,6 +38,14 @@ def load(path: str) -> None:
     sys.modules[file.stem] = module  # where dataclasses look for their annotations
     spec.loader.exec_module(module)
     _loaded.append(path)
+
+
+def missing(config: Mapping[str, Any]) -> str | None:
+    """The file of --plugin that a config.json names, where its mechanism is unknown."""
+    names = config.get("mechanisms") or [config.get("mechanism")]
+    known = map(mechanisms.current_name, map(str, names))
+    found: str | None = config.get("plugin")
+    return None if {*known} <= {*mechanisms.mechanism_names()} else found
 
 
 def config_class() -> type[ExperimentConfig]:

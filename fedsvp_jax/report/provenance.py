@@ -82,8 +82,10 @@ _HOW_TO_REPEAT = (
 )
 
 
-def command_line(program: str, config: read.Row, rounds: Sequence[read.Row]) -> str:
-    """The command that repeats a result.
+def command_line(
+    program: str, config: read.Row, rounds: Sequence[read.Row]
+) -> str | None:
+    """The command that repeats a result; None while its plugin is not imported.
 
     Args:
       program: "train" for a run or "sweep".
@@ -91,6 +93,8 @@ def command_line(program: str, config: read.Row, rounds: Sequence[read.Row]) -> 
       rounds: the lines of metrics.jsonl or results.jsonl, which tell whether a run or a
         cell diverged.
     """
+    if plugin.missing(config):
+        return None
     words = [f"--{name}={value}" for name, value in setting_flags(config)]
     if any(map(read.diverged, rounds)):
         words.append("--on_divergence=continue")

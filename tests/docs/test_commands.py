@@ -205,6 +205,8 @@ def test_a_command_stands_in_a_bash_block_that_the_test_above_runs(
     assert not [line for line in indented if _TYPED.match(line)]
     for language, text in blocks(page):
         assert language, f"a block of {page.name} names no language"
+        if language == "python":
+            compile(text, page.name, "exec")
         if language == "bash":
             assert [made_small(command) for command in commands(text)]
         if language == "text":

@@ -49,6 +49,11 @@ def test_a_run_has_its_flags_records_it_and_prints_a_command_that_repeats_it(
     succeeds(*again)
     for name in ("config.json", "metrics.jsonl", "clients.jsonl"):
         assert (first / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    succeeds("experiments.report", plugin, str(first))
+    assert (first / "report.html").read_text() == page
+    noted = succeeds("experiments.report", str(first)).stderr
+    assert f"was made with {plugin}; name it" in noted
+    assert "experiments.train" not in (first / "report.html").read_text()
 
 
 def test_a_sweep_has_it_and_without_the_plugin_nobody_knows_the_mechanism(
@@ -61,7 +66,8 @@ def test_a_sweep_has_it_and_without_the_plugin_nobody_knows_the_mechanism(
     assert "two_phase" in shown and "two_phase" in (folder / "table.md").read_text()
     assert_sentence(command(*line, "--output_dir=x"), "mechanism must be one of")
     config = f"--config={folder / 'config.json'}"
-    assert_sentence(command(*line, config, "--output_dir=x"), "mechanism must be one")
+    named = f"is of a run with {plugin}: name it too"
+    assert_sentence(command(*line, config, "--output_dir=x"), named)
     assert_sentence(command(*line, "--plugin=no.py"), "plugin must be a file FILE.py")
     assert "--late_multiplier" in succeeds(*line, plugin, "--help").stdout
     ended = command(*line, plugin, "--epsilons=.1", "--output_dir=x")
