@@ -1,10 +1,10 @@
 """Rows that an experiment keeps, one per line, so that a kill loses none of them."""
 
 import json
-import os
 import pathlib
 from typing import Any
 
+from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import RunFolder
 
 Row = dict[str, Any]
@@ -27,6 +27,7 @@ def add(file: pathlib.Path, row: Row) -> None:
       WriteError: it cannot be written; the rows before it are kept.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    if file.exists():
-        os.truncate(file, len(_whole_lines(file)))
+    whole = _whole_lines(file)
+    if file.exists() and file.stat().st_size > len(whole):
+        replace_file(file, whole)
     RunFolder(file.parent).append(file.name, [row])
