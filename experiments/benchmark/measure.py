@@ -21,7 +21,6 @@ import jax.numpy as jnp
 
 from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.devices.compiler_flags import flags_in_force
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
@@ -29,6 +28,7 @@ from fedsvp_jax.federation import build, loading
 from fedsvp_jax.run.environment import versions
 from fedsvp_jax.run.sweep import SweepPlan
 
+from .. import provenance
 from . import arithmetic, workloads
 from .workloads import Workload
 
@@ -146,7 +146,7 @@ def row(
         "arithmetic_bound": bound,
         "note": "; ".join(notes),
         "versions": versions(),
-        "xla_flags": flags_in_force(),
+        "provenance": provenance.stamp(None, seed=0),
     }
 
 

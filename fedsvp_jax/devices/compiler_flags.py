@@ -20,7 +20,7 @@ from types import MappingProxyType
 # so one that was not tried is not in the table, and `check_arithmetic` judges it.
 _SEPARATE_PRODUCTS = {"xla_cpu_experimental_ynn_fusion_type": "individual_dot"}
 SAFE_FLAGS = MappingProxyType(
-    {"0.10.2": _SEPARATE_PRODUCTS, "0.12.0.1": _SEPARATE_PRODUCTS}
+    dict.fromkeys(("0.10.2", "0.11.2", "0.12.0.1"), _SEPARATE_PRODUCTS)
 )
 
 # Flags of the user's that change no number, and so are not recorded.

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import small, small_trainer
 
+from fedsvp_jax import models
 from fedsvp_jax.algorithm.state import RoundMetrics
 from fedsvp_jax.devices.target import named
 from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.federation.plan import sides
 
 SIZES = st.integers(1, 400)
 
@@ -39,6 +41,16 @@ def test_what_is_side_by_side_has_room_in_memory(
         assert min(found) >= 1 and found.clients <= clients
         assert found.coalitions <= coalitions
         assert lanes == 1 or lanes * 6 * weights <= target.memory // 2
+
+
+@pytest.mark.parametrize(("platform", "clients"), [("cuda", 3), ("tpu", 1), ("cpu", 1)])
+def test_a_network_with_batch_statistics_has_a_plan(
+    platform: str, clients: int
+) -> None:
+    target = named(platform)
+    model = models.make_model("resnet18", num_classes=10, kernels=target.platform)
+    config = small(model="resnet18", client_chunk_size=None)
+    assert sides(config, target, model, (32, 32, 3)).clients == clients
 
 
 def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:
