@@ -121,14 +121,14 @@ def sides(
         batch = jax.ShapeDtypeStruct(shape, jnp.float32)
         params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
 
-        def residuals(params: Params, batch: Array) -> object:
+        def residuals(params: Params, stats: Params, batch: Array) -> object:
             key = jax.random.key(0)
             return jax.vjp(
                 lambda p: model.apply(p, stats, batch, train=True, key=key)[0], params
             )[1]
 
         weights, activations = map(
-            num_bytes, (params, jax.eval_shape(residuals, params, batch))
+            num_bytes, (params, jax.eval_shape(residuals, params, stats, batch))
         )
     found = target.sides(
         clients=config.cohort_size,
