@@ -1,9 +1,14 @@
 """What the pages name exists: tests, and files of the repository."""
 
+import json
 import pathlib
 import re
 
 import pytest
+from small_runs import small
+
+from fedsvp_jax import run
+from fedsvp_jax.run import records
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [
@@ -22,7 +27,7 @@ PLACEHOLDER = "NAME"
 
 
 def known(name: str) -> bool:
-    return name in TESTS or PLACEHOLDER in name
+    return name in TESTS or name in records.SCORES or PLACEHOLDER in name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -67,6 +72,20 @@ def test_the_figures_of_the_leading_table_stand_on_the_pages_that_it_links() -> 
         table = (page.parent / linked).read_text()
         for figure in cells.split("|")[2:5]:
             assert re.search(rf"(?<![\d.]){re.escape(figure.strip())}(?!\d)", table)
+
+
+def test_the_page_of_fields_has_those_of_a_run_and_no_others(
+    tmp_path: pathlib.Path,
+) -> None:
+    config = small(num_rounds=1, client_values="exact", validation_examples=20)
+    run.train(config, tmp_path)
+    files = ("metrics.jsonl", "clients.jsonl")
+    lines = ((tmp_path / file).read_text().splitlines()[-1] for file in files)
+    fields = {name for line in lines for name in json.loads(line)}
+    page = (ROOT / "docs" / "appendix" / "fields.md").read_text()
+    first_cells = "".join(re.findall(r"^\|([^|]*)\|", page, re.MULTILINE))
+    named = set(re.findall(r"`(\w+)`", first_cells))
+    assert named == fields | {"client_value_margin", *records._OF_ESTIMATES}
 
 
 def test_the_narrative_stays_short() -> None:
