@@ -23,8 +23,8 @@ REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's fol
 def privacy(summary: Mapping[str, Any]) -> str:
     """What changes by at most which ε at which δ, against whom, unless what.
 
-    About the adversary of the run's claim. A stronger one, of whom the claim does not
-    speak, follows with its own ε, or with none.
+    About the adversary of the run's claim, and one copy of a record. More copies, and a
+    stronger adversary, follow with their own ε, or with none.
 
     Args:
       summary: summary.json of a run that has ended.
@@ -51,6 +51,17 @@ def privacy(summary: Mapping[str, Any]) -> str:
     else:
         status = why[0] if why else "nominal, not proved"
     sentence = claim(row, status)
+    copied = [
+        (epsilon, one["copies"])
+        for one in told
+        if one.get("adversary") == main
+        and (one.get("copies") or 1) > 1
+        and (epsilon := read.number(one.get("epsilon"))) is not None
+    ]
+    if copied:
+        epsilon, copies = min(copied)
+        much = labels.significant(epsilon)
+        sentence += f" With a copy at each of {copies} clients: ε = {much}."
     for who in list(of)[: list(of).index(main)]:
         bound = of[who].get("epsilon")
         if bound is not None and bound <= row["epsilon"]:

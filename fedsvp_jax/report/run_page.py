@@ -106,11 +106,17 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
     )
 
 
+_NOT_PUBLIC = (
+    "A simulation of all clients on one machine. This page and its folder show what no "
+    "noise hides: they are not for publication."
+)
+
+
 def _headline(run: read.RunFiles, folder: Path) -> str:
     """The sentences in front, once the run has ended."""
     if run.unfinished is not None:
         return ""
-    told = headline.sentences(folder, run.summary)
+    told = [*headline.sentences(folder, run.summary), _NOT_PUBLIC]
     return "".join(f"<p>{page.escape(sentence)}</p>" for sentence in told)
 
 
