@@ -8,16 +8,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from partitions import ATTRIBUTES, LABELS, PARTITIONS, Parts
 
 from fedsvp_jax.data import attributes, partition
 from fedsvp_jax.data.train_validation import Division, stack_splits
 from fedsvp_jax.structs import Split
 from fedsvp_jax.tree import cell_of
 
+LABELS = np.tile(np.arange(10, dtype=np.int32), 100)
+ATTRIBUTES = attributes.class_private(LABELS, 5, num_classes=10)
+
 
 def split_of(
-    parts: Parts, ids: np.ndarray = ATTRIBUTES.ids, *, num_hbc: int = 0, **how: Any
+    parts: list[np.ndarray],
+    ids: np.ndarray = ATTRIBUTES.ids,
+    *,
+    num_hbc: int = 0,
+    **how: Any,
 ) -> Split:
     curious = partition.hbc_clients(len(parts), num_hbc).tolist()
     named = {"private": 0, "curious": curious, "seed": 0}
@@ -158,7 +164,8 @@ def test_a_client_left_without_data_is_named() -> None:
 
 def test_stacked_splits_keep_every_seed_s_rows() -> None:
     splits = [
-        split_of(PARTITIONS["dirichlet"](10, seed), seed=seed) for seed in (0, 1, 2)
+        split_of(partition.dirichlet(LABELS, 10, alpha=2.0, seed=seed), seed=seed)
+        for seed in (0, 1, 2)
     ]
     stacked = stack_splits(splits)
     longest = max(split.train.shape[1] for split in splits)

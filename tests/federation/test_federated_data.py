@@ -27,30 +27,6 @@ def with_people() -> Dataset:
     )
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"partition": "iid"},
-        {"partition": "paper"},
-        {"partition": "shards", "shards_per_client": 3},
-        {"partition": "dirichlet", "dirichlet_alpha": 1.0},
-        {"partition": "by_writer"},
-    ],
-    ids=str,
-)
-def test_every_partition_deals_to_every_client_by_the_seed(
-    changes: dict[str, Any],
-) -> None:
-    """What it deals is the matter of tests/data."""
-    first, again, other = (
-        loading.client_parts(small(seed=seed, **changes), with_people())
-        for seed in (0, 0, 1)
-    )
-    assert len(first) == 7 and all(map(len, first))
-    chex.assert_trees_all_equal(first, again)
-    assert any(not np.array_equal(*two) for two in zip(first, other, strict=True))
-
-
 def test_the_smallest_client_bounds_the_noise() -> None:
     program = build([small()], digits())
     (settings,) = program.mechanism_configs
