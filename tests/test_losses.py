@@ -43,16 +43,17 @@ def residuals() -> np.ndarray:
     return X @ np.asarray([0.5, 0.0, -1.0]) + 0.2 - Y
 
 
-def table(**changes: Any) -> Dataset:
-    codes = (X[:, 0] > 0).astype(np.int32)
+def table() -> Dataset:
     nothing = np.zeros(len(X), np.int32)
-    kept: dict[str, Any] = {
-        "columns": {"side": Column(codes, ("left", "right"))},
-        "test_columns": {"side": Column(codes, ("left", "right"))},
-        "train_targets": Y.astype(np.float64),
-        "test_targets": Y,
-    }
-    return Dataset("line", X, nothing, X, nothing, 1, **(kept | changes))
+    side = {"side": Column((X[:, 0] > 0).astype(np.int32), ("left", "right"))}
+    return Dataset(
+        *("line", X, nothing, X, nothing),
+        num_classes=1,
+        columns=side,
+        test_columns=side,
+        train_targets=Y.astype(np.float64),
+        test_targets=Y,
+    )
 
 
 def settings(**changes: Any) -> ExperimentConfig:

@@ -127,11 +127,9 @@ class Division(NamedTuple):
         return kept, held_out
 
     def split(self, parts: Sequence[np.ndarray], attributes: np.ndarray) -> Split:
-        """The training and validation examples of every client.
+        """The training and validation examples of every client, by its indices.
 
-        Args:
-          parts: M arrays of example indices; no array holds an index twice.
-          attributes: (n,) int32, the attribute of every training example.
+        `attributes`, (n,) int32, are those of all training examples.
         """
         divided = [
             [rows[side] for side in self.of_client(client, attributes[rows])]

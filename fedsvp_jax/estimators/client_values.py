@@ -36,13 +36,7 @@ from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 def plan_of(
     config: ClientValueSettings, cohort_size: int, *, batch_size: int, together: int
 ) -> EstimationPlan:
-    """What is fixed about the values when the round is compiled.
-
-    Args:
-      cohort_size: K.
-      batch_size: validation examples in one batch.
-      together: coalitions' models that are tested side by side.
-    """
+    """What is fixed about the values; `together` models are tested side by side."""
     masks = planned_coalitions(config.client_values, cohort_size)
     return EstimationPlan(
         num_attributes=cohort_size,

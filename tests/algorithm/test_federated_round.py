@@ -1,31 +1,27 @@
 """The round as a whole: its bits, its laws, and what it reports."""
 
 import dataclasses
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, small, small_trainer
 
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.mechanisms.grid import grid_step
 
 PORTION = Placement(rounds_per_call=3)
-
-
-def configured(**changes: Any) -> ExperimentConfig:
-    return small(**({"cohort_size": 5, "num_rounds": 3} | changes))
+CONFIG = small(cohort_size=5, num_rounds=3)
 
 
 def test_every_upload_costs_its_client_what_its_round_costs() -> None:
     """With costs that grow, so that no round's cost stands for another's."""
-    trainer = small_trainer(configured(), placement=PORTION)
+    trainer = small_trainer(CONFIG, placement=PORTION)
     costs = jnp.asarray([[1, 10, 100]], jnp.int32)
     kept = trainer.cells.allowance._replace(costs=costs, budget=jnp.int32([111]))
     trainer.cells = dataclasses.replace(trainer.cells, allowance=kept)
@@ -38,7 +34,7 @@ def test_every_upload_costs_its_client_what_its_round_costs() -> None:
 
 
 def test_the_round_is_compiled_once() -> None:
-    trainer = small_trainer(configured(), placement=PORTION)
+    trainer = small_trainer(CONFIG, placement=PORTION)
     state, _ = trainer.advance(trainer.initial_state(), 0, 1)
     with jax.no_tracing():
         for done in (1, 2):
@@ -62,14 +58,13 @@ def test_the_server_moves_the_model_by_a_sum_of_residues() -> None:
     made = build([small(**settings)], digits())
     trainer = Trainer(made)
     state = trainer.initial_state()
-    before = jax.tree.map(np.array, state.params)
+    before = np.asarray(ravel_pytree(state.params)[0])
     after, metrics = trainer.advance(state, 0, 1)
-    step = jax.tree.map(lambda new, old: np.asarray(new) - old, after.params, before)
+    step = np.asarray(ravel_pytree(after.params)[0]) - before
     std = float(metrics.clients.noise.noise_std[0, 0, 0])
     grid = made.mechanism.grid
     assert grid.summed == 4 and made.mechanism.claim.central
     unit = float(grid_step(grid, jnp.float32(std))) / 4
-    flat = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(step)]) / unit
     # The weights that the step was added to cost digits, not the grid.
-    assert np.mean(np.abs(flat - np.round(flat)) < 0.05) > 0.95
-    assert np.std(flat * unit) == pytest.approx(std / 2, rel=0.1)
+    assert np.mean(np.abs(step / unit - np.round(step / unit)) < 0.05) > 0.95
+    assert np.std(step) == pytest.approx(std / 2, rel=0.1)

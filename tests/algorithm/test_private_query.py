@@ -96,11 +96,6 @@ def test_what_is_chosen_comes_back_to_its_place_and_the_rest_stays():
     np.testing.assert_array_equal(alone, TREE["kernel"])
     kept = private_query.replaced(TREE, [2 * alone], (False, True))
     assert kept["bias"] is TREE["bias"]
-    for short in (True,), (True, True, True):
-        with pytest.raises(ValueError, match="zip"):
-            private_query.chosen(TREE, short)
-        with pytest.raises((ValueError, StopIteration)):
-            private_query.replaced(TREE, [alone] * len(short), short)
 
 
 @pytest.mark.parametrize("rows", [(0, 2), (3,)])

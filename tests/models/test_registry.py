@@ -46,8 +46,8 @@ def _all_but(*slow):
 
 
 # ResNet-18 takes long to compile. The one with GroupNorm differs in the norm alone
-# (test_layers.py); kernels and lanes of its layers are held by
-# test_convolution.py and test_winograd.py, and by the other networks here.
+# (test_layers.py); kernels and lanes of its layers are held by test_convolution.py,
+# and by the other networks here.
 _ALL_QUICK = _all_but("resnet18_gn")
 _NO_RESNET = _all_but("resnet18_gn", "resnet18")
 
@@ -169,7 +169,5 @@ def test_a_step_of_stacked_models_is_products_without_convolutions(name):
 def test_make_model_names_what_is_allowed():
     with pytest.raises(ValueError, match=r"model must be one of mlp, .*, got 'lenet'"):
         models.make_model("lenet", num_classes=10)
-    with pytest.raises(ValueError, match="at least two classes are needed, got 1"):
-        models.make_model("mlp", num_classes=1)
     with pytest.raises(ValueError, match="kernels must be"):
         models.make_model("small_cnn", num_classes=10, kernels="cudnn")
