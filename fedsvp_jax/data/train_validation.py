@@ -96,10 +96,6 @@ class Division(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The positions of a client's examples as `(train, validation)`.
 
-        Args:
-          client: its id.
-          attributes: (n_i,) int32, the attribute of each of its examples.
-
         Raises:
           ValueError: the client is left without training or validation examples.
         """

@@ -64,12 +64,10 @@ def client_values(
 
     Args:
       plan: K "attributes", the estimator, and how coalitions are tested.
-      start: the broadcast model.
       uploads: stacked, leaves (K, ...): client minus server, and its statistics.
       counts: (K,) int32 n_i, or 1 where the average is uniform; 0 for an empty place.
       step: an average of uploads -> what the server adds to its parameters.
       examples: the server's, which no client holds.
-      key: draws coalitions.
     """
     present = counts > 0
 

@@ -304,11 +304,9 @@ def client_parts(
 def promised_epsilons(
     config: FederationSettings, names: Sequence[str]
 ) -> np.ndarray | None:
-    """(M,) the ε of each client; None without --client_epsilons.
+    """(M,) the ε of each client, by its name; None without --client_epsilons.
 
-    Args:
-      config: with `total_epsilon`, which the clients have that the file does not name.
-      names: (M,) what the file calls them.
+    Those that the file does not name have `total_epsilon`.
 
     Raises:
       ValueError: the file is not right, or nothing is promised to the others.

@@ -58,6 +58,7 @@ def _convolutions(draw):
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(case=_convolutions())
 @example(case=((1, 1, 1, 3), (2, 2, 1), (1, 1), ((4, 4), (4, 4))))  # far from it
+@example(case=((2, 5, 6, 3), (3, 2, 2), (1, 1), ((2, 0), (0, 1))))  # by rows
 @example(case=((4, 14, 14, 32), (5, 5, 64), (1, 1), "SAME"))  # of the models' own
 @example(case=((2, 16, 16, 64), (3, 3, 128), (2, 2), _EDGE))
 def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case):

@@ -36,13 +36,9 @@ _BATCH = 4
 
 
 def _all_but(*slow):
-    return pytest.mark.parametrize(
-        "name",
-        [
-            pytest.param(name, marks=pytest.mark.slow if name in slow else ())
-            for name in models.MODEL_NAMES
-        ],
-    )
+    marks = {name: pytest.mark.slow for name in slow}
+    names = [pytest.param(n, marks=marks.get(n, ())) for n in models.MODEL_NAMES]
+    return pytest.mark.parametrize("name", names)
 
 
 # ResNet-18 takes long to compile. The one with GroupNorm differs in the norm alone
@@ -57,9 +53,7 @@ class _Quick:
 
     def __init__(self, name):
         shape, self.num_classes = _QUICK_SHAPES[name]
-        self.model = models.make_model(
-            name, num_classes=self.num_classes, kernels="cpu"
-        )
+        self.model = models.make_model(name, num_classes=self.num_classes)
         x = jax.random.normal(jax.random.key(0), (_BATCH, *shape), jnp.float32)
         labels = jnp.arange(_BATCH, dtype=jnp.int32)
         self.params, self.stats = quick_jit(self.model.init)(jax.random.key(1), x)
