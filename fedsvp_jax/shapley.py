@@ -30,7 +30,7 @@ class ContributionRatio(NamedTuple):
     """R and what was done to it; every leaf has the batch shape of the values."""
 
     ratio: Array  # (...) float: R, in [0, 1] when clipped
-    was_clipped: Array  # (...) bool: the raw ratio lay outside [0, 1]
+    was_clipped: Array  # (...) bool: not degenerate, and the raw ratio outside [0, 1]
     was_degenerate: Array  # (...) bool: |Σψ| < 1e-6, so R = 1
 
 
@@ -262,18 +262,12 @@ def contribution_ratio_with_flags(
 
     Σψ = U(all) − U(∅) can be near 0, or of the other sign than ψ_p, so R has no
     bound of its own. Where |Σψ| < 1e-6, or Σψ is not finite (the loss of a model that
-    diverged), the shares mean nothing and R is 1, the
-    most private answer (ours: the paper names no rule). Otherwise R is clipped to
-    [0, 1] when `clip` is true.
+    diverged), the shares mean nothing and R is 1, the most private answer (ours: the
+    paper names no rule). Otherwise R is clipped to [0, 1] when `clip` is true.
 
     Args:
       values: (..., N) Shapley values.
       private: index p of the private attribute, in [0, N).
-      clip: whether to clip to [0, 1].
-
-    Returns:
-      ContributionRatio of shape (...); `was_clipped` tells whether the raw ratio
-      lay outside [0, 1] and is false where the ratio was degenerate.
 
     Raises:
       ValueError: a concrete `private` outside [0, N).

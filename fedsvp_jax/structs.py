@@ -114,9 +114,7 @@ class MechanismState:
 class NoiseInfo:
     """What a mechanism did to one upload; the ledger counts from this alone."""
 
-    noise_multiplier: (
-        Array  # () float32: z that the upload is counted with; 0: no noise
-    )
+    noise_multiplier: Array  # () float32: z that the ledger counts; 0: no noise
     noise_std: Array  # () float32: std on every coordinate of the upload
     step_noise_std: Array  # () float32: std on every local step's batch-mean gradient
     noise_l2: Array  # () float32: L2 norm of the noise on the upload

@@ -56,14 +56,3 @@ def holm_adjusted(p_values: Sequence[float | None]) -> list[float | None]:
         largest = max(largest, min(1.0, p * (len(known) - rank)))
         found[place] = largest
     return found
-
-
-def holm(p_values: Sequence[float], level: float = 0.05) -> list[bool]:
-    """Which hypotheses are rejected; a true one is among them with chance ≤ level.
-
-    Raises:
-      ValueError: a p-value is out of [0, 1], or NaN.
-    """
-    if wrong := [p for p in p_values if not 0 <= p <= 1]:
-        raise ValueError(f"p-values must be between 0 and 1, got {wrong[0]}")
-    return [p is not None and p <= level for p in holm_adjusted(p_values)]

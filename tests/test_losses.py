@@ -13,7 +13,7 @@ from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import read_rows, small
 
 from fedsvp_jax import federation, losses, report, run
-from fedsvp_jax.algorithm import evaluation, local_training, private_query
+from fedsvp_jax.algorithm import evaluation, local_training
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.devices import lanes
@@ -43,16 +43,17 @@ def residuals() -> np.ndarray:
     return X @ np.asarray([0.5, 0.0, -1.0]) + 0.2 - Y
 
 
-def table(**changes: Any) -> Dataset:
-    codes = (X[:, 0] > 0).astype(np.int32)
+def table() -> Dataset:
     nothing = np.zeros(len(X), np.int32)
-    kept: dict[str, Any] = {
-        "columns": {"side": Column(codes, ("left", "right"))},
-        "test_columns": {"side": Column(codes, ("left", "right"))},
-        "train_targets": Y.astype(np.float64),
-        "test_targets": Y,
-    }
-    return Dataset("line", X, nothing, X, nothing, 1, **(kept | changes))
+    side = {"side": Column((X[:, 0] > 0).astype(np.int32), ("left", "right"))}
+    return Dataset(
+        *("line", X, nothing, X, nothing),
+        num_classes=1,
+        columns=side,
+        test_columns=side,
+        train_targets=Y.astype(np.float64),
+        test_targets=Y,
+    )
 
 
 def settings(**changes: Any) -> ExperimentConfig:
@@ -71,10 +72,6 @@ def settings(**changes: Any) -> ExperimentConfig:
     return small(**(given | changes))
 
 
-def all_rows() -> Rows:
-    return Rows(examples(), jnp.arange(60, dtype=jnp.int32), jnp.ones(60, bool))
-
-
 @pytest.mark.parametrize("gradient", ["mean", "per_example"])
 def test_a_step_goes_down_the_loss_s_gradient(gradient: Any) -> None:
     """Of the mean, and of clipped examples: the linear shortcut takes any loss too."""
@@ -84,7 +81,7 @@ def test_a_step_goes_down_the_loss_s_gradient(gradient: Any) -> None:
         recipe,
         local_training.TrainingRates(jnp.float32(0.1), jnp.float32(0.5), 0.0, 0.0),
         Weights(WEIGHTS, {}),
-        all_rows(),
+        Rows(examples(), jnp.arange(60, dtype=jnp.int32), jnp.ones(60, bool)),
         local_training.Draws(jax.random.key(0), jax.random.key(1)),
     )
     by_weight = np.concatenate([X, np.ones((60, 1))], axis=1)
@@ -97,13 +94,6 @@ def test_a_step_goes_down_the_loss_s_gradient(gradient: Any) -> None:
         trained["kernel"], WEIGHTS["kernel"] - 0.1 * mean[None, :3], atol=1e-5
     )
     np.testing.assert_allclose(trained["bias"], [0.2 - 0.1 * mean[3]], rtol=1e-5)
-
-
-def test_a_private_query_takes_the_loss_s_gradient() -> None:
-    told = line(), Weights(WEIGHTS, {}), all_rows()
-    asked = {"l2_norm_clip": 1e9, "asked": (True, True), "lane_axes": ()}
-    (bias, _) = private_query.mean_clipped_gradient(*told, **asked)
-    np.testing.assert_allclose(bias, [2 * residuals().mean()], rtol=1e-4)
 
 
 def test_a_score_is_the_mean_loss_and_a_utility_minus_it() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.report import figures, style
-from fedsvp_jax.student import holm
+from fedsvp_jax.student import holm_adjusted
 
 from .. import printed
 from .audit_claims import ACCOUNTINGS
@@ -26,7 +26,8 @@ def with_verdicts(rows: Sequence[Row]) -> list[Row]:
     The family is every claim of every row: with a probability of 95 % no true claim is
     among the rejected.
     """
-    rejected = iter(holm([p for row in rows for p in row["p_values"].values()]))
+    told = [p for row in rows for p in row["p_values"].values()]
+    rejected = iter([p is not None and p <= 0.05 for p in holm_adjusted(told)])
     judged = []
     for row in rows:
         beaten = [name for name in row["p_values"] if next(rejected)]

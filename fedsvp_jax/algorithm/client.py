@@ -63,11 +63,7 @@ def released_ratio(ratio: Array, config: MechanismConfig, at: Address) -> Array:
 def with_step_noise(
     rates: TrainingRates, mechanism: Mechanism, *, ratio: Array, round_num: Array | int
 ) -> TrainingRates:
-    """The rates with the noise that a mechanism puts into each step, if it puts any.
-
-    Args:
-      ratio: () the released R, which that noise may follow.
-    """
+    """The rates with the noise of each step, which may follow the released R."""
     if mechanism.step_noise_std is None:
         return rates
     std = mechanism.step_noise_std(ratio, round_num=round_num)
@@ -107,17 +103,9 @@ def add_noise(
     params: Params,
     at: Address,
 ) -> tuple[Params, MechanismState, NoiseInfo]:
-    """The upload that leaves the client: clipped and noised.
+    """`(upload, memory after it, NoiseInfo)`: what leaves the client, by its address.
 
-    Args:
-      update: client minus server.
-      memory: the mechanism's state as this client sees it (`MechanismState.of`).
-      num_examples: () |D|.
-      ratio: () the released R.
-      params: the broadcast model.
-
-    Returns:
-      `(upload, memory after it, NoiseInfo)`.
+    `ratio` is the released R; the rest is what `Mechanism.update` takes.
     """
     return mechanism.update(
         update,

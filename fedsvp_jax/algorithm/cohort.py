@@ -12,24 +12,13 @@ from fedsvp_jax.structs import Array
 NOBODY = -1  # a place in the cohort that no client fills
 
 
-def may_take_part(
-    allowance: Allowance,
-    spent: Array,
-    round_num: Array | int,
-    *,
-    admitted: Array | bool = True,
-) -> Array:
+def may_take_part(allowance: Allowance, spent: Array, round_num: Array | int) -> Array:
     """(M,) bool: whose upload of this round stays within the budget.
 
-    Args:
-      allowance: what the uploads cost, and the budget.
-      spent: (M,) int32: the cost of each client's uploads so far.
-      round_num: () int32, from 0; the last costs stand for all rounds after them.
-      admitted: (M,) bool: whom the influence filter does not reject.
+    The last costs stand for all rounds after them.
     """
     last = jnp.minimum(round_num, allowance.costs.shape[0] - 1)
-    cost = jnp.asarray(allowance.costs)[last]
-    return admitted & (spent + cost <= allowance.budget)
+    return spent + jnp.asarray(allowance.costs)[last] <= allowance.budget
 
 
 def cohort_of_round(
@@ -50,9 +39,11 @@ def cohort_of_round(
 
     Args:
       root: the run's root key.
+      spent: (M,) int32: the cost of each client's uploads so far.
       cohorts: drawn or cyclic.
+      admitted: (M,) bool: whom the influence filter does not reject.
     """
-    eligible = may_take_part(allowance, spent, round_num, admitted=admitted)
+    eligible = admitted & may_take_part(allowance, spent, round_num)
     if cohorts == "cyclic":
         key = prng.stream_key(root, prng.Stream.COHORT)
         chosen = dealt_cohort(key, round_num, eligible, cohort_size)
@@ -124,7 +115,7 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
     taken. (K,) int32: their ids, ascending, and then NOBODY in every place that is
     left.
     """
-    order = jnp.arange(eligible.shape[0], dtype=jnp.int32)
-    order = jax.random.permutation(key, order)
+    everybody = jnp.arange(eligible.shape[0], dtype=jnp.int32)
+    order = jax.random.permutation(key, everybody)
     order = order[jnp.argsort(~eligible[order], stable=True)]
     return _ascending(order[:cohort_size], eligible)

@@ -52,17 +52,9 @@ def federated_round(
     """Runs one round of FedAvg with a noise mechanism.
 
     Args:
-      model: the `(init, apply)` pair.
-      plan: the static choices.
-      cell: the values, one run's.
-      state: before the round.
-      data: the clients' and the server's.
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
-
-    Returns:
-      `(state after the round, RoundMetrics)`.
     """
     key = prng.round_key(cell.root, round_num)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)

@@ -290,14 +290,9 @@ def local_update(
     and noise are float32.
 
     Args:
-      start: the broadcast model.
-      rows: the client's, and which of them may be used in this lane.
-      draws: this lane's keys.
+      start: the broadcast model, which a lane without examples returns.
       lane_axes: names of the enclosing vmap axes.
       drift: as the model's weights; is added to the gradient of every step, last.
-
-    Returns:
-      The trained weights; unchanged for a lane without examples.
     """
     model = adapters.in_dtype(model, recipe.compute_dtype)
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)

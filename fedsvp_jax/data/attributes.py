@@ -78,9 +78,7 @@ def class_private(
     group, so this rule is a reconstruction.
 
     Args:
-      labels: (n,) int32 in [0, num_classes).
       private_class: the private class (N = 2), or the first class of the private group.
-      num_classes: number of classes.
       num_attributes: N, from 2 to num_classes.
       class_names: what the classes are called; their numbers by default.
 

@@ -19,13 +19,10 @@ def random_crop_and_flip(images: Array, numbers: Array, *, key: Array) -> Array:
     which pads before it scales the pixels.
 
     Args:
-      images: (b, H, W, C) of any dtype.
+      images: (b, H, W, C) of any dtype, which is kept.
       numbers: (b,) int32: which of its client's records each image is. The crop follows
         the key and this number alone, not the images beside it.
       key: of one step.
-
-    Returns:
-      (b, H, W, C) of the same dtype.
     """
     batch, height, width, _ = images.shape
 

@@ -163,13 +163,12 @@ def facts(config: DataSettings) -> Facts:
     Raises:
       FileNotFoundError, ValueError: as `load`.
     """
+    found: Facts = Facts()
     path = Path(config.data_dir or "").expanduser()
-    if config.dataset == "store" and config.data_dir:
-        found: Facts = extras.around("store").facts(path)
-    elif config.dataset in _OWN and config.data_dir:
-        found = extras.around("tables").facts(config.dataset, path, config)
-    elif config.dataset in (*_OWN, "store"):
-        found = Facts()
-    else:
+    if config.dataset not in (*_OWN, "store"):
         found = published()[config.dataset.partition(":")[0]].facts
+    elif config.data_dir and config.dataset == "store":
+        found = extras.around("store").facts(path)
+    elif config.data_dir:
+        found = extras.around("tables").facts(config.dataset, path, config)
     return found

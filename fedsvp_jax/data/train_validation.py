@@ -96,10 +96,6 @@ class Division(NamedTuple):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The positions of a client's examples as `(train, validation)`.
 
-        Args:
-          client: its id.
-          attributes: (n_i,) int32, the attribute of each of its examples.
-
         Raises:
           ValueError: the client is left without training or validation examples.
         """
@@ -127,11 +123,9 @@ class Division(NamedTuple):
         return kept, held_out
 
     def split(self, parts: Sequence[np.ndarray], attributes: np.ndarray) -> Split:
-        """The training and validation examples of every client.
+        """The training and validation examples of every client, by its indices.
 
-        Args:
-          parts: M arrays of example indices; no array holds an index twice.
-          attributes: (n,) int32, the attribute of every training example.
+        `attributes`, (n,) int32, are those of all training examples.
         """
         divided = [
             [rows[side] for side in self.of_client(client, attributes[rows])]

@@ -36,13 +36,7 @@ from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 def plan_of(
     config: ClientValueSettings, cohort_size: int, *, batch_size: int, together: int
 ) -> EstimationPlan:
-    """What is fixed about the values when the round is compiled.
-
-    Args:
-      cohort_size: K.
-      batch_size: validation examples in one batch.
-      together: coalitions' models that are tested side by side.
-    """
+    """What is fixed about the values; `together` models are tested side by side."""
     masks = planned_coalitions(config.client_values, cohort_size)
     return EstimationPlan(
         num_attributes=cohort_size,
@@ -70,12 +64,10 @@ def client_values(
 
     Args:
       plan: K "attributes", the estimator, and how coalitions are tested.
-      start: the broadcast model.
       uploads: stacked, leaves (K, ...): client minus server, and its statistics.
       counts: (K,) int32 n_i, or 1 where the average is uniform; 0 for an empty place.
       step: an average of uploads -> what the server adds to its parameters.
       examples: the server's, which no client holds.
-      key: draws coalitions.
     """
     present = counts > 0
 

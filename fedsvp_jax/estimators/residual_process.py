@@ -149,11 +149,7 @@ def _of_number(number: int, trainings: int) -> Design:
 
 @functools.cache
 def design(number: int, trainings: int) -> Design:
-    """The designs for every n up to N = `number`, stacked.
-
-    Args:
-      trainings: m.
-    """
+    """The designs of m = `trainings` for every n up to N = `number`, stacked."""
     stacked = Design(
         np.zeros((number + 1, trainings, number), bool),
         np.zeros((number + 1, number, trainings), np.float32),

@@ -48,11 +48,6 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
     The promise is then spent by a client that uploads whenever it may, to 1e-6 from
     below; a client that is drawn less often spends less.
 
-    Args:
-      config: resolved, with total_epsilon.
-      sizes: `batch_size`, `min_num_examples` and `max_num_examples`, as `plan.Sizes`
-        says.
-
     Raises:
       ValueError: no total_epsilon, or no noise keeps it, because of the influence
         filter's events alone or with the uploads.

@@ -47,11 +47,7 @@ def groups_of(
     With solve=noise each group's noise is the least that keeps its own ε, otherwise all
     add the same and differ in how often they may upload.
 
-    Args:
-      config: resolved.
-      epsilons: (M,) that the clients are promised; None for `total_epsilon` or no
-        promise at all.
-      sizes: as `plan.Sizes` says.
+    Without `epsilons`, (M,), all are promised `total_epsilon`, if there is one.
 
     Raises:
       ValueError: a promise cannot be kept, named by its clients; or with solve=noise a

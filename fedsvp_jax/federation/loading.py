@@ -149,15 +149,8 @@ def withhold_validation(
 
 def example_attributes(config: AttributeSettings, dataset: Dataset) -> Attributes:
     """Each training example's attribute, by `config.attributes`."""
-    return attributes_of(
-        config,
-        dataset.name,
-        labels=dataset.train_labels,
-        num_classes=dataset.num_classes,
-        writers=dataset.train_writers,
-        columns=dataset.columns,
-        class_names=dataset.class_names,
-    )
+    labels, writers = dataset.train_labels, dataset.train_writers
+    return attributes_of(config, dataset, labels, writers, dataset.columns)
 
 
 def test_attributes(
@@ -168,32 +161,24 @@ def test_attributes(
     None too where it has targets: a score by attribute is an accuracy.
     """
     kind, _, name = config.attributes.partition(":")
-    columns = dataset.test_columns if isinstance(dataset, Dataset) else {}
-    if isinstance(dataset, Dataset) and dataset.test_targets is not None:
-        return None
+    columns: Mapping[str, Column] = {}
+    if isinstance(dataset, Dataset):
+        columns = dataset.test_columns
+        if dataset.test_targets is not None:
+            return None
     if config.num_attributes == 1 or kind == "writer_groups":
         return None
     if kind == "column" and name not in columns:
         return None
-    return attributes_of(
-        config,
-        dataset.name,
-        labels=dataset.test_labels,
-        num_classes=dataset.num_classes,
-        writers=None,
-        columns=columns,
-    ).ids
+    return attributes_of(config, dataset, dataset.test_labels, None, columns).ids
 
 
 def attributes_of(
     config: AttributeSettings,
-    dataset_name: str,
-    *,
+    dataset: Dataset | ClientStore,
     labels: np.ndarray,
-    num_classes: int,
     writers: np.ndarray | None,
     columns: Mapping[str, Column],
-    class_names: tuple[str, ...] | None = None,
 ) -> Attributes:
     """The attribute ids that --attributes names, one an example.
 
@@ -202,6 +187,7 @@ def attributes_of(
     """
     kind, _, name = config.attributes.partition(":")
     private = config.private_attribute
+    names = dataset.class_names if isinstance(dataset, Dataset) else None
     if config.num_attributes == 1:
         nobody = np.zeros(len(labels), np.int32)
         return Attributes(nobody, ("everything",), private=0)
@@ -209,14 +195,14 @@ def attributes_of(
         return attributes.class_private(
             labels,
             private,
-            num_classes=num_classes,
+            num_classes=dataset.num_classes,
             num_attributes=config.num_attributes,
-            class_names=class_names,
+            class_names=names,
         )
     if kind == "writer_groups" and not name:
         if writers is None:
             raise ValueError(
-                f"attributes=writer_groups needs writers; dataset {dataset_name} "
+                f"attributes=writer_groups needs writers; dataset {dataset.name} "
                 "has none"
             )
         return attributes.from_writer_groups(writers, config.num_attributes, seed=0)
@@ -224,7 +210,7 @@ def attributes_of(
         if name not in columns:
             known = ", ".join(columns) or "none"
             raise ValueError(
-                f"attributes=column:{name}: dataset {dataset_name} has the columns "
+                f"attributes=column:{name}: dataset {dataset.name} has the columns "
                 f"{known}"
             )
         column = columns[name]
@@ -318,11 +304,9 @@ def client_parts(
 def promised_epsilons(
     config: FederationSettings, names: Sequence[str]
 ) -> np.ndarray | None:
-    """(M,) the ε of each client; None without --client_epsilons.
+    """(M,) the ε of each client, by its name; None without --client_epsilons.
 
-    Args:
-      config: with `total_epsilon`, which the clients have that the file does not name.
-      names: (M,) what the file calls them.
+    Those that the file does not name have `total_epsilon`.
 
     Raises:
       ValueError: the file is not right, or nothing is promised to the others.

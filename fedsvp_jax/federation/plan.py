@@ -315,12 +315,7 @@ def make_cells(
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
     rates = [
-        TrainingRates(
-            learning_rate=c.learning_rate,
-            l2_norm_clip=c.l2_norm_clip,
-            step_noise_std=0.0,
-            proximal_mu=c.proximal_mu,
-        )
+        TrainingRates(c.learning_rate, c.l2_norm_clip, 0.0, c.proximal_mu)
         for c in configs
     ]
 

@@ -127,17 +127,15 @@ class Program:
         self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
     ) -> bool:
         """Whether nobody takes part any more, in any cell, after `done` rounds."""
-        of_cell = partial(
-            cohort.is_over,
-            cohort_size=self.plan.cohort_size,
-            cohorts=self.plan.cohorts,
-        )
 
         @jax.jit
         @jax.vmap
         def over(cell: Cell, spent: Array, admitted: Array) -> Array:
-            return of_cell(
-                cell.root.shared, cell.allowance, spent, done, admitted=admitted
+            return cohort.is_over(
+                *(cell.root.shared, cell.allowance, spent, done),
+                cohort_size=self.plan.cohort_size,
+                cohorts=self.plan.cohorts,
+                admitted=admitted,
             )
 
         return bool(over(self.cells, spent, admitted).all())

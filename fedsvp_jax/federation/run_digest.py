@@ -79,8 +79,6 @@ def run_digest(
 
     Args:
       config: resolved, its noise solved for; every setting that it has counts.
-      mechanism: made from it.
-      fingerprint: of the data.
       own: says what the settings do not name: the ε of each client, a model or a loss
         of one's own. Of a model the shapes are known here and of a loss the name, not
         what they compute: runs that differ in more share their noise.

@@ -103,11 +103,7 @@ def in_dtype(model: Model, dtype: str) -> Model:
     `apply` rounds the parameters and the inputs to `dtype` and returns logits and stats
     in float32. Whoever differentiates it gets float32 gradients with respect to float32
     parameters, which is how "master weights" are kept (Micikevicius et al. 2018,
-    arXiv 1710.03740, section 3.1).
-
-    Args:
-      model: computes in the dtype of its parameters and inputs.
-      dtype: "float32", which returns the model itself, or "bfloat16".
+    arXiv 1710.03740, section 3.1). With "float32" it is the model itself.
     """
     if dtype == "float32":
         return model
@@ -116,12 +112,10 @@ def in_dtype(model: Model, dtype: str) -> Model:
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
     ) -> tuple[Array, Params]:
         rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
-        logits, new_stats = model.apply(
+        logits, moved = model.apply(
             rounded, stats, x.astype(dtype), train=train, key=key
         )
-        new_stats = jax.tree.map(
-            lambda new, old: new.astype(old.dtype), new_stats, stats
-        )
-        return logits.astype(jnp.float32), new_stats
+        moved = jax.tree.map(lambda new, old: new.astype(old.dtype), moved, stats)
+        return logits.astype(jnp.float32), moved
 
     return model._replace(apply=apply, gradient_scale=None)

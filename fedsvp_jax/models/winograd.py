@@ -62,15 +62,7 @@ def pays(x: Array, kernel: Array) -> bool:
 
 @jax.custom_vjp
 def conv_3x3(x: Array, kernel: Array) -> Array:
-    """`convolution.conv2d` with strides of one and a border of one zero.
-
-    Args:
-      x: (batch, height, width, in) float, height and width even.
-      kernel: (3, 3, in, out) of the same dtype.
-
-    Returns:
-      (batch, height, width, out).
-    """
+    """`convolution.conv2d` of even sides, strides of one and a border of one zero."""
     return _forward(x, kernel)[0]
 
 
@@ -85,7 +77,7 @@ def _forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
-    return _joined(y, x.shape[0]), (x, kernel)
+    return y.reshape(-1, *y.shape[2:])[: x.shape[0]], (x, kernel)
 
 
 def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
@@ -112,7 +104,8 @@ def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, A
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
     of_kernel = _transform(_transposed(_G), of_weights)
-    return _joined(of_x, x.shape[0]), jnp.stack([jnp.stack(row) for row in of_kernel])
+    of_x = of_x.reshape(-1, *of_x.shape[2:])[: x.shape[0]]
+    return of_x, jnp.stack([jnp.stack(row) for row in of_kernel])
 
 
 conv_3x3.defvjp(_forward, _backward)
@@ -130,11 +123,6 @@ def _in_parts(images: Array, kernel: Array) -> Array:
     parts = min(range(least, 2 * least), key=lambda parts: -batch % parts)
     filled = jnp.pad(images, ((0, -batch % parts), (0, 0), (0, 0), (0, 0)))
     return filled.reshape(parts, -1, *images.shape[1:])
-
-
-def _joined(parts: Array, batch: int) -> Array:
-    """The inverse of `_in_parts`."""
-    return parts.reshape(-1, *parts.shape[2:])[:batch]
 
 
 def _transform(matrix: _Matrix, grid: Sequence[Sequence[Array]]) -> _Grid:

@@ -63,14 +63,9 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
     fingerprint = store.fingerprint
     store, chooses = loading.withhold_validation(config, store)
     num_stored = len(store.clients)
-    found = loading.attributes_of(
-        config,
-        config.dataset,
-        labels=np.arange(store.num_classes, dtype=np.int32),
-        num_classes=store.num_classes,
-        writers=np.arange(num_stored, dtype=np.int32),
-        columns={},
-    )
+    classes = np.arange(store.num_classes, dtype=np.int32)
+    writers = np.arange(num_stored, dtype=np.int32)
+    found = loading.attributes_of(config, store, classes, writers, {})
     clients = StoredClients(
         store=store,
         chosen=partition.draw_writers(

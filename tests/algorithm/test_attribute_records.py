@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 from small_runs import digits, shared_trainer, small
 
 from fedsvp_jax import prng
@@ -38,13 +39,6 @@ def program(**changes: Any) -> Program:
     return build([small(**(settings | changes))], digits())
 
 
-def private_places(made: Program) -> np.ndarray:
-    """Rows of `examples` that are the client's private training records."""
-    held = cell_of(cell_of(made.cells, 0).split, CLIENT)
-    rows = np.asarray(held.train)[: int(held.num_train)]
-    return rows[np.asarray(made.data.examples.attributes)[rows] == 0]
-
-
 @cache
 def playing(**changes: Any) -> Any:
     """The program, its state and the compiled round of one client."""
@@ -57,32 +51,23 @@ def playing(**changes: Any) -> Any:
     def run(
         examples: Examples, remembered: float = 0.03
     ) -> tuple[Params, list[Array], NoiseInfo]:
+        told = state.replace(answer=[leaf + remembered for leaf in state.answer])
+        key = prng.round_key(prng.root_key(7), 3)
         (upload, _, answer), (_, metrics, _) = client.client_round(
-            made.model,
-            made.plan,
-            cell,
-            state.replace(answer=[leaf + remembered for leaf in state.answer]),
-            examples,
-            jnp.int32(CLIENT),
-            jnp.float32(1.0),
-            Address(
-                prng.round_key(prng.root_key(7), 3), jnp.int32(CLIENT), jnp.int32(3)
-            ),
+            *(made.model, made.plan, cell, told, examples),
+            *(jnp.int32(CLIENT), jnp.float32(1.0)),
+            Address(key, jnp.int32(CLIENT), jnp.int32(3)),
         )
         return upload, answer, metrics.noise
 
     return made, state, jax.jit(run)
 
 
-def distance(one: Params, other: Params) -> float:
-    return float(optax.tree.norm(jax.tree.map(jnp.subtract, one, other)))
-
-
 def test_every_local_step_goes_along_what_the_server_remembers():
     """A step along a drift is tested with local training."""
     made, state, run = playing(private_layers="last")
     still, moved = (run(made.data.examples, remembered)[0] for remembered in (0.0, 0.5))
-    assert distance(still, moved) > 0
+    assert optax.tree.norm(jax.tree.map(jnp.subtract, still, moved)) > 0
     answer = [leaf + 0.5 for leaf in state.answer]
     drift = private_query.remembered(
         state.params, answer, made.plan.asked, weight=WEIGHT
@@ -106,11 +91,11 @@ def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
     chex.assert_trees_all_close(upload, silent, rtol=1e-4, atol=1e-6)
     shapes = [leaf.shape for leaf in private_query.chosen(upload, made.plan.asked)]
     assert [leaf.shape for leaf in noised] == shapes and len(shapes) == 2
-    drawn = np.concatenate(
-        [np.ravel(a - b) for a, b in zip(noised, plain, strict=True)]
-    )
-    assert 0.45 < drawn.std() < 0.55
-    bound = 2 * CLIP / len(private_places(made))
+    drawn = ravel_pytree(noised)[0] - ravel_pytree(plain)[0]
+    assert 0.45 < jnp.std(drawn) < 0.55
+    held = cell_of(cell_of(made.cells, 0).split, CLIENT)
+    rows = np.asarray(held.train)[: int(held.num_train)]
+    bound = 2 * CLIP / np.sum(np.asarray(made.data.examples.attributes)[rows] == 0)
     np.testing.assert_allclose(info.noise_multiplier, 0.5 / bound, rtol=1e-5)
 
 

@@ -1,6 +1,5 @@
 """Accuracy and loss: a plain mean over the examples, whatever the batches."""
 
-import dataclasses
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +14,6 @@ from layer_checks import on_devices
 from fedsvp_jax.algorithm import evaluation, round_score
 from fedsvp_jax.algorithm.evaluation import Score
 from fedsvp_jax.algorithm.state import Data, ScorePlan
-from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data.dataset import Column, Dataset
-from fedsvp_jax.federation import loading
 from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.structs import Examples, Split, Weights
 
@@ -48,10 +44,7 @@ def by_hand() -> tuple[np.ndarray, np.ndarray]:
 def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Score:
     return on_devices(
         lambda devices: evaluation.evaluate(
-            MODEL,
-            PARAMS,
-            {},
-            examples(),
+            *(MODEL, PARAMS, {}, examples()),
             batch_size=batch_size,
             devices=devices,
             num_attributes=num_attributes,
@@ -144,30 +137,11 @@ def test_a_round_is_scored_every_few_rounds_and_the_last() -> None:
 
 
 def test_a_tenth_of_the_clients_rounded_up_is_the_worst_tenth() -> None:
-    by_class = jnp.asarray([0.5, 0.9, 0.1])
-    held = jnp.asarray([[4.0, 0.0, 0.0]] * 10 + [[0.0, 3.0, 1.0]])  # two are a tenth
-    clients = [0.5] * 10 + [0.75 * 0.9 + 0.25 * 0.1]
+    """A class without test examples counts for nobody."""
+    by_class = jnp.asarray([0.5, 0.9, 0.1, jnp.nan])
+    held = jnp.asarray([[4.0, 0.0, 0.0, 9.0]] * 10 + [[0.0, 3.0, 1.0, 0.0]])
+    clients = [0.5] * 10 + [0.75 * 0.9 + 0.25 * 0.1]  # two are a tenth
     worst = round_score.worst_tenth(by_class, held)
     np.testing.assert_allclose(worst, np.sort(clients)[:2].mean(), rtol=1e-6)
-
-
-def test_a_class_without_test_examples_counts_for_nobody() -> None:
-    by_class = jnp.asarray([0.5, jnp.nan, 1.0])
-    held = jnp.asarray([[1.0, 5.0, 3.0], [0.0, 2.0, 0.0]])
-    found = round_score.mean_over_groups(by_class, held)
-    np.testing.assert_allclose(found, [0.875, np.nan])
-
-
-def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:
-    inputs, labels = np.eye(4, dtype=np.float32), np.array([0, 1, 1, 0], np.int32)
-    sex = {"sex": Column(np.array([0, 0, 1, 1], np.int32), ("f", "m"))}
-    both = (inputs, labels, inputs, labels)
-    told = Dataset("people", *both, num_classes=2, columns=sex, test_columns=sex)
-    config = resolve(ExperimentConfig(dataset="npz", attributes="column:sex"))
-    np.testing.assert_array_equal(loading.test_attributes(config, told), [0, 0, 1, 1])
-    untold = dataclasses.replace(told, test_columns={})
-    assert loading.test_attributes(config, untold) is None
-    by_class = dataclasses.replace(config, attributes="class", private_attribute=1)
-    np.testing.assert_array_equal(
-        loading.test_attributes(by_class, untold), [1, 0, 0, 1]
-    )
+    untested = jnp.asarray([0.0, 0.0, 0.0, 2.0])
+    assert np.isnan(round_score.mean_over_groups(by_class, untested))

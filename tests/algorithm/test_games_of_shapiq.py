@@ -1,15 +1,12 @@
 """Games that shapiq ships, whose values a formula gives: exact values and intervals."""
 
-import sys
 import types
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
-from fedsvp_jax import shapley
 from fedsvp_jax.algorithm import coalitions, estimators
 from fedsvp_jax.structs import Array, Weights
 
@@ -89,16 +86,3 @@ def test_intervals_hold_as_often_as_they_say() -> None:
     keys = jax.random.split(jax.random.key(0), DRAWS)
     held = np.asarray(jax.vmap(within)(*stacked, keys)).mean(axis=0)
     assert np.all((held >= 0.93) & (held <= 0.97)), held
-
-
-def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Base:
-        def __init__(self, number: int, normalization_value: float) -> None:
-            self.told = number, normalization_value
-
-    shapiq: Any = types.SimpleNamespace(Game=Base)
-    monkeypatch.setitem(sys.modules, "shapiq", shapiq)
-    game = shapley.as_shapiq_game(np.asarray([0.5, 1, 2, 4]))
-    assert game.told == (2, 0.5)
-    asked = np.asarray([[False, True], [True, True]])
-    np.testing.assert_array_equal(game.value_function(asked), [2, 4])

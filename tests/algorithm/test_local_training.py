@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 
 from fedsvp_jax import models, prng, tree
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
+from fedsvp_jax.float32 import reserve
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Examples, Model, Params, Rows, Weights
 
@@ -102,57 +104,39 @@ def test_update_equals_a_plain_loop_over_the_same_shuffles(
     member = np.arange(20) < count
     start, trained = train(member, **PLAIN[kind])
     model, examples = make_model("mlp"), make_examples()
-    rates = PLAIN[kind].get("rates", RATES)
+    told = {"drift": 0.0, "momentum": 0.0, "rates": RATES} | PLAIN[kind]
+    first, unravel = ravel_pytree(start)
 
     @jax.jit
-    def gradient_of(params, row):
-        def loss(params):
-            logits, _ = model.apply(
-                params, {}, examples.inputs[row][None], train=False, key=None
-            )
-            return -jax.nn.log_softmax(logits)[0, examples.labels[row]]
-
-        return jax.grad(loss)(params)
+    @jax.grad
+    def gradient_of(flat, row):
+        x = examples.inputs[row][None]
+        logits, _ = model.apply(unravel(flat), {}, x, train=False, key=None)
+        return -jax.nn.log_softmax(logits)[0, examples.labels[row]]
 
     def clipped(gradient):
-        norm = optax.tree.norm(gradient)
-        return jax.tree.map(lambda g: g * jnp.minimum(1.0, 0.5 / norm), gradient)
+        return gradient * jnp.minimum(1.0, 0.5 / jnp.linalg.norm(gradient))
 
-    params, number = start, 0
-    velocity = jax.tree.map(jnp.zeros_like, start)
+    flat, velocity, number = first, jnp.zeros_like(first), 0
     for epoch in range(2):
         key = jax.random.fold_in(jax.random.key(1), epoch)
         order = local_training.shuffled(key, jnp.asarray(member))
         for step in range(max(count // 4, 1)):  # of 14 examples, two are dropped
             rows = order[4 * step : min(4 * step + 4, count)]
-            each = [gradient_of(params, row) for row in rows]
+            each = [gradient_of(flat, row) for row in rows]
+            gradient = sum(each) / len(each)
             if kind == "per example":
-                total = jax.tree.map(lambda *g: sum(g), *map(clipped, each))
-                mean = jax.tree.map(lambda g: g / 4, total)  # whatever the batch holds
+                mean = sum(map(clipped, each)) / 4  # whatever the batch holds
                 step_key = jax.random.fold_in(jax.random.key(4), number)
-                gradient, _ = noise.add_gaussian_noise(
-                    mean, 0.2, key=prng.stream_key(step_key, prng.Stream.DP_SGD)
-                )
-            else:
-                total = jax.tree.map(lambda *g: sum(g), *each)
-                share = 1 / len(rows)
-                gradient = jax.tree.map(lambda g, share=share: share * g, total)
-                assert optax.tree.norm(gradient) > 0.5  # so that the clip is seen
-                gradient = gradient if kind == "mean" else clipped(gradient)
-            pull, drift = float(rates.proximal_mu), PLAIN[kind].get("drift", 0.0)
-            follow = PLAIN[kind].get("momentum", 0.0)
-            velocity = jax.tree.map(
-                lambda u, p, g, w0, pull=pull, follow=follow, drift=drift: (
-                    follow * u + g + pull * (p - w0) + drift
-                ),
-                velocity,
-                params,
-                gradient,
-                start,
-            )
-            params = jax.tree.map(lambda p, u: p - 0.1 * u, params, velocity)
-            number += 1
-    chex.assert_trees_all_close(trained, params, rtol=2e-5, atol=2e-6)
+                key = prng.stream_key(step_key, prng.Stream.DP_SGD)
+                gradient, _ = noise.add_gaussian_noise(mean, 0.2, key=key)
+            elif kind != "mean":
+                assert jnp.linalg.norm(gradient) > 0.5  # so that the clip is seen
+                gradient = clipped(gradient)
+            pull = float(told["rates"].proximal_mu) * (flat - first)
+            velocity = told["momentum"] * velocity + gradient + pull + told["drift"]
+            flat, number = flat - 0.1 * velocity, number + 1
+    chex.assert_trees_all_close(trained, unravel(flat), rtol=2e-5, atol=2e-6)
 
 
 def test_shuffle_puts_members_first_and_ignores_the_padding() -> None:
@@ -220,6 +204,34 @@ def test_a_linear_model_clips_every_example_without_their_gradients(
     plain = linear._replace(gradient_scale=None)
     _, expected = train(member, model=plain, **given)
     chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(("shortcut", "height"), [(True, 33), (False, 2)])
+def test_no_clipped_gradient_is_longer_than_its_bound(
+    shortcut: bool, height: int
+) -> None:
+    """C/(1 + ρ), computed without rounding; all that is held back is 2^-16 of C."""
+    linear = models.make_model("logistic", num_classes=3)  # starts at 0
+    linear = linear if shortcut else linear._replace(gradient_scale=None)
+    rng = np.random.default_rng(0)
+    scales = 10.0 ** rng.uniform(-1, 4, (1000, 1))
+    inputs = (scales * rng.normal(size=(1000, 6))).astype(np.float32)
+    given = {"gradient": "per_example", "batch_size": 1, "local_epochs": 1}
+    one = RATES.replace(learning_rate=np.float32(1.0))
+
+    @jax.jit
+    @jax.vmap
+    def stepped(x: jax.Array) -> Params:
+        examples = Examples(x[None], *[jnp.zeros(1, jnp.int32)] * 2)
+        told = {"examples": examples, "model": linear, "rates": one}
+        return train(np.ones(1, bool), **told, **given)[1]
+
+    leaves = [np.float64(leaf) for leaf in jax.tree.leaves(stepped(inputs))]
+    squares = [np.sum(leaf.reshape(1000, -1) ** 2, axis=1) for leaf in leaves]
+    lengths = np.sqrt(sum(squares)) / 0.5
+    assert lengths.min() > 1 - 2.0**-16
+    assert lengths.max() <= 1 / (1 + reserve(1, height))
 
 
 @pytest.mark.parametrize("gradient_scale", ["kept", "left out"])

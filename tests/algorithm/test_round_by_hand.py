@@ -1,7 +1,8 @@
-"""A round without its training is what its clients send, summed one by one."""
+"""The round as a whole: what its clients send, summed one by one, and what it costs."""
 
 import dataclasses
 from typing import Any
+from unittest import mock
 
 import chex
 import jax
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.flatten_util import ravel_pytree
 from quick_training import quick_training  # noqa: F401, a fixture
-from small_runs import digits, small
+from small_runs import digits, small, small_trainer
 
 from fedsvp_jax import prng, tree
 from fedsvp_jax.algorithm import (
@@ -23,8 +25,10 @@ from fedsvp_jax.algorithm import (
 from fedsvp_jax.algorithm.state import ServerState, rows_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
+from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.prng import Address
 from fedsvp_jax.structs import Array, Model, Params, Weights
 from fedsvp_jax.tree import cell_of
@@ -58,13 +62,9 @@ def client_by_hand(
         per_epoch = local_training.steps_per_epoch(*batches)
         steps = [*steps, plan.recipe.local_epochs * per_epoch]
     update = jax.tree.map(jnp.subtract, trained[0], state.params)
-    upload, memory, info = client.add_noise(
-        *(mechanism, update, state.mechanism.of(at.client)),
-        num_examples=held.num_train,
-        ratio=ratio,
-        params=state.params,
-        at=at,
-    )
+    told = {"num_examples": held.num_train, "ratio": ratio, "params": state.params}
+    memory = state.mechanism.of(at.client)
+    upload, memory, info = client.add_noise(mechanism, update, memory, **told, at=at)
     metrics = {
         "client_id": at.client,
         "num_examples": held.num_train,
@@ -180,15 +180,10 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     present = jnp.asarray([1, 4, 5, -1], jnp.int32)  # of a cohort of four
     expected, of_clients = by_hand(made, cell_of(state, 0), present)
     assert (state.optimizer is None) == ("server_momentum" not in changes)
-    axes, stand_in = [], local_training.local_update
-    monkeypatch.setattr(
-        local_training,
-        "local_update",
-        lambda *told, lane_axes, **named: (
-            axes.append(lane_axes) or stand_in(*told, lane_axes=lane_axes, **named)
-        ),
-    )
+    spy = mock.Mock(side_effect=local_training.local_update)
+    monkeypatch.setattr(local_training, "local_update", spy)
     after, metrics = trainer.advance(trainer.place(state), 0, 1)
+    axes = [call.kwargs["lane_axes"] for call in spy.call_args_list]
     assert all((lanes.LANE in named) == (chunk > 1) for named in axes) and axes
     found = cell_of(after, 0)
     row = jax.tree.map(lambda leaf: leaf[0, 0], metrics)
@@ -233,3 +228,58 @@ def test_a_round_without_clients_leaves_model_and_statistics_as_they_are() -> No
     assert np.all(np.asarray(metrics.clients.client_id) == cohort.NOBODY)
     np.testing.assert_array_equal(after.params["w"], weights)
     np.testing.assert_array_equal(after.stats["shift"], np.ones((1, 1, 10)))
+
+
+PORTION = Placement(rounds_per_call=3)
+CONFIG = small(cohort_size=5, num_rounds=3)
+
+
+def test_every_upload_costs_its_client_what_its_round_costs() -> None:
+    """With costs that grow, so that no round's cost stands for another's."""
+    trainer = small_trainer(CONFIG, placement=PORTION)
+    costs = jnp.asarray([[1, 10, 100]], jnp.int32)
+    kept = trainer.cells.allowance._replace(costs=costs, budget=jnp.int32([111]))
+    trainer.cells = dataclasses.replace(trainer.cells, allowance=kept)
+    state, metrics = trainer.advance(trainer.initial_state(), 0, 3)
+    clients = np.asarray(metrics.clients.client_id)[:, 0]
+    expected = np.zeros(7, np.int32)
+    for cost, ids in zip((1, 10, 100), clients, strict=True):
+        expected[ids] += cost
+    np.testing.assert_array_equal(state.spent[0], expected)
+
+
+def test_the_round_is_compiled_once() -> None:
+    trainer = small_trainer(CONFIG, placement=PORTION)
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    with jax.no_tracing():
+        for done in (1, 2):
+            state, _ = trainer.advance(state, done, 1)
+
+
+@pytest.mark.usefixtures("quick_training")
+def test_the_server_moves_the_model_by_a_sum_of_residues() -> None:
+    settings = {
+        "mechanism": "gaussian",
+        "noise_std": 0.02,
+        "l2_norm_clip": 0.1,
+        "sensitivity": "update_clip",
+        "relation": "add_remove",
+        "noise_sampler": "discrete",
+        "noise_trust": "secure_aggregation",
+        "cohort_size": 4,
+        "num_rounds": 1,
+        "client_chunk_size": 1,
+    }
+    made = build([small(**settings)], digits())
+    trainer = Trainer(made)
+    state = trainer.initial_state()
+    before = np.asarray(ravel_pytree(state.params)[0])
+    after, metrics = trainer.advance(state, 0, 1)
+    step = np.asarray(ravel_pytree(after.params)[0]) - before
+    std = float(metrics.clients.noise.noise_std[0, 0, 0])
+    grid = made.mechanism.grid
+    assert grid.summed == 4 and made.mechanism.claim.central
+    unit = float(grid_step(grid, jnp.float32(std))) / 4
+    # The weights that the step was added to cost digits, not the grid.
+    assert np.mean(np.abs(step / unit - np.round(step / unit)) < 0.05) > 0.95
+    assert np.std(step) == pytest.approx(std / 2, rel=0.1)

@@ -12,27 +12,16 @@ from fedsvp_jax.data.dataset import Column
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"train_inputs": np.zeros((3, 2), np.int64)},
-            "uint8 pixels or floats, got int64",
-        ),
+        ({"train_inputs": np.zeros((3, 2), int)}, "pixels or floats, got int64"),
         ({"train_inputs": np.zeros((2, 2, 2, 1), np.uint8)}, "train labels"),
         ({"test_inputs": np.zeros((2, 3, 2, 1), np.uint8)}, "must agree"),
         ({"test_inputs": np.full((2, 2, 2, 1), np.nan, np.float32)}, "NaN or infinity"),
         ({"test_inputs": np.zeros((0, 2, 2, 1), np.uint8)}, "at least one"),
-        ({"test_labels": np.array([0, 3], np.int32)}, "from 0 to 2.*got 3"),
         ({"test_labels": np.array([0, -1], np.int32)}, "from 0 to 2.*got -1"),
-        (
-            {"test_labels": np.array([0, 2**32], np.int64)},
-            "from 0 to 2.*got 4294967296",
-        ),
+        ({"test_labels": np.array([0, 2**32])}, "from 0 to 2.*got 4294967296"),
         ({"test_labels": np.array([0.0, 0.5])}, "whole numbers, got float64"),
         ({"test_labels": np.array(["a", "b"])}, "whole numbers, got <U1"),
         ({"train_writers": np.array([0, 1], np.int32)}, "train_writers"),
-        (
-            {"columns": {"sex": Column(np.array([0, 0.5, 1]), ("f", "m"))}},
-            "column sex must be whole numbers",
-        ),
         (
             {"columns": {"sex": Column(np.array([0, 2, 0], np.int32), ("f", "m"))}},
             "column sex must be from 0 to 1, got 2",

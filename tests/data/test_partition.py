@@ -1,48 +1,54 @@
 """The laws of each partition."""
 
 from collections.abc import Callable
+from typing import Any
 
 import chex
 import numpy as np
 import pytest
-from partitions import LABELS, PARTITIONS, WRITERS, Parts
+from small_runs import small
 
 from fedsvp_jax.data import partition
+from fedsvp_jax.data.dataset import RowSource
+from fedsvp_jax.federation import loading
 
-DISJOINT = [name for name in PARTITIONS if name != "paper"]
+LABELS = np.random.default_rng(0).permutation(
+    np.repeat(np.arange(10, dtype=np.int32), 100)
+)
+WRITERS = np.random.default_rng(1).integers(0, 30, 1000).astype(np.int32)
+ROWS: Any = RowSource("rows", LABELS, WRITERS, *[None] * 3, num_classes=10)
+NAMES = ("iid", "paper", "shards", "dirichlet", "by_writer")
 
 
-@pytest.mark.parametrize("name", list(PARTITIONS))
+def dealt(name: str, clients: int, seed: int, **changes: Any) -> list[np.ndarray]:
+    """By the settings, as a run deals."""
+    told = {"num_clients": clients, "seed": seed, "batch_size": 4} | changes
+    return loading.client_parts(small(partition=name, **told), ROWS)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_seed_reproduces_and_another_differs(name: str) -> None:
-    first, again, other = (PARTITIONS[name](20, seed) for seed in (3, 3, 4))
+    first, again, other = (dealt(name, 20, seed) for seed in (3, 3, 4))
     chex.assert_trees_all_equal(first, again)
     assert any(not np.array_equal(*two) for two in zip(first, other, strict=True))
 
 
-@pytest.mark.parametrize("name", list(PARTITIONS))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_client_holds_valid_indices_once(name: str) -> None:
-    parts = PARTITIONS[name](20, 0)
+    parts = dealt(name, 20, 0)
     assert len(parts) == 20
     for indices in parts:
         assert len(indices) == len(np.unique(indices)) > 0
         assert indices.min() >= 0
         assert indices.max() < len(LABELS)
     joined = np.concatenate(parts)
-    if name in DISJOINT:
+    if name != "paper":
         assert len(joined) == len(np.unique(joined))
         assert name == "by_writer" or len(joined) == len(LABELS)
+        with pytest.raises(ValueError, match="num_clients must be between"):
+            dealt(name, 1001, 0)
     if name == "iid":
-        assert {len(part) for part in PARTITIONS[name](7, 0)} == {142, 143}
-
-
-@pytest.mark.parametrize("name", list(PARTITIONS))
-def test_impossible_numbers_of_clients_and_seeds_are_refused(name: str) -> None:
-    wrong = [(20, -1, "seed must be >= 0, got -1")]
-    if name in DISJOINT:
-        wrong += [(n, 0, "num_clients must be between") for n in (0, -1, 1001)]
-    for clients, seed, message in wrong:
-        with pytest.raises(ValueError, match=message):
-            PARTITIONS[name](clients, seed)
+        assert {len(part) for part in dealt(name, 7, 0)} == {142, 143}
 
 
 def test_paper_clients_hold_the_share_of_every_class() -> None:
@@ -69,9 +75,10 @@ def test_paper_clients_overlap_as_independent_draws_do() -> None:
 
 
 def test_shards_hold_few_classes() -> None:
-    for indices in partition.shards(LABELS, 50, shards_per_client=2, seed=0):
-        assert len(indices) == 20
-        assert len(np.unique(LABELS[indices])) <= 2
+    for each in (1, 4):
+        parts = dealt("shards", 50, 0, shards_per_client=each)
+        assert {len(part) for part in parts} == {20}
+        assert max(len(np.unique(LABELS[part])) for part in parts) == each
 
 
 def test_dirichlet_shares_have_the_law_s_mean_and_variance() -> None:
@@ -95,7 +102,7 @@ def test_dirichlet_shares_have_the_law_s_mean_and_variance() -> None:
 
 def test_impossible_partition_settings_are_refused() -> None:
     dirichlet = partition.dirichlet
-    wrong: list[tuple[Callable[..., Parts], int, dict[str, float], str]] = [
+    wrong: list[tuple[Callable[..., Any], int, dict[str, float], str]] = [
         (dirichlet, 50, {"alpha": 1.0, "min_examples": 21}, "num_clients must be betw"),
         (
             *(dirichlet, 50, {"alpha": 0.01, "min_examples": 19}),
@@ -109,12 +116,11 @@ def test_impossible_partition_settings_are_refused() -> None:
 
 
 def test_by_writer_gives_all_of_one_writer_to_a_client() -> None:
-    parts = partition.by_writer(WRITERS, 12, seed=0)
-    owners = [set(WRITERS[part].tolist()) for part in parts]
-    assert all(len(owner) == 1 for owner in owners)
-    assert len(set().union(*owners)) == 12
+    parts = dealt("by_writer", 12, 0)
+    owners = [WRITERS[part[0]] for part in parts]
+    assert len(set(owners)) == 12
     for part, owner in zip(parts, owners, strict=True):
-        assert len(part) == (owner.pop() == WRITERS).sum()
+        np.testing.assert_array_equal(part, np.flatnonzero(owner == WRITERS))
 
 
 def test_by_writer_leaves_small_writers_out() -> None:

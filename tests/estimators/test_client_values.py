@@ -35,23 +35,17 @@ STATS = RNG.normal(size=(3, CLASSES)).astype(np.float32)
 RATE = 0.5  # of the server
 
 
-def applied(params: Any, stats: Any, x: Any, **_: Any) -> Any:
-    return x @ params["w"] + stats["b"][None], stats
-
-
-MODEL = Model(init=lambda key, example: ({}, {}), apply=applied)
-
-
 def bent(outputs: Any) -> Any:
     """Of numpy and of JAX alike."""
     return outputs / (1 + outputs**2) ** 0.5 * 3
 
 
-def applied_bent(params: Any, stats: Any, x: Any, **more: Any) -> Any:
-    return bent(applied(params, stats, x, **more)[0]), stats
+def model(bend: bool) -> Model:
+    def apply(params: Any, stats: Any, x: Any, **_: Any) -> Any:
+        outputs = x @ params["w"] + stats["b"][None]
+        return bent(outputs) if bend else outputs, stats
 
-
-BENT = Model(init=lambda key, example: ({}, {}), apply=applied_bent)
+    return Model(init=lambda key, example: ({}, {}), apply=apply)
 
 
 def found(
@@ -60,7 +54,7 @@ def found(
     kind: str = "exact",
     utility: str = "loss",
     stats: Any = None,
-    model: Model = MODEL,
+    bend: bool = False,
     **more: Any,
 ) -> Values:
     """As the package finds them."""
@@ -71,7 +65,7 @@ def found(
     assert plan is not None
     stats = np.zeros((number, CLASSES), np.float32) if stats is None else stats
     return client_values(
-        model,
+        model(bend),
         plan,
         Weights({"w": jnp.asarray(START)}, {"b": jnp.zeros(CLASSES)}),
         Weights({"w": jnp.asarray(uploads)}, {"b": jnp.asarray(stats)}),
@@ -141,7 +135,7 @@ def test_of_twelve_clients_the_process_is_near_and_says_how_near() -> None:
         worth = np.mean(wanted[..., 0] - np.log(np.exp(logits).sum(2)), axis=1)
         exact = worth @ shapley.weights(number)
         told = {
-            kind: found(uploads, sizes, kind, model=BENT, client_value_models=models)
+            kind: found(uploads, sizes, kind, bend=True, client_value_models=models)
             for kind, models in (("additive", 0), ("gp", 24))
         }
         blend, mine = (abs(np.asarray(one.values) - exact) for one in told.values())
@@ -164,27 +158,19 @@ def test_a_run_tells_values_that_share_out_what_a_round_gains(
     silent = {"mechanism": "gaussian", "noise_std": 0.01, "num_rounds": 2}
     silent |= {"weighting": weighting, "partition": "dirichlet", "num_hbc_clients": 0}
     by = {"client_values": "exact", "client_value_utility": "loss"}
-    told = silent | {"validation_examples": 60} | by
-    for name, changes in (("plain", silent), ("told", told)):
-        config = small(**{"validation_examples": 60} | changes)
+    rows, pages = [], []
+    for name, changes in (("plain", {}), ("told", by)):
+        config = small(**silent | {"validation_examples": 60} | changes)
         run.train(config, tmp_path / name, dataset=digits())
-    plain, valued = (
-        {
-            name: read_rows(tmp_path / run_name / f"{name}.jsonl")
-            for name in ("metrics", "clients")
-        }
-        for run_name in ("plain", "told")
-    )
-    runs = "told", "plain"
-    assert plain["metrics"] == valued["metrics"]
-    first, second = (row["validation_loss"] for row in valued["metrics"])
-    gained = sum(r["client_value"] for r in valued["clients"] if r["round"] == 2)
+        for kind in ("metrics", "clients"):
+            rows.append(read_rows(tmp_path / name / f"{kind}.jsonl"))
+        pages.append(report.write_run_report(tmp_path / name).read_text())
+    plain, clients, valued, of_clients = rows
+    assert plain == valued
+    first, second = (row["validation_loss"] for row in valued)
+    values = [(row["round"], row.pop("client_value")) for row in of_clients]
+    gained = sum(value for number, value in values if number == 2)
     assert gained == pytest.approx(first - second, abs=1e-5)
-    for row in valued["clients"]:
-        row.pop("client_value")
-    assert plain["clients"] == valued["clients"]
-    told_page, plain_page = (
-        report.write_run_report(tmp_path / name).read_text() for name in runs
-    )
-    assert "Who contributes" not in plain_page and "Who contributes" in told_page
-    assert "Shapley value of each upload" in told_page
+    assert clients == of_clients
+    assert ["Who contributes" in page for page in pages] == [False, True]
+    assert "Shapley value of each upload" in pages[1]

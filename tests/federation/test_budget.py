@@ -67,9 +67,8 @@ def test_the_promise_is_spent_and_not_exceeded(name: str, accounting: str) -> No
 
 def test_noise_in_the_steps_is_solved_for_the_batches_that_there_are() -> None:
     """Clients smaller than --batch_size have smaller batches, of more sensitivity."""
-    config = solvable(
-        "gaussian", "rdp", sensitivity="per_example", batch_size=500, partition="iid"
-    )
+    steps = {"sensitivity": "per_example", "batch_size": 500, "partition": "iid"}
+    config = solvable("gaussian", "rdp", **steps)
     program = federation.build([config], digits())
     (solved,) = program.configs
     assert program.plan.recipe.batch_size < config.batch_size
@@ -85,16 +84,9 @@ def test_pld_is_solved_for_too() -> None:
 def test_what_cannot_be_had_is_refused() -> None:
     with pytest.raises(ValueError, match="solve=noise needs total_epsilon"):
         federation.solve_noise(solvable("nbafl", "rdp", total_epsilon=None))
+    released = {"contribution_release": "laplace", "release_epsilon": 5.0}
     with pytest.raises(ValueError, match="is less than one upload costs by rdp"):
-        federation.solve_noise(
-            solvable(
-                "fedsva",
-                "rdp",
-                contribution_release="laplace",
-                release_epsilon=5.0,
-                total_epsilon=0.1,
-            )
-        )
+        federation.solve_noise(solvable("fedsva", "rdp", total_epsilon=0.1, **released))
     with pytest.raises(ValueError, match="no setting scales the noise"):
         federation.solve_noise(solvable("none", "rdp"))
 
@@ -121,7 +113,5 @@ def test_a_setting_that_does_not_scale_the_noise_is_not_solved_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(budget, "noise_setting", lambda name: ("noise_std", False))
-    with pytest.raises(
-        ValueError, match="does not change the noise of mechanism nbafl"
-    ):
+    with pytest.raises(ValueError, match="not change the noise of mechanism nbafl"):
         federation.solve_noise(solvable("nbafl", "rdp", total_epsilon=1e3))

@@ -5,7 +5,8 @@ import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import dp_accounting
 import numpy as np
@@ -71,30 +72,23 @@ def built(config: Any) -> Program:
     return build([config], digits())
 
 
-class Ran(NamedTuple):
-    """A run in which every client uploads in every round, with noise of its own."""
-
-    config: Any
-    program: Program
-    summary: dict[str, Any]
-    clients: list[dict[str, Any]]  # rows of clients.jsonl
-
-
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+def ran(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A run in which every client uploads in every round, with noise of its own."""
     folder = tmp_path_factory.mktemp("ran")
     config = promising(folder, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
     summary = run.train(config, folder / "run", dataset=digits())
     rows = read_rows(folder / "run" / "clients.jsonl")
-    return Ran(config, built(config), summary, rows)
+    return SimpleNamespace(
+        config=config, program=built(config), summary=summary, clients=rows
+    )
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_no_client_spends_more_than_it_was_promised(tmp_path: Path, case: str) -> None:
     """Planned ≥ spent, by the promise's own accounting; who has spent it stays away."""
-    epsilons = (
-        [2.0] * 6 + [8.0] if "PLD" in case else EPSILONS
-    )  # one solution takes 2 s
+    # By PLD one solution takes 2 s.
+    epsilons = [2.0] * 6 + [8.0] if "PLD" in case else EPSILONS
     config = promising(tmp_path, epsilons, cohort_size=7, num_rounds=3, **CASES[case])
     found = run.train(config, tmp_path / "run", dataset=digits())["by_client"]
     for row in read_rows(tmp_path / "run" / "metrics.jsonl"):
@@ -125,29 +119,26 @@ def test_who_has_spent_its_epsilon_stays_away_and_the_others_go_on(
     assert summary["stopped_by"] is None
 
 
-def test_the_dry_run_is_the_run(ran: Ran) -> None:
-    """Of clients that upload in every round, to the digit."""
+def test_the_dry_run_is_the_run_and_a_second_accountant_agrees(
+    ran: SimpleNamespace,
+) -> None:
+    """Of clients that upload in every round; dp-accounting reads clients.jsonl."""
     account = ran.program.accounts[0]
+    found = ran.summary["by_client"]["epsilon_rdp"]
     for part, promised in zip(account.parts, account.promised, strict=True):
         planned = claims.planned_row(part, part.plan.always)["epsilon_spent"]["rdp"]
         assert planned == pytest.approx(promised.epsilon, rel=1e-5)
         for client in promised.clients:
-            spent = ran.summary["by_client"]["epsilon_rdp"][client]
-            assert spent == pytest.approx(planned, rel=1e-6)
+            assert found[client] == pytest.approx(planned, rel=1e-6)
+            accountant = RdpAccountant()
+            for row in ran.clients:
+                if row["client"] == client:
+                    multiplier = row["noise_std"] / row["sensitivity"]
+                    accountant.compose(dp_accounting.GaussianDpEvent(multiplier))
+            assert accountant.get_epsilon(1e-5) == pytest.approx(planned, rel=1e-5)
 
 
-def test_a_second_accountant_agrees(ran: Ran) -> None:
-    """dp-accounting's events, from what clients.jsonl says of every upload."""
-    for client, spent in enumerate(ran.summary["by_client"]["epsilon_rdp"]):
-        accountant = RdpAccountant()
-        for row in ran.clients:
-            if row["client"] == client:
-                multiplier = row["noise_std"] / row["sensitivity"]
-                accountant.compose(dp_accounting.GaussianDpEvent(multiplier))
-        assert accountant.get_epsilon(1e-5) == pytest.approx(spent, rel=1e-5)
-
-
-def test_each_client_draws_the_noise_of_its_own_epsilon(ran: Ran) -> None:
+def test_each_client_draws_the_noise_of_its_own_epsilon(ran: SimpleNamespace) -> None:
     """σ by client is the one that its ε alone is solved for, and what is drawn has it.
 
     Also that of a deployed site which promises the same.
@@ -174,7 +165,7 @@ def test_each_client_draws_the_noise_of_its_own_epsilon(ran: Ran) -> None:
         make_policy(ran.config, min_num_examples=10)
 
 
-def test_the_claims_name_every_epsilon_and_its_clients(ran: Ran) -> None:
+def test_the_claims_name_every_epsilon_and_its_clients(ran: SimpleNamespace) -> None:
     promises = {
         row["relation"].partition("; for ")[2]: row["epsilon"]
         for row in ran.summary["guarantees"]
@@ -257,14 +248,8 @@ def test_a_run_that_ends_early_is_claimed_at_its_planned_length_by_client(
     tmp_path: Path,
 ) -> None:
     config = promising(tmp_path, EPSILONS, cohort_size=7, **CASES["noise of uploads"])
-    summary = run.train(
-        config,
-        tmp_path / "run",
-        dataset=digits(),
-        options=run.Options(
-            on_round=lambda number, row: run.STOP if number == 2 else None
-        ),
-    )
+    early = run.Options(on_round=lambda number, _: run.STOP if number == 2 else None)
+    summary = run.train(config, tmp_path / "run", dataset=digits(), options=early)
     assert summary["rounds"] == 2
     planned = [
         row["epsilon"]

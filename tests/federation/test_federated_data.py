@@ -9,7 +9,6 @@ import pytest
 from small_runs import digits, small
 
 from fedsvp_jax import models
-from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import build, federated_data, loading, plan
 from fedsvp_jax.models.networks import MLP
@@ -25,30 +24,6 @@ def with_people() -> Dataset:
         train_writers=(np.arange(count) // 40).astype(np.int32),
         columns={"hand": Column(codes, ("left", "right"))},
     )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"partition": "iid"},
-        {"partition": "paper"},
-        {"partition": "shards", "shards_per_client": 3},
-        {"partition": "dirichlet", "dirichlet_alpha": 1.0},
-        {"partition": "by_writer"},
-    ],
-    ids=str,
-)
-def test_every_partition_deals_to_every_client_by_the_seed(
-    changes: dict[str, Any],
-) -> None:
-    """What it deals is the matter of tests/data."""
-    first, again, other = (
-        loading.client_parts(small(seed=seed, **changes), with_people())
-        for seed in (0, 0, 1)
-    )
-    assert len(first) == 7 and all(map(len, first))
-    chex.assert_trees_all_equal(first, again)
-    assert any(not np.array_equal(*two) for two in zip(first, other, strict=True))
 
 
 def test_the_smallest_client_bounds_the_noise() -> None:
@@ -81,14 +56,23 @@ def test_a_column_and_writer_groups_are_attributes_too() -> None:
     assert found.private == 0 and set(found.ids.tolist()) == {0, 1, 2}
 
 
-def test_a_model_of_images_refuses_features(tmp_path: Any) -> None:
-    path = tmp_path / "features.npz"
-    inputs = np.zeros((8, 3), np.float32)
-    labels = np.arange(8, dtype=np.int32) % 2
-    np.savez(path, x_train=inputs, y_train=labels, x_test=inputs, y_test=labels)
-    config = ExperimentConfig(dataset="npz", data_dir=str(path), model="small_cnn")
+def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:
+    data = with_people()
+    codes = np.arange(len(data.test_labels), dtype=np.int32) % 2
+    told = {"hand": Column(codes, ("left", "right"))}
+    column = small(attributes="column:hand", private_attribute=1)
+    found = loading.test_attributes(
+        column, dataclasses.replace(data, test_columns=told)
+    )
+    np.testing.assert_array_equal(found, codes)
+    assert loading.test_attributes(column, data) is None
+    found = loading.test_attributes(small(private_attribute=1), data)
+    np.testing.assert_array_equal(found, data.test_labels != 1)
+
+
+def test_a_model_of_images_refuses_features() -> None:
     with pytest.raises(ValueError, match="small_cnn needs images"):
-        loading.load_dataset(resolve(config))
+        loading.check_inputs(small(model="small_cnn"), (3,))
 
 
 def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:
@@ -101,25 +85,21 @@ def test_a_smaller_test_set_is_spread_over_the_whole_one() -> None:
 
 
 def test_validation_examples_leave_the_test_set_and_no_seed_changes_them() -> None:
-    dataset = digits()
-    whole = len(dataset.test_labels)
-    numbered = np.arange(whole, dtype=np.float32)[:, None]
-    dataset = dataclasses.replace(dataset, test_labels=np.zeros(whole, np.int32))
+    whole = len(digits().test_labels)
+    numbered = np.tile(np.arange(whole, dtype=np.float32)[:, None], 3)
+    given = {"test_inputs": numbered, "train_inputs": numbered[:1]}
+    given["train_labels"] = digits().train_labels[:1]
+    dataset: Any = dataclasses.replace(digits(), **given)
 
     def parts(**changes: Any) -> list[set[float]]:
-        named: Any = dataclasses.replace(
-            dataset,
-            train_inputs=np.zeros((len(dataset.train_labels), 1), np.float32),
-            test_inputs=numbered,
-        )
-        kept, chooses = loading.withhold_validation(small(**changes), named)
+        kept, chooses = loading.withhold_validation(small(**changes), dataset)
         assert chooses is not None
-        return [set(one.ravel().tolist()) for one in (kept.test_inputs, chooses.inputs)]
+        return [set(one[:, 0].tolist()) for one in (kept.test_inputs, chooses.inputs)]
 
     test, validation = parts(validation_examples=40)
     assert len(validation) == 40 and test | validation == set(range(whole))
     assert parts(validation_examples=40, seed=5) == [test, validation]
-    recorded = plan.recorded_settings(small(validation_examples=40), dataset)
+    recorded = plan.recorded_settings(small(validation_examples=40), digits())
     assert recorded["num_test_examples"] == len(test) == whole - 40
     assert loading.withhold_validation(small(), dataset) == (dataset, None)
     with pytest.raises(ValueError, match=f"validation_examples must be < {whole}"):

@@ -7,6 +7,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 from small_runs import digits, shared_trainer, small
 
 from fedsvp_jax import prng
@@ -31,8 +32,7 @@ def after_a_round(**changes: Any) -> np.ndarray:
     made = program(**changes)
     trainer = shared_trainer(made)
     state, _ = trainer.advance(trainer.initial_state(), 0, 1)
-    leaves = jax.tree.leaves(jax.device_get(state.params))
-    return np.concatenate([leaf.ravel() for leaf in leaves])
+    return np.asarray(ravel_pytree(state.params)[0])
 
 
 def without_noise(**paired: Any) -> tuple[float, float]:

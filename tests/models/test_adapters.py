@@ -51,34 +51,24 @@ def test_the_wrapped_module_equals_the_module_itself(net):
 
 
 def test_the_key_decides_dropout_and_only_training_moves_statistics(net):
-    model, params, stats, x = net
-    apply = jax.jit(model.apply, static_argnames="train")
-    first, moved = apply(params, stats, x, train=True, key=jax.random.key(2))
-    again, _ = apply(params, stats, x, train=True, key=jax.random.key(2))
-    other, _ = apply(params, stats, x, train=True, key=jax.random.key(3))
-    np.testing.assert_array_equal(first, again)
-    assert bool(jnp.any(first != other))
-    for old, new in zip(jax.tree.leaves(stats), jax.tree.leaves(moved), strict=True):
-        assert bool(jnp.any(old != new))
-    with pytest.raises(ValueError, match="key must be given"):
-        model.apply(params, stats, x, train=True, key=None)
-
-
-def test_an_nnx_module_trains_under_vmap_over_stacked_parameters(net):
+    """Also of two models side by side."""
     model, params, stats, x = net
 
     @jax.jit
-    def gradient(params, key):
-        return jax.grad(
-            lambda p: jnp.sum(model.apply(p, stats, x, train=True, key=key)[0] ** 2)
-        )(params)
+    @jax.vmap
+    def both(params, key):
+        return model.apply(params, stats, x, train=True, key=key)
 
-    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf * 2]), params)
-    keys = jax.random.split(jax.random.key(4), 2)
-    together = jax.jit(jax.vmap(gradient))(stacked, keys)
-    alone = gradient(jax.tree.map(lambda leaf: leaf * 2, params), keys[1])
-    beside = jax.tree.map(lambda leaf: leaf[1], together)
-    chex.assert_trees_all_close(beside, alone, rtol=1e-4, atol=1e-4)
+    keys = jax.random.split(jax.random.key(2), 2)
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), params)
+    (first, other), moved = both(stacked, keys)
+    again, _ = model.apply(params, stats, x, train=True, key=keys[0])
+    np.testing.assert_allclose(first, again, rtol=1e-4, atol=1e-5)
+    assert np.any(first != other)
+    for old, new in zip(jax.tree.leaves(stats), jax.tree.leaves(moved), strict=True):
+        assert np.any(old != new[0])
+    with pytest.raises(ValueError, match="key must be given"):
+        model.apply(params, stats, x, train=True, key=None)
 
 
 @pytest.mark.parametrize("name", ["mlp", "small_cnn", "resnet18", "resnet18_gn"])

@@ -1,17 +1,36 @@
-"""Convolution as a matrix product against XLA's own."""
+"""Convolution as matrix products, Winograd's too, against XLA's own."""
 
 import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from layer_checks import assert_close, normal, quick_jit
+from layer_checks import assert_close, quick_jit
 
+from fedsvp_jax.models import winograd
 from fedsvp_jax.models.kernels import conv2d
 
 _small = st.integers(1, 3)
+_even = st.sampled_from([2, 4, 6, 10])
+_EDGE = ((1, 1), (1, 1))
+xlas = functools.partial(conv2d, kernels="tpu")
+
+
+def with_gradients(convolution, x, kernel, cotangent):
+    y, pull = jax.vjp(convolution, x, kernel)
+    return y, *pull(cotangent)
+
+
+def drawn(shape, kernel_size, dtype="float32"):
+    """An image, and a kernel that keeps its scale."""
+    rng = np.random.default_rng(0)
+    height, width, features = kernel_size
+    kernel = rng.normal(size=(height, width, shape[-1], features))
+    kernel = kernel / (height * width * shape[-1]) ** 0.5
+    return jnp.asarray(rng.normal(size=shape), dtype), jnp.asarray(kernel, dtype)
 
 
 @st.composite
@@ -36,46 +55,92 @@ def _convolutions(draw):
     )
 
 
-def _both(jit, shape, kernel_size, strides, padding):
-    """What each set of kernels finds: the result, and a loss's gradients."""
-    x = normal(0, *shape)
-    height, width, features = kernel_size
-    kernel = normal(1, height, width, shape[-1], features)
-    kernel = kernel / (height * width * shape[-1]) ** 0.5
-
-    def loss(x, kernel, kernels):
-        y = conv2d(x, kernel, strides=strides, padding=padding, kernels=kernels)
-        return jnp.sum(jnp.sin(y)), y
-
-    for kernels in ("cpu", "tpu"):
-        of_kernels = functools.partial(loss, kernels=kernels)
-        step = jit(jax.value_and_grad(of_kernels, (0, 1), has_aux=True))
-        (_, y), gradients = step(x, kernel)
-        yield y, *gradients
-
-
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(case=_convolutions())
 @example(case=((1, 1, 1, 3), (2, 2, 1), (1, 1), ((4, 4), (4, 4))))  # far from it
+@example(case=((2, 5, 6, 3), (3, 2, 2), (1, 1), ((2, 0), (0, 1))))  # by rows
+@example(case=((4, 14, 14, 32), (5, 5, 64), (1, 1), "SAME"))  # of the models' own
+@example(case=((2, 16, 16, 64), (3, 3, 128), (2, 2), _EDGE))
 def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case):
-    assert_close(*_both(quick_jit, *case), scale=20.0)
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        ((4, 28, 28, 1), (5, 5, 32), (1, 1), "SAME"),
-        ((4, 14, 14, 32), (5, 5, 64), (1, 1), "SAME"),
-        ((2, 32, 32, 64), (3, 3, 128), (2, 2), ((1, 1), (1, 1))),
-        ((2, 32, 32, 64), (1, 1, 128), (2, 2), "VALID"),
-        ((2, 4, 4, 512), (3, 3, 512), (1, 1), ((1, 1), (1, 1))),
-    ],
-)
-def test_patches_equal_lax_convolution_at_the_models_own_shapes(case):
-    for ours, theirs in zip(*_both(jax.jit, *case), strict=True):
-        assert_close(ours, theirs, scale=float(jnp.max(jnp.abs(theirs))))
+    shape, kernel_size, strides, padding = case
+    x, kernel = drawn(shape, kernel_size)
+    told = {"strides": strides, "padding": padding}
+    cotangent = jnp.cos(xlas(x, kernel, **told))
+    ours, theirs = (
+        quick_jit(functools.partial(with_gradients, functools.partial(conv, **told)))(
+            x, kernel, cotangent
+        )
+        for conv in (functools.partial(conv2d, kernels="cpu"), xlas)
+    )
+    assert_close(ours, theirs, scale=20.0)
 
 
 def test_conv2d_names_a_channel_mismatch():
+    x, kernel = jnp.ones((1, 4, 4, 2)), jnp.ones((3, 3, 3, 1))
     with pytest.raises(ValueError, match="kernel takes 3 input channels, x has 2"):
-        conv2d(normal(0, 1, 4, 4, 2), normal(1, 3, 3, 3, 1), kernels="cpu")
+        conv2d(x, kernel, kernels="cpu")
+
+
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(
+    shape=st.tuples(st.integers(1, 5), _even, _even, st.integers(1, 4)),
+    features=st.integers(1, 4),
+    most_bytes=st.sampled_from([1, 5_000, 10**9]),
+)
+def test_winograd_is_lax_convolution_forward_and_in_both_gradients(
+    shape, features, most_bytes
+):
+    """However many parts the batch is cut into, full or not."""
+    with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(winograd, "_TILE_BYTES", most_bytes)
+        x, kernel = drawn(shape, (3, 3, features), "float64")
+        told = x, kernel, jnp.cos(xlas(x, kernel))
+        ours, theirs = (
+            quick_jit(functools.partial(with_gradients, convolution))(*told)
+            for convolution in (winograd.conv_3x3, xlas)
+        )
+        for a, b in zip(ours, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("batch", "side", "channels"),
+    [pytest.param(7, 32, 64, marks=pytest.mark.slow), (2, 4, 512)],
+)
+def test_float32_differs_by_rounding_at_resnets_own_shapes(batch, side, channels):
+    """In two parts, the second filled up, and in one."""
+    x, kernel = drawn((batch, side, side, channels), (3, 3, channels))
+    told = x, kernel, jnp.cos(xlas(x, kernel))
+    with jax.enable_x64(True):
+        exact = jax.jit(functools.partial(with_gradients, xlas))(
+            *[jnp.asarray(array, jnp.float64) for array in told]
+        )
+    ours = jax.jit(functools.partial(with_gradients, winograd.conv_3x3))(*told)
+    for a, b in zip(ours, exact, strict=True):
+        error = np.max(np.abs(np.asarray(a) - np.asarray(b)))
+        assert error < 3e-6 * np.max(np.abs(b))
+
+
+def products(shape, features, dtype="float32", **options):
+    """How many matrix products a loop's body holds in conv2d's program."""
+    options = {"padding": _EDGE, "kernels": "cpu"} | options
+    x = jax.ShapeDtypeStruct(shape, dtype)
+    kernel = jax.ShapeDtypeStruct((3, 3, shape[-1], features), dtype)
+    found = jax.make_jaxpr(functools.partial(conv2d, **options))(x, kernel)
+    return str(found).count("dot_general[")
+
+
+def test_conv2d_takes_winograd_where_it_pays():
+    assert products((8, 8, 8, 64), 64) == 16
+    for shape, features, options in [
+        ((8, 8, 8, 32), 64, {}),
+        ((8, 8, 8, 64), 32, {}),
+        ((7, 8, 8, 64), 64, {}),  # few tiles
+        ((8, 9, 8, 64), 64, {}),
+        ((8, 8, 9, 64), 64, {}),
+        ((8, 8, 8, 64), 64, {"dtype": "bfloat16"}),
+        ((8, 8, 8, 64), 64, {"strides": (2, 2)}),
+        ((8, 8, 8, 64), 64, {"padding": "VALID"}),
+    ]:
+        assert products(shape, features, **options) == 1
+    assert products((8, 8, 8, 64), 64, kernels="tpu") == 0
