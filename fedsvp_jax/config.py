@@ -1,7 +1,6 @@
 """All settings of a run in one object, and the defaults that depend on the data set."""
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -53,7 +52,6 @@ class FederationSettings(
 @dataclasses.dataclass(frozen=True)
 class PlanSettings(
     FederationSettings,
-    NoiseSettings,
     MechanismChoice,
     optimizers.ServerSettings,
     optimizers.ClientSettings,
@@ -78,12 +76,10 @@ class NoisedSettings(
 @dataclasses.dataclass(frozen=True)
 class AccountedSettings(
     NoisedSettings,
-    shapley.ClientValueSettings,
     FilterSettings,
     ClientPromiseSettings,
     PromiseSettings,
     mechanisms.BuiltInSettings,
-    MechanismChoice,
     optimizers.ClientSettings,
     RoundSettings,
 ):
@@ -145,13 +141,7 @@ _COMMON = {
     "vote_epsilon": 1.0,
 }
 # Defaults of data of one's own that follow from their size (`_of_size`).
-SIZED = (
-    "partition",
-    "num_clients",
-    "cohort_size",
-    "num_hbc_clients",
-    "batch_size",
-)
+SIZED = ("partition", "num_clients", "cohort_size", "num_hbc_clients", "batch_size")
 # At the papers' C = 20 the noise on a small client drowns its update.
 _OWN: dict[str, Any] = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
 _DEFAULTS: dict[str, Mapping[str, Any]] = {
@@ -173,11 +163,7 @@ def _defaults(name: str) -> Mapping[str, Any]:
     known = _DEFAULTS if family in _DEFAULTS else _by_data_set()
     if family in known:
         return known[family]
-    near = difflib.get_close_matches(family, known, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    raise ValueError(
-        f"dataset must be one of {', '.join(known)} (tfds:NAME), got {name!r}{hint}"
-    )
+    raise ValueError(unknown("dataset", name, [*known, "tfds:NAME"]))
 
 
 def defaults_by_data_set(name: str) -> dict[str, Any]:

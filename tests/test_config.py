@@ -39,10 +39,9 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
 
 def test_settings_that_were_not_resolved_are_refused_with_what_to_call() -> None:
     config = ExperimentConfig()
-    with pytest.raises(ValueError, match=r"call fedsvp_jax\.config\.resolve"):
-        plan.mechanism_config(config)
-    with pytest.raises(ValueError, match=r"call fedsvp_jax\.config\.resolve"):
-        build([config], digits())
+    for call in (plan.mechanism_config, lambda config: build([config], digits())):
+        with pytest.raises(ValueError, match=r"call fedsvp_jax\.config\.resolve"):
+            call(config)
 
 
 def test_what_is_set_wins_over_the_defaults() -> None:
@@ -71,38 +70,31 @@ def test_the_models_that_settings_allow_are_the_registered_ones() -> None:
     assert FIELDS["model"].metadata["choices"] == models.MODEL_NAMES
 
 
-def own_data(tmp_path: pathlib.Path, writers: list[int] | None = None) -> str:
-    """An .npz of 400 rows with a private column; or of so many rows by writer."""
-    rows = 400 if writers is None else sum(writers)
-    arrays = {
-        "x_train": np.zeros((rows, 2), np.float32),
-        "y_train": np.arange(rows) % 2,
-        "x_test": np.zeros((4, 2), np.float32),
-        "y_test": np.arange(4) % 2,
-        "column_tone_train": np.array(["high", "low", "mid"])[np.arange(rows) % 3],
-    }
-    if writers is not None:
-        arrays["writer_train"] = np.repeat(np.arange(len(writers)), writers)
-    path = tmp_path / "own.npz"
-    np.savez(path, **arrays)
-    return str(path)
+def own(folder: pathlib.Path, rows: int = 400, **more: np.ndarray) -> ExperimentConfig:
+    """Of an .npz with a private column, tone."""
+    numbers = np.arange(rows)
+    tones = {"column_tone_train": np.array(["high", "low", "mid"])[numbers % 3]}
+    x, y = np.zeros((rows, 2), np.float32), numbers % 2
+    parts = {"x_train": x, "y_train": y, "x_test": x[:4], "y_test": y[:4]}
+    np.savez(folder / "own.npz", **parts, **tones, **more)
+    return ExperimentConfig(dataset="npz", data_dir=str(folder / "own.npz"))
 
 
 def test_defaults_of_own_data_follow_from_their_size(tmp_path: pathlib.Path) -> None:
     """U17: at the papers' 100 clients and C = 20 the noise drowned most of them."""
-    own = ExperimentConfig(dataset="npz", data_dir=own_data(tmp_path))
-    config = resolve(own)
+    config = resolve(own(tmp_path))
     assert (config.partition, config.num_clients, config.cohort_size) == ("iid", 8, 8)
     assert (config.num_hbc_clients, config.batch_size) == (0, 10)
     assert config.l2_norm_clip == 1 and resolve(config) == config
-    typed = resolve(dataclasses.replace(own, num_clients=40, l2_norm_clip=3.0))
+    typed = dataclasses.replace(own(tmp_path), num_clients=40, l2_norm_clip=3.0)
+    typed = resolve(typed)
     assert (typed.num_clients, typed.batch_size, typed.l2_norm_clip) == (40, 2, 3)
 
 
 def test_writers_with_enough_examples_are_the_clients(tmp_path: pathlib.Path) -> None:
     """U11: by_writer failed on the inherited 100 clients."""
-    path = own_data(tmp_path, writers=[20] * 12 + [1])
-    config = resolve(ExperimentConfig(dataset="npz", data_dir=path))
+    writers = np.repeat(np.arange(13), [20] * 12 + [1])
+    config = resolve(own(tmp_path, len(writers), writer_train=writers))
     assert (config.partition, config.num_clients) == ("by_writer", 12)
     assert (config.cohort_size, config.num_hbc_clients) == (10, 0)
 
@@ -110,13 +102,9 @@ def test_writers_with_enough_examples_are_the_clients(tmp_path: pathlib.Path) ->
 def test_a_private_category_is_named_and_the_column_counts_the_attributes(
     tmp_path: pathlib.Path,
 ) -> None:
-    own = ExperimentConfig(
-        dataset="npz",
-        data_dir=own_data(tmp_path),
-        attributes="column:tone",
-        private_category="mid",
-    )
-    config = resolve(own)
+    private = {"attributes": "column:tone", "private_category": "mid"}
+    toned = dataclasses.replace(own(tmp_path), **private)
+    config = resolve(toned)
     assert (config.private_attribute, config.num_attributes) == (2, 3)
     assert resolve(config) == config
     for changes, message in (
@@ -125,7 +113,7 @@ def test_a_private_category_is_named_and_the_column_counts_the_attributes(
         ({"attributes": "class"}, "give its number as private_attribute"),
     ):
         with pytest.raises(ValueError, match=message):
-            resolve(dataclasses.replace(own, **changes))
+            resolve(dataclasses.replace(toned, **changes))
     adult = ExperimentConfig(dataset="adult", attributes="column:race")
     assert resolve(adult).num_attributes == 5
 

@@ -5,13 +5,10 @@ import functools
 import graphlib
 import pathlib
 import re
-import subprocess
-import sys
 
-import fedsvp_jax
+from commands import ROOT, program
 
-PACKAGE = pathlib.Path(fedsvp_jax.__file__).parent
-ROOT = PACKAGE.parent
+PACKAGE = ROOT / "fedsvp_jax"
 
 # The folders and modules of the package from the ground up, as the page shows them. A
 # module may import those of earlier rows and, within its own folder, its neighbours;
@@ -137,14 +134,8 @@ HEAVY = (
 
 
 def test_a_command_starts_without_what_it_may_not_need() -> None:
-    program = f"""if True:
-        import sys
-        import experiments.train
-        print([name for name in {HEAVY} if name in sys.modules])
-        """
-    line = [sys.executable, "-c", program]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    told = f"print([name for name in {HEAVY} if name in sys.modules])"
+    assert program(f"import sys, experiments.train; {told}").stdout == "[]\n"
 
 
 HOSTS = re.compile(

@@ -151,15 +151,15 @@ def run(*words: object, cwd: pathlib.Path) -> str:
     return done.stdout
 
 
-AROUND = (  # what the core works without: rooms of the package, and extras
-    *("experiments", "fedsvp_jax.attacks", "fedsvp_jax.baselines"),
-    "fedsvp_jax.check",
-    "fedsvp_jax.engines",
-    *("fedsvp_jax.estimators", "fedsvp_jax.influence"),
-    *("fedsvp_jax.datasets", "fedsvp_jax.features", "fedsvp_jax.report"),
-    *("fedsvp_jax.store", "fedsvp_jax.tables"),
+# What the core works without: rooms of the package, and extras.
+ROOMS = "attacks baselines check engines estimators influence datasets features report"
+OPTIONAL = (
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
     *("plotly", "safetensors", "tensorboardX", "wandb"),
+)
+AROUND = (
+    *(f"fedsvp_jax.{room}" for room in f"{ROOMS} store tables".split()),
+    *("experiments", *OPTIONAL),
 )
 
 
@@ -212,15 +212,9 @@ def test_the_cores_wheel_trains_without_extras_and_names_what_is_missing(
 ) -> None:
     python = installed(tmp_path)
     fedsvp = python.with_name("fedsvp")
-    found = run(
-        python,
-        "-c",
-        "import importlib.util as u; print([n for n in "
-        "('flwr', 'jax_privacy', 'matplotlib', 'mlflow', 'nvflare', 'pandas', 'pfl', "
-        "'plotly', 'safetensors', 'tensorboardX', 'wandb') if u.find_spec(n)])",
-        cwd=tmp_path,
-    )
-    assert found == "[]\n"
+    found = f"print([name for name in {OPTIONAL} if find_spec(name)])"
+    line = f"from importlib.util import find_spec; {found}"
+    assert run(python, "-c", line, cwd=tmp_path) == "[]\n"
     round_ = ("--model=mlp", "--num_clients=3", "--cohort_size=2", "--num_rounds=1")
     run(fedsvp, "train", *round_, "--num_hbc_clients=0", "--output_dir=a", cwd=tmp_path)
     assert (tmp_path / "a" / "summary.json").is_file()
@@ -248,12 +242,6 @@ def test_a_wheel_in_an_empty_environment_runs_the_demo(tmp_path: pathlib.Path) -
     assert "own_data.md" in pathlib.Path(pages).read_text()
     manual = run(python.with_name("fedsvp"), "train", "--help", cwd=tmp_path)
     assert "fedsvp train --" in manual and "python -m" not in manual
-    where = run(
-        python,
-        "-c",
-        "import importlib.util as u, fedsvp_jax, pathlib;"
-        "assert u.find_spec('experiments') is None;"
-        "print(pathlib.Path(fedsvp_jax.__file__).with_name('py.typed').is_file())",
-        cwd=tmp_path,
-    )
-    assert where.strip() == "True"
+    line = "import fedsvp_jax, importlib.util as u; print(u.find_spec('experiments'), "
+    where = run(python, "-c", line + "fedsvp_jax.__file__)", cwd=tmp_path).split()
+    assert where[0] == "None" and pathlib.Path(where[1]).with_name("py.typed").is_file()

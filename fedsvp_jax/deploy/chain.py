@@ -34,11 +34,7 @@ class Entry(NamedTuple):
 
 
 class Key:
-    """An Ed25519 private key in a file that nobody else may read.
-
-    Args:
-      path: of the file.
-    """
+    """An Ed25519 private key in a file that nobody else may read."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -103,14 +99,7 @@ def verifies(public: str, signature: str, message: bytes) -> bool:
 def entry_line(
     key: Key, before: Entry | None, kind: str, body: Mapping[str, Any]
 ) -> bytes:
-    """The line of a new entry; infinity is written as a word, NaN never occurs.
-
-    Args:
-      key: the site's.
-      before: the last entry; None of a new log.
-      kind: begin, charge or upload.
-      body: what it says.
-    """
+    """The line of a new entry; infinity is written as a word, NaN never occurs."""
     content = {
         "body": _plain(body),
         "entry": 1 if before is None else before.number + 1,
@@ -136,15 +125,9 @@ def read_entries(
 ) -> tuple[list[Entry], str]:
     """The entries of a log up to the first that is not right, and what is wrong there.
 
-    A last line without its end was never reported as written, and is left out.
-
-    Args:
-      content: of the file, after the entries `before`.
-      file: its name, for the words.
-      before: entries of the same file that were verified already.
-
-    Returns:
-      `(entries, problem)`, `before` among them; "" where all are right.
+    A last line without its end was never reported as written, and is left out. The
+    content is what follows the entries `before`, which were verified already and are
+    among those that are returned.
     """
     entries = list(before)
     public = entries[0].body["site"] if entries else ""

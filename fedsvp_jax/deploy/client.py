@@ -137,7 +137,7 @@ class Client:
         self._tree = jax.tree.structure(params)
         self._first = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
         self._work = jax.jit(self._local_work)
-        self._public_work = jax.jit(self._public_training)
+        self._public = jax.jit(lambda *request: self._task(*request)[1].weights.params)
 
     @property
     def initial_arrays(self) -> Arrays:
@@ -169,6 +169,11 @@ class Client:
         """
         if self.policy.summed:
             self.policy.check_takes_updates()
+
+        def public() -> Arrays:
+            trained = self._public(*self._request(received, round_num))
+            return jax.tree.leaves(jax.device_get(trained))
+
         return answer(
             self.site,
             received,
@@ -177,18 +182,13 @@ class Client:
             like=self.initial_arrays,
             public=None
             if self._plan.asked is None
-            else Public(len(self._first), partial(self._public, received, round_num)),
+            else Public(len(self._first), public),
             randomness=self._randomness,
         )
 
     def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
         """What a round trains or asks, before clip and noise: it must not leave."""
         return Trained(*jax.device_get(self._work(*self._request(received, round_num))))
-
-    def _public(self, received: Sequence[np.ndarray], round_num: int) -> Arrays:
-        """The model after public training, of a private query."""
-        request = self._request(received, round_num)
-        return list(jax.device_get(self._public_work(*request)))
 
     def _request(self, received: Sequence[np.ndarray], round_num: int) -> Any:
         """The arguments of the compiled work."""
@@ -203,12 +203,7 @@ class Client:
         )
 
     def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
-        """The server's arrays as a model that predicts and can be saved.
-
-        Args:
-          arrays: as the server holds them after some rounds.
-          rounds: their number.
-        """
+        """The server's arrays after so many rounds, to predict with and to save."""
         leaves = list(arrays[: len(self._first)])
         params = jax.tree.unflatten(self._tree, leaves)
         return TrainedModel(self._model, params, {}, rounds, self._settings)
@@ -220,9 +215,6 @@ class Client:
         if work.private is None:
             return jax.tree.leaves(work.weights.params), ratio
         return client.query_gradient(task, work.private), ratio
-
-    def _public_training(self, *request: Any) -> list[Array]:
-        return jax.tree.leaves(self._task(*request)[1].weights.params)
 
     def _task(
         self,

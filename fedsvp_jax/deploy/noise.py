@@ -34,13 +34,9 @@ _LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
 
 @dataclasses.dataclass(frozen=True)
 class Secret:
-    """Entropy of the operating system, never written down.
+    """Entropy of the operating system, never written down."""
 
-    Attributes:
-      words: the source; another one than the system's is for tests.
-    """
-
-    words: Words = system_words
+    words: Words = system_words  # another source is for tests
 
     @property
     def hides(self) -> bool:
@@ -107,25 +103,17 @@ def add_secret_noise(
     and z, which the ledger counts, is the simulator's in any case. The noise is
     1/(2z²)-zCDP; a Gaussian's exact ε is not proved for it.
 
-    Args:
-      clipped: the update, or the private query's answer.
-      received: of the same shapes; under `weight_clip` the grid is the weights'.
-      info: σ and Δ without a grid, σ > 0.
-      config: the mechanism's.
-      words: the source of the noise.
-
-    Returns:
-      `(noised, facts)`; the facts go into the record.
+    The update, or the private query's answer, is `clipped`; under `weight_clip` the
+    grid is that of the `received` weights. `info` tells σ > 0 and Δ without a grid. The
+    second result goes into the record.
 
     Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
     """
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
     vector = _flat(clipped)
-    origin = np.zeros_like(vector)
-    if config.clip.of_weights:
-        origin = _flat(received)
+    origin = _flat(received) if config.clip.of_weights else np.zeros_like(vector)
     exact = config.clip.in_ball
-    length = float(config.private_clip if not exact else config.l2_norm_clip)
+    length = float(config.l2_norm_clip if exact else config.private_clip)
     if config.clip.granted:
         length = 0.0  # nothing bounds it
     step = 2.0 ** math.ceil(math.log2(max(std * _FINEST, length / _LONGEST)))
@@ -143,14 +131,8 @@ def whole_numbers(
 ) -> tuple[list[np.ndarray], float]:
     """What a client adds to a sum that nobody sees the parts of, and γ.
 
-    Args:
-      update: clipped; noised on the grid already where `words` is None.
-      grid: the mechanism's.
-      std: of the client's share of the noise.
-      words: the source of its noise.
-
-    Returns:
-      int64 arrays in [−2^(b−1), 2^(b−1)), and γ.
+    These are int64 arrays in [−2^(b−1), 2^(b−1)). The clipped update is noised on the
+    grid already where `words` is None; else its share of the noise has this std.
     """
     step = float(grid_step(grid, jnp.float32(std)))
     if words is None:

@@ -24,6 +24,8 @@ from fedsvp_jax.run.files import plain
 from fedsvp_jax.settings import part
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
 
+COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
+
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
@@ -61,16 +63,10 @@ class Policy:
 
     def costliest(self, round_num: int) -> dict[str, float]:
         """z, ε and δ of the costliest upload that a round, from 1, may have."""
-        mechanism, rounds = self.mechanism, self.config.num_rounds
-        most = {
-            "noise_multiplier": mechanism.least_multiplier,
-            "epsilon": mechanism.most_epsilon,
-            "delta": mechanism.most_delta,
-        }
-        return {
-            name: float(np.broadcast_to(np.asarray(value), (rounds,))[round_num - 1])
-            for name, value in most.items()
-        }
+        of, rounds = self.mechanism, self.config.num_rounds
+        most = of.least_multiplier, of.most_epsilon, of.most_delta
+        by_round = (np.broadcast_to(value, rounds)[round_num - 1] for value in most)
+        return dict(zip(COST, map(float, by_round), strict=True))
 
     @property
     def is_query(self) -> bool:

@@ -24,7 +24,7 @@ from fedsvp_jax.deploy.noise import (
     released,
     whole_numbers,
 )
-from fedsvp_jax.deploy.policy import Policy
+from fedsvp_jax.deploy.policy import COST, Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.mechanisms import nothing_private
@@ -48,14 +48,7 @@ def charge(
 
     Only public facts decide whether it may be asked. The state must be on the disk
     before the client reads a record: then it does not matter to what was spent whether
-    the training ends.
-
-    Args:
-      state: what the client has spent.
-      received: the arrays that the server sent.
-      policy: what the client agreed to.
-      round_num: the round, counted from 1.
-      like: arrays of the model's shapes; None for those of the client's first round.
+    the training ends. Arguments are those of `answer.begin_round`.
 
     Raises:
       Refused: the round is over or not planned, the budget is spent, the ledger's ε
@@ -86,7 +79,7 @@ def charge(
         like = [np.broadcast_to(np.float32(0), shape) for shape in state.shapes]
     check_arrays("the received model", received, like)
     return dataclasses.replace(
-        state.with_upload(policy, **policy.costliest(round_num)),
+        state.with_upload(policy, policy.costliest(round_num)),
         last_round=round_num,
         spent=state.spent + int(policy.allowance.costs[round_num - 1]),
         before=state.sums,
@@ -119,10 +112,7 @@ def finish(
       base: d_1, ... float32 arrays, as the server sent them.
       trained: of the same shapes, after local training.
       state: of `charge`.
-      policy: what the client agreed to.
-      round_num: counted from 1; each is answered once.
       contribution: R, where the noise follows it (`Mechanism.needs_contribution`).
-      randomness: `SECRET`, or `Seeded` for tests, which hides nothing.
 
     Returns:
       `(upload, state, record)`. Where the policy is `summed`, the upload is the update
@@ -178,12 +168,7 @@ def finish(
         memory=memory,
         sums=state.before,
         before=None,
-    ).with_upload(
-        policy,
-        noise_multiplier=float(info.noise_multiplier),
-        epsilon=float(info.epsilon),
-        delta=float(info.delta),
-    )
+    ).with_upload(policy, {name: getattr(info, name) for name in COST})
     upload = whole or [
         (old + new).astype(np.float32) for old, new in zip(base, noised, strict=True)
     ]

@@ -366,17 +366,14 @@ def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     A setting that one version of the package lacks counts as off.
     """
     both = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
-    off = (None, False)
+    pairs = {key: (new.get(key), old.get(key)) for key in sorted(both)}
     changed = [
-        key
-        for key in sorted(both)
-        if old.get(key) != new.get(key)
-        and not (old.get(key) in off and new.get(key) in off)
+        f"{key} is {now} and was {was}"
+        for key, (now, was) in pairs.items()
+        if now != was and not (now in (None, False) and was in (None, False))
     ]
     if changed:
         raise Refused(
             "the client promised other settings when its log was begun: "
-            + ", ".join(
-                f"{key} is {new.get(key)} and was {old.get(key)}" for key in changed
-            )
+            + ", ".join(changed)
         )

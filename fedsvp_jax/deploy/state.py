@@ -1,10 +1,10 @@
 """A client's state: what it has spent. `site.Site` keeps it on a disk."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Account
@@ -51,27 +51,15 @@ class ClientState:
         who = found.participation._replace(nominal="nominal: the noise was seeded")
         return dataclasses.replace(found, participation=who)
 
-    def with_upload(
-        self,
-        policy: Policy,
-        *,
-        noise_multiplier: float,
-        epsilon: float,
-        delta: float,
-    ) -> "ClientState":
-        """The state whose account has one more upload.
+    def with_upload(self, policy: Policy, cost: Mapping[str, Any]) -> "ClientState":
+        """The state whose account has one more upload, of `noise_multiplier`, ε and δ.
 
         Raises:
           Refused: ε of all uploads by then, as it is promised, exceeds
             --total_epsilon.
         """
-        noise = dataclasses.replace(
-            nothing_private(),
-            noise_multiplier=jnp.float32(noise_multiplier),
-            epsilon=jnp.float32(epsilon),
-            delta=jnp.float32(delta),
-        )
-        noise = jax.tree.map(lambda leaf: np.full(1, leaf), noise)
+        noise = dataclasses.replace(nothing_private(), **cost)
+        noise = jax.tree.map(lambda leaf: np.full(1, leaf, np.float32), noise)
         account = self.account(policy).record([0], noise)
         promise = policy.promise
         if promise.total_epsilon is not None:

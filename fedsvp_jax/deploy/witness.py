@@ -57,11 +57,7 @@ class Witness(Protocol):
 
 
 class WitnessFolder:
-    """A witness that is a folder: its key, and a file for each site.
-
-    Args:
-      path: of the folder.
-    """
+    """A witness that is a folder: its key, and a file for each site."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(os.path.realpath(path))

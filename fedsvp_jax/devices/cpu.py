@@ -8,6 +8,7 @@ vectors of the processor, whose lanes are sums of their own.
 import os
 import pathlib
 import platform
+import re
 
 # Those that decide how wide vectors are, and whether a product and a sum are rounded
 # once or twice.
@@ -30,11 +31,5 @@ def instruction_set() -> str:
         text = pathlib.Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.machine()
-    lines = (line.partition(":") for line in text.splitlines())
-    words = {
-        word
-        for name, _, value in lines
-        if name.strip().lower() in ("flags", "features")
-        for word in value.split()
-    }
+    words = " ".join(re.findall(r"(?im)^(?:flags|features)\s*:(.*)$", text)).split()
     return " ".join([platform.machine(), *(w for w in _INSTRUCTIONS if w in words)])

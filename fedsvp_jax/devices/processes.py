@@ -98,9 +98,6 @@ def leave(status: int) -> NoReturn:
 
     Process 0 waits two seconds first. It runs the service that the others need, and
     they may still have an error to print.
-
-    Args:
-      status: exit status of this process.
     """
     if is_first():
         time.sleep(2.0)
@@ -121,10 +118,7 @@ def explain(error: BaseException) -> str | None:
 
 
 def devices(count: int, name: str = "num_devices") -> list[jax.Device]:
-    """`count` devices, the same number from each process.
-
-    Args:
-      name: of the setting that asks for them.
+    """`count` devices, which the setting `name` asks for, as many from each process.
 
     Raises:
       ValueError: there are fewer devices, or `count` is not a multiple of the number
@@ -149,10 +143,6 @@ def place(tree: T, sharding: Sharding) -> T:
     """Lays arrays, which every process holds as a whole, out over all devices.
 
     Each process copies its own part of them; nothing is sent.
-
-    Args:
-      tree: arrays, the same in every process.
-      sharding: where the parts go.
     """
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
@@ -187,42 +177,26 @@ def _gathered(leaf: Any) -> np.ndarray:
     return np.asarray(multihost_utils.process_allgather(leaf, tiled=True))
 
 
-def _of_first(content: bytes) -> bytes:
-    """Process 0's bytes, of which every process has as many.
+def bytes_from_first(content: bytes) -> bytes:
+    """Process 0's bytes, in every process; what the others pass does not count.
 
     Numbers are sent as bytes, since the broadcast is a sum, which would turn -0.0 into
     0.0.
     """
+    if not several():
+        return content
     from jax.experimental import multihost_utils
 
-    sent = np.frombuffer(content, np.uint8)
-    return bytes(np.asarray(multihost_utils.broadcast_one_to_all(sent)).tobytes())
+    def sent(part: bytes) -> bytes:
+        numbers = np.frombuffer(part, np.uint8)
+        return np.asarray(multihost_utils.broadcast_one_to_all(numbers)).tobytes()
 
-
-def arrays_from_first(tree: T) -> T:
-    """The arrays of process 0, in every process.
-
-    Args:
-      tree: process 0's arrays; in the other processes any of the same shapes and types.
-    """
-    if not several():
-        return tree
-    leaves, structure = jax.tree.flatten(tree)
-    leaves = [np.asarray(leaf) for leaf in leaves]
-    content = _of_first(b"".join(leaf.tobytes() for leaf in leaves))
-    received, start = [], 0
-    for leaf in leaves:
-        part = np.frombuffer(content, leaf.dtype, leaf.size, start)
-        received.append(part.reshape(leaf.shape).copy())
-        start += leaf.nbytes
-    return jax.tree.unflatten(structure, received)
+    size = int.from_bytes(sent(len(content).to_bytes(8)))
+    return sent(content[:size].ljust(size))
 
 
 def from_first(make: Callable[[], T]) -> T:
-    """The value of `make()` in process 0, in every process.
-
-    Args:
-      make: called in process 0 only; returns what JSON can hold.
+    """The value of `make()` in process 0, which JSON can hold, in every process.
 
     Raises:
       ValueError, OSError: `make` raised it. The other processes raise a ValueError with
@@ -237,9 +211,7 @@ def from_first(make: Callable[[], T]) -> T:
             outcome = {"value": make()}
         except (ValueError, OSError) as error:
             outcome, failure = {"error": str(error)}, error
-    text = json.dumps(outcome).encode()
-    size = int.from_bytes(_of_first(len(text).to_bytes(8)))
-    outcome = json.loads(_of_first(text[:size].ljust(size)))
+    outcome = json.loads(bytes_from_first(json.dumps(outcome).encode()))
     if "error" in outcome:
         raise failure or ValueError(outcome["error"])
     value: T = outcome["value"]

@@ -55,12 +55,6 @@ def shared_programs() -> Iterator[None]:
         _SHARED.reset(token)
 
 
-def _shared(key: Any, made: Any) -> Any:
-    """`made`, or what was made first for an equal key within `shared_programs`."""
-    kept = _SHARED.get()
-    return made if kept is None else kept.setdefault(key, made)
-
-
 class Trainer:
     """The compiled rounds of a program: it starts states and advances them.
 
@@ -101,14 +95,12 @@ class Trainer:
         # Named, since XLA calls an axis of one device unsharded and a state that
         # comes back otherwise than it went in is compiled for again.
         by_round = NamedSharding(self._mesh, _BY_ROUND)
-        self._compiled: Any = _shared(
-            (program.model, program.plan, self.placement, self.cell_chunk, streamed),
-            jax.jit(
-                self._rounds(),
-                donate_argnums=0,
-                out_shardings=(self._by_cell, by_round),
-            ),
+        self._compiled: Any = jax.jit(
+            self._rounds(), donate_argnums=0, out_shardings=(self._by_cell, by_round)
         )
+        if (kept := _SHARED.get()) is not None:
+            key = program.model, program.plan, self.placement, self.cell_chunk, streamed
+            self._compiled = kept.setdefault(key, self._compiled)
         self._has_run = False
 
     def initial_state(self) -> ServerState:
@@ -272,8 +264,7 @@ class Trainer:
 
             shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(
-                lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype),
-                shapes,
+                lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype), shapes
             )
 
             def step(

@@ -12,8 +12,6 @@ import logging
 import pathlib
 from typing import Any
 
-import jax
-import numpy as np
 from flax import serialization
 
 from fedsvp_jax.devices import processes
@@ -30,9 +28,7 @@ STATE_VERSION = 15
 class Checkpointer:
     """The newest checkpoints of one run, which process 0 writes and reads.
 
-    Args:
-      folder: of the checkpoints.
-      identity: of the run (`folder.identity`); "" for none.
+    Their sums cover the run's `identity` (`folder.identity`); "" for none.
     """
 
     def __init__(self, folder: pathlib.Path, identity: str = "") -> None:
@@ -81,24 +77,21 @@ class Checkpointer:
         Raises:
           ValueError: as `newest`.
         """
-        saved: Any = None
+        content = b""
 
         def read() -> int | None:
-            nonlocal saved
-            found = self.newest()
-            if found is None:
+            nonlocal content
+            if (found := self.newest()) is None:
                 return None
             content, round_num = found
             self._intact = [round_num]
-            saved = serialization.from_bytes(like, content)
             return round_num
 
         round_num = processes.from_first(read)
         if round_num is None:
             return None
-        if saved is None:  # only its shapes count here
-            saved = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), like)
-        return processes.arrays_from_first(saved), round_num
+        content = processes.bytes_from_first(content)
+        return serialization.from_bytes(like, content), round_num
 
     def newest(self) -> tuple[bytes, int] | None:
         """Content and round of the newest intact checkpoint; None without any.

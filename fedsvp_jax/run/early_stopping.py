@@ -32,20 +32,10 @@ Hook = Callable[[int, Mapping[str, Any]], object]
 # Fields of a row that clients' private examples decide and no noise hides. Its other
 # fields follow from the settings and from the released models, votes and R.
 UNRELEASED = (
-    "worst_tenth_accuracy",
-    "noise_multiplier_mean",
-    "noise_std_mean",
-    "step_noise_std_mean",
-    "noise_l2",
-    "aggregate_noise_l2",
-    "update_l2",
-    "num_clipped_updates",
-    "contribution_ratio_mean",
-    "num_clipped_ratios",
-    "num_degenerate_ratios",
-    "steps_needed",
-    "steps_run",
-    "diverged_clients",
+    *("worst_tenth_accuracy", "noise_multiplier_mean", "noise_std_mean"),
+    *("step_noise_std_mean", "noise_l2", "aggregate_noise_l2", "update_l2"),
+    *("num_clipped_updates", "contribution_ratio_mean", "num_clipped_ratios"),
+    *("num_degenerate_ratios", "steps_needed", "steps_run", "diverged_clients"),
 )
 
 
@@ -72,24 +62,15 @@ METRICS = ("validation_accuracy", "test_accuracy", "validation_loss", "test_loss
 class BestRound:
     """The best round so far, by the server's validation examples where rows tell it.
 
-    Args:
-      rows: of a run's rounds, in their order.
-
     Attributes:
       metric: of `METRICS`; None before the first evaluation.
-      value: the best: the largest accuracy or the lowest loss.
-      test_accuracy: in that round.
-      test_loss: in that round.
-      round_num: the first round that reached it, from 1; 0 before the first evaluation.
+      row: the first with the largest accuracy or the lowest loss; {} before it.
       last: the newest round.
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]] = ()) -> None:
         self.metric: str | None = None
-        self.value: float | None = None
-        self.test_accuracy: float | None = None
-        self.test_loss: float | None = None
-        self.round_num = 0
+        self.row: Mapping[str, Any] = {}
         self.last = 0
         for row in rows:
             self.note(row)
@@ -97,21 +78,18 @@ class BestRound:
     def note(self, row: Mapping[str, Any]) -> bool:
         """Takes a row of metrics.jsonl into account; whether it is the best so far."""
         self.last = row["round"]
-        if self.metric is None:
-            self.metric = next((m for m in METRICS if row.get(m) is not None), None)
-        value = None if self.metric is None else row.get(self.metric)
-        if value is None:
+        told = (metric for metric in METRICS if row.get(metric) is not None)
+        name = self.metric = self.metric or next(told, None)
+        if name is None or row.get(name) is None:
             return False
-        better = operator.lt if str(self.metric).endswith("loss") else operator.gt
-        if self.value is not None and not better(value, self.value):
+        better = operator.lt if name.endswith("loss") else operator.gt
+        if self.row and not better(row[name], self.row[name]):
             return False
-        self.value, self.round_num = value, self.last
-        self.test_accuracy = row.get("test_accuracy")
-        self.test_loss = row.get("test_loss")
+        self.row = row
         return True
 
     def waited(self, patience: int | None) -> bool:
         """Whether `patience` rounds have passed without a gain after an evaluation."""
         if patience is None or self.metric is None:
             return False
-        return self.last - self.round_num >= patience
+        return bool(self.last - self.row["round"] >= patience)

@@ -28,12 +28,7 @@ def plain(value: Any) -> Any:
 
 
 class WriteError(OSError):
-    """A file of a run cannot be written; the message says how to go on.
-
-    Attributes:
-      path: the file or folder.
-      reason: what the operating system says.
-    """
+    """A file of a run cannot be written; the message says why, and how to go on."""
 
     def __init__(
         self, path: pathlib.Path, reason: str, kept: str = "what was saved before"
@@ -55,12 +50,8 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
     """Writes the parts, one after another, as the whole file or not at all.
 
     It is on the disk when this returns. A link is followed to its file, which is what
-    is replaced; a link that somebody put in the place of the file beside it is not.
-
-    Args:
-      path: of the file.
-      parts: its content.
-      mode: of a new file, less the process's umask.
+    is replaced; a link that somebody put in the place of the file beside it is not. A
+    new file has the mode, less the process's umask.
 
     Raises:
       WriteError: it cannot be written; the whole former file is there, or, where the

@@ -59,14 +59,6 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
     return [f"{name} is {new!r} and was {old!r}"] if old != new else []
 
 
-def _asks_for_more(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether nothing differs but the number of rounds, which is larger."""
-    before, rounds = old.get("num_rounds"), new.get("num_rounds")
-    if not isinstance(before, int) or not isinstance(rounds, int):
-        return False
-    return rounds > before and not differences(old | {"num_rounds": rounds}, new)
-
-
 class RunFolder:
     """The folder of one run or sweep; as a context, it frees the folder at its end.
 
@@ -138,8 +130,6 @@ class RunFolder:
         not.
 
         Args:
-          config: the content of config.json.
-          resume: go on with the run that the folder holds.
           longer: called with the rounds of that run where `config` asks for more, and
             for nothing else that is new; it refuses that, or config.json then tells
             the new number, and the first one as `planned_rounds`. None: never more.
@@ -208,12 +198,14 @@ class RunFolder:
                 f"cannot resume {self.path}: {file} is damaged ({error})"
             ) from error
         planned: int | None = old.pop(PLANNED_ROUNDS, None)
-        changed = differences(old, plain(config))
-        if changed and longer is not None and _asks_for_more(old, plain(config)):
-            longer(old["num_rounds"])
+        changed, before = differences(old, plain(config)), old.get("num_rounds")
+        alone = all(one.startswith("num_rounds is ") for one in changed)
+        new = config.get("num_rounds", 0)
+        if longer and alone and isinstance(before, int) and before < new:
+            longer(before)
             (self.path / "summary.json").unlink(missing_ok=True)
-            planned = planned or old["num_rounds"]
-            more = {"num_rounds": config["num_rounds"], PLANNED_ROUNDS: planned}
+            planned = planned or before
+            more = {"num_rounds": new, PLANNED_ROUNDS: planned}
             write_json(file, old | more)
         elif changed:
             raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")

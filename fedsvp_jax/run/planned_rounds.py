@@ -20,12 +20,8 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
     """The account after all planned rounds, of a run of one cell.
 
     Cohorts are those that the seed draws, which no data decides without the influence
-    filter. An upload counts at the R at which its noise is least.
-
-    Args:
-      program: of the run.
-      account: after the rounds that were run.
-      spent: (M,) int32, as in `ServerState`, after these rounds.
+    filter. An upload counts at the R at which its noise is least. `account` is that
+    after the rounds that were run, and so is `spent`, (M,) int32 as in `ServerState`.
     """
     plan, costs = program.plan, program.cells.allowance.costs[0]
     mechanism, promised = program.mechanism, account.promised

@@ -67,13 +67,9 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
     return row
 
 
-_OF_NOISE = [
-    "noise_multiplier",
-    "noise_std",
-    "step_noise_std",
-    "noise_l2",
-    "sensitivity",
-]
+_OF_NOISE = (
+    *("noise_multiplier", "noise_std", "step_noise_std", "noise_l2", "sensitivity"),
+)
 _OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_margin")
 
 
@@ -160,12 +156,8 @@ def diverged(row: dict[str, Any]) -> bool:
 # clients that are served worst, on the server's validation examples. And the accounting
 # that only the last row has.
 SCORES = (
-    "test_accuracy",
-    "test_loss",
-    "private_accuracy",
-    "worst_tenth_accuracy",
-    "validation_accuracy",
-    "validation_loss",
+    *("test_accuracy", "test_loss", "private_accuracy", "worst_tenth_accuracy"),
+    *("validation_accuracy", "validation_loss"),
 )
 _AT_THE_END = "pld"
 
@@ -186,9 +178,7 @@ def as_not_last(row: dict[str, Any], *, eval_every: int) -> dict[str, Any]:
 def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Test scores in the best round, mean and std of the last five evaluated rounds.
 
-    Args:
-      rows: by round, its number `round` and those of `SCORES`; None where there is
-        none.
+    A row has its number `round` and those of `SCORES`, or None where there is none.
     """
 
     def seen(name: str) -> list[float]:
@@ -200,10 +190,10 @@ def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     accuracies, best = seen("test_accuracy"), BestRound(rows)
     return {
-        "best_round": best.round_num or None,
+        "best_round": best.row.get("round"),
         "best_by": best.metric,
-        "best_accuracy": best.test_accuracy,
-        "best_loss": best.test_loss,
+        "best_accuracy": best.row.get("test_accuracy"),
+        "best_loss": best.row.get("test_loss"),
         "final5_accuracy": mean("test_accuracy"),
         "final5_std": float(np.std(accuracies[-5:])) if accuracies else None,
         "final_accuracy": accuracies[-1] if accuracies else None,

@@ -12,22 +12,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-_TYPES = {
-    np.dtype(name): code
-    for code, name in (
-        ("F64", "<f8"),
-        ("F32", "<f4"),
-        ("F16", "<f2"),
-        ("BF16", jnp.bfloat16),
-        ("I64", "<i8"),
-        ("I32", "<i4"),
-        ("I16", "<i2"),
-        ("I8", "i1"),
-        ("U32", "<u4"),
-        ("U8", "u1"),
-        ("BOOL", "?"),
-    )
-}
+_KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": jnp.bfloat16, "BOOL": "?"}
+_KINDS |= {"I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U32": "<u4"}
+_TYPES = {np.dtype(kind): code for code, kind in (_KINDS | {"U8": "u1"}).items()}
 _METADATA = "__metadata__"
 _MOST_HEADER = 100_000_000  # bytes, as the format says
 

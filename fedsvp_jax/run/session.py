@@ -80,10 +80,7 @@ class Session:
     """The cells of one program, from the newest checkpoint to their last round.
 
     Args:
-      trainer: the compiled rounds.
       folder: started; everything is written there.
-      logs: of other tools.
-      files: where in the folder the rows go.
       options: how it is kept and watched; `checkpoint_every` is rounded up to whole
         calls.
       planned: T of the run before it was continued to more rounds; None where it was

@@ -12,11 +12,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal ended the work at a place from which it goes on.
-
-    Attributes:
-      signal_number: the signal.
-    """
+    """A signal ended the work at a place from which it goes on."""
 
     def __init__(self, signal_number: int, where: str = "") -> None:
         name = signal.Signals(signal_number).name

@@ -175,13 +175,9 @@ def sweep(
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
       epsilon_spent, and `risk` by adversary (`accounting.tradeoff`).
     """
-    if base.patience is not None:
-        raise ValueError(
-            "patience must not be set in a sweep, whose cells run side by side, got "
-            f"{base.patience}"
-        )
-    for name in ("on_round", "reveal", "keep_best"):
-        if getattr(options, name):
+    asked = {"patience": base.patience, **vars(options)}
+    for name in ("patience", "on_round", "reveal", "keep_best"):
+        if asked[name]:
             raise ValueError(
                 f"{name} must be left out of a sweep, whose cells run side by side"
             )

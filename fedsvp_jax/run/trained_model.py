@@ -29,12 +29,7 @@ SCHEMA = "schema.toml"  # of a run on a table, in its folder
 _METADATA = "fedsvp_jax"  # the key of what a model file says of itself
 # Of a run's settings, those that a model file needs to predict, and to say what it is.
 _SETTINGS = (
-    "dataset",
-    "model",
-    "mechanism",
-    "num_classes",
-    "example_shape",
-    "has_targets",
+    *("dataset", "model", "mechanism", "num_classes", "example_shape", "has_targets"),
     "versions",
 )
 _BATCH = 500  # examples in one call of the model
@@ -155,10 +150,7 @@ class TrainedModel:
 
 
 def load_model(
-    folder: str | os.PathLike[str],
-    *,
-    model: Model | None = None,
-    best: bool = False,
+    folder: str | os.PathLike[str], *, model: Model | None = None, best: bool = False
 ) -> TrainedModel:
     """The model of a run's newest intact checkpoint: of a run that ended or stopped.
 
@@ -221,15 +213,12 @@ def _weights(
     told = {name: saved.get(name, {}) for name in shapes}
     try:
         tree = cell_of(serialization.from_state_dict(shapes, told), 0)
+        both = zip(jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True)
+        for wanted, leaf in both:
+            if wanted.shape != leaf.shape:
+                raise ValueError(f"{leaf.shape} where the model has {wanted.shape}")
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"the checkpoint is of another model ({error})") from error
-    both = zip(jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True)
-    for wanted, leaf in both:
-        if wanted.shape != leaf.shape:
-            raise ValueError(
-                f"the checkpoint is of another model: it holds an array of the shape "
-                f"{leaf.shape} where the model has {wanted.shape}"
-            )
     return model, tree["params"], tree["stats"]
 
 

@@ -32,28 +32,22 @@ COUNTED = ("uploads", "epsilon", "delta")
 def test_seeded_clients_end_with_the_simulators_model_and_ledger(
     name: str, tmp_path: pathlib.Path
 ) -> None:
-    sizes: dict[str, Any] = {"num_clients": 3, "cohort_size": 3, "class_share": 0.1}
-    config = small(**sizes, paired_noise=True, **CASES[name])  # as `Seeded` draws
+    sizes = {"num_clients": 3, "cohort_size": 3, "class_share": 0.1}
+    config = small(**sizes | {"paired_noise": True} | CASES[name])  # as `Seeded` draws
     program = federation.build([config], digits())
     trainer = Trainer(program)
     state = trainer.initial_state()
     (account,) = program.accounts
     for index in range(config.num_rounds):
         state, metrics = trainer.advance(state, index, 1)
-        row = cell_of(metrics, (0, 0))
-        account = records.record_round(account, row)
+        account = records.record_round(account, cell_of(metrics, (0, 0)))
     least = least_examples(config, program.data)
-    clients = [
-        Client(
-            make_policy(config, min_num_examples=least),
-            data_of(program.data, number),
-            tmp_path / f"{number}.json",
-            randomness=Seeded(config.seed, number),
-        )
-        for number in range(3)
-    ]
-    for client in clients:
-        client.begin()
+    made, clients = make_policy(config, min_num_examples=least), []
+    for number in range(3):
+        log, data = tmp_path / f"{number}.json", data_of(program.data, number)
+        seeded = Seeded(config.seed, number)
+        clients.append(Client(made, data, log, randomness=seeded))
+        clients[-1].begin()
     weights = np.asarray([client.num_examples for client in clients], np.float32)
     arrays = clients[0].initial_arrays
     for round_num in range(1, config.num_rounds + 1):

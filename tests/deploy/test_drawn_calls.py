@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import model, policy
-from fault_rows import keep
 from published import published
 
 from fedsvp_jax import mechanisms
@@ -105,7 +104,6 @@ def test_drawn_calls_of_a_simulated_client_have_the_noise_that_was_planned(
     assert np.all(info.epsilon <= most * (1 + 1e-6))
     moved = np.sum(info.noise_l2.astype(float) ** 2 / info.noise_std**2)
     assert abs(moved / (12 * calls) - 1) < 6 * math.sqrt(2 / (12 * calls))
-    keep("noise", f"{name}, {release}, simulated", tried=calls, held=calls)
 
 
 @pytest.mark.parametrize("clients", [3, pytest.param(1_000, marks=pytest.mark.slow)])
@@ -119,11 +117,10 @@ def test_drawn_calls_of_a_deployed_client_keep_the_promise(
     once = charge(new_state(loose, 20), received, policy=loose, round_num=5)
     promise = 2.5 * once.epsilon_spent(loose)["rdp"]
     made = policy(**agreed, total_epsilon=promise)
-    rng, calls, answered = np.random.default_rng(0), 0, 0
+    rng, answered = np.random.default_rng(0), 0
     for told in ratios(rng, clients * 5).reshape(clients, 5):
         state = new_state(made, int(rng.integers(20, 1_000)))
         for round_num, ratio in enumerate(told, 1):
-            calls += 1
             sent = [updates(rng, leaf[None].shape)[0] for leaf in received]
             try:
                 upload, state, record = privatize(
@@ -142,4 +139,3 @@ def test_drawn_calls_of_a_deployed_client_keep_the_promise(
             assert all(np.all(np.isfinite(leaf)) for leaf in upload)
             assert record["epsilon_spent"]["rdp"] <= promise
     assert answered >= clients
-    keep("noise", f"{name}, {release}, deployed", tried=calls, held=calls)

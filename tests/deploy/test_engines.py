@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fault_rows import keep
 from others_settings import CASES, FLIP, Case
 
 from fedsvp_jax import check
@@ -23,21 +22,13 @@ def of_engine(engine: str, *without: str) -> list[str]:
     ]
 
 
-def said(case: Case, folder: pathlib.Path) -> float:
-    """The std that the checker says."""
+def compared(name: str, drawn: float, folder: pathlib.Path, rel: float = 0.03) -> None:
+    """The std, or scale, that an engine drew, with what the checker says of it."""
+    case = CASES[name]
     file = folder / case.name
     file.write_text(case.text)
-    return check.READERS[case.engine](file, check.Facts(**case.facts or {}))[0].std
-
-
-def compared(
-    engine: str, name: str, drawn: float, folder: pathlib.Path, rel: float = 0.03
-) -> None:
-    """The std, or scale, that `engine` drew, with what the checker says of the file."""
-    known = said(CASES[name], folder)
+    known = check.READERS[case.engine](file, check.Facts(**case.facts or {}))[0].std
     assert drawn == pytest.approx(known, rel=rel)
-    told = {"said": float(f"{known:.4g}"), "drawn": float(f"{drawn:.4g}")}
-    keep("others' noise", f"{engine}, {name}", tried=1, held=1, **told)
 
 
 def made(case: Case, **known: Any) -> dict[str, Any]:
@@ -97,7 +88,7 @@ def test_flower(name: str, tmp_path: pathlib.Path) -> None:
         zeros = ArrayRecord({"0": Array(np.zeros(SIZE, np.float32))})
         noise = names["s"]._add_noise_to_aggregated_arrays(zeros)
         noise = noise.to_numpy_ndarrays()[0]
-    compared("flwr", name, float(np.std(noise)), tmp_path)
+    compared(name, float(np.std(noise)), tmp_path)
 
 
 @pytest.mark.parametrize("name", of_engine("flare", "percentile"))
@@ -113,7 +104,7 @@ def test_flare(
 
         told = {"clipping_norm": 1.0, "sensitivity": 1e-4, "epsilon": 10, "delta": 1e-5}
         noise = local_noise(LocalDpMod(**told | args))
-        compared("FLIP's formula by flwr", name, float(np.std(noise)), tmp_path)
+        compared(name, float(np.std(noise)), tmp_path)
         return
     pytest.importorskip("nvflare")
     from nvflare.apis.dxo import DXO, DataKind
@@ -132,7 +123,7 @@ def test_flare(
     dxo = DXO(DataKind.WEIGHT_DIFF, {"0": values})
     SVTPrivacy(**args).process_dxo(dxo, Shareable(), FLContext())
     scale = np.mean(np.abs(drawn[-1]))  # of the answers, which are drawn last
-    compared("nvflare", name, float(scale), tmp_path, rel=0.15)
+    compared(name, float(scale), tmp_path, rel=0.15)
 
 
 @pytest.mark.parametrize("name", of_engine("pfl"))
@@ -153,12 +144,12 @@ def test_pfl(name: str, tmp_path: pathlib.Path) -> None:
     zeros = MappedVectorStatistics({"0": np.zeros(SIZE, np.float32)}, weight=1.0)
     noised, _ = inner.add_noise(statistics=zeros, cohort_size=1, seed=3)
     spread = np.std(noised["0"]) / (2**0.5 if "Laplace" in case.text else 1)
-    compared("pfl", name, float(spread), tmp_path)
+    compared(name, float(spread), tmp_path)
 
 
 @pytest.mark.parametrize("name", of_engine("opacus"))
 def test_opacus(name: str, opacus: dict[str, float], tmp_path: pathlib.Path) -> None:
-    compared("opacus", name, opacus[name], tmp_path)
+    compared(name, opacus[name], tmp_path)
 
 
 @pytest.fixture(scope="module")

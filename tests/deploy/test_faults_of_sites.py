@@ -1,4 +1,4 @@
-"""What was tried on a site's budget, and what came back: one row, one fault."""
+"""What is tried on a site's budget, and what comes back."""
 
 import errno
 import json
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, model, policy, sent, trained
-from fault_rows import keep
 
 from fedsvp_jax.deploy import (
     Refused,
@@ -55,10 +54,6 @@ def place(tmp_path: pathlib.Path) -> Place:
     shutil.copytree(made.folder, made.before)
     sent(made.site, 2)
     return made
-
-
-def came_back(case: str, what: str, times: int = 1) -> None:
-    keep("budget", case, tried=times, held=times, came_back=what)
 
 
 def restored(place: Place, name: str) -> None:
@@ -175,7 +170,6 @@ def test_a_log_that_is_not_the_newest_whole_one_answers_nothing(
         assert "\n" not in str(caught.value)
     with pytest.raises((FileExistsError, Refused)):
         place.site.begin(30)
-    came_back(name, str(caught.value))
 
 
 def test_what_a_site_has_verified_it_does_not_verify_in_every_round_again(
@@ -220,13 +214,11 @@ def test_a_request_that_may_not_be_answered_changes_nothing(
 ) -> None:
     round_num, received, words = REQUESTS[name]
     before = place.log.read_bytes()
-    with pytest.raises(Refused, match=words) as caught:
+    with pytest.raises(Refused, match=words):
         sent(place.site, round_num, received=received)
     assert place.log.read_bytes() == before
     sent(place.site, 4)  # skipping a round costs nothing
     assert place.site.read().sums["uploads"] == [3]
-    came_back(name, str(caught.value))
-    came_back("skipped round", "the next one is answered, and counted")
 
 
 def test_a_round_under_other_settings_than_those_promised_is_refused(
@@ -236,25 +228,16 @@ def test_a_round_under_other_settings_than_those_promised_is_refused(
     for changes in ({"epsilon": 3.0}, {"num_rounds": 50}, {"l2_norm_clip": 9.0}):
         (changed,) = changes
         other = policy(**UPDATE_CLIP | changes)
-        with pytest.raises(Refused, match=f"{changed} is .* and was") as caught:
+        with pytest.raises(Refused, match=f"{changed} is .* and was"):
             sent(Site(place.log, other, witness=place.site.witness), 3)
         assert place.site.read().last_round == 2
-    came_back("other settings from the server", str(caught.value), times=3)
-
-
-def test_numbers_as_large_as_float32_has_are_clipped_and_counted(place: Place) -> None:
-    sent(place.site, 3, received=[np.full_like(leaf, 3e38) for leaf in model()])
-    assert place.site.read().sums["uploads"] == [3]
-    came_back("numbers of 3e38", "clipped, noised and counted")
 
 
 def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
     place: Place,
 ) -> None:
     other = Site(
-        place.log,
-        witness=place.folder / "elsewhere",
-        data=fingerprint(np.arange(4)),
+        place.log, witness=place.folder / "elsewhere", data=fingerprint(np.arange(4))
     )
     for call in (other.check_data, lambda: sent(other, 3)):
         with pytest.raises(ValueError, match="records are not those") as caught:
@@ -263,7 +246,6 @@ def test_other_records_are_not_gone_on_with_and_the_server_is_not_told(
     assert fingerprint(np.arange(3)) not in place.log.read_text()
     key = (place.folder / "log.key").read_text()
     assert key not in place.log.read_text()
-    came_back("other records", f"to the site alone: {caught.value}")
 
 
 def test_a_folder_s_fingerprint_is_that_of_its_files(tmp_path: pathlib.Path) -> None:
@@ -295,26 +277,23 @@ def test_a_clock_that_goes_back_decides_nothing(
     monkeypatch.setattr(time, "gmtime", lambda: time.struct_time((1999,) + (1,) * 8))
     sent(place.site, 3)
     assert place.site.entries()[-1].time.startswith("1999")
-    with pytest.raises(Refused, match="round 3 is over") as caught:
+    with pytest.raises(Refused, match="round 3 is over"):
         sent(place.site, 3)
-    came_back("clock set back", f"counted; the same round again: {caught.value}")
 
 
 def test_a_log_that_its_witness_has_not_seen_yet_is_shown_to_it(place: Place) -> None:
     """A kill between log and witness; the upload did not leave."""
     witness = place.folder / "elsewhere" / "log.seen.json"
-    seen = witness.read_bytes()
+    before = witness.read_bytes()
 
     def killed() -> Trained:
         witness.write_bytes(before)
         raise KeyboardInterrupt
 
-    before = seen
     with pytest.raises(KeyboardInterrupt):
-        answer(place.site, model(), killed, round_num=3)
+        sent(place.site, 3, killed)
     sent(place.site, 4)
     assert place.site.read().sums["uploads"] == [4]
-    came_back("killed before its witness had seen the charge", "counted, not sent")
 
 
 def test_a_torn_last_entry_was_never_reported_and_is_dropped(place: Place) -> None:
@@ -325,7 +304,6 @@ def test_a_torn_last_entry_was_never_reported_and_is_dropped(place: Place) -> No
         with place.site.opened():
             pass
         assert place.log.read_bytes() == whole
-    came_back("torn last entry", "dropped: it was never reported", times=2)
 
 
 @pytest.mark.parametrize("left", [0, 1, 100])
@@ -343,8 +321,6 @@ def test_a_full_disk_sends_nothing_and_forgets_nothing(left: int, place: Place) 
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert place.log.read_bytes() == before
     sent(place.site, 3)
-    said = str(caught.value).replace(f"{place.folder}/", "")
-    came_back("disk full: log", said, times=3)
 
 
 def test_a_round_that_a_full_disk_kept_from_its_witness_counts_and_is_not_sent(
@@ -355,11 +331,10 @@ def test_a_round_that_a_full_disk_kept_from_its_witness_counts_and_is_not_sent(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match=r"witness cannot be .* \(No space") as caught:
+        with pytest.raises(OSError, match=r"witness cannot be .* \(No space"):
             sent(place.site, 3)
     sent(place.site, 4)
     assert place.site.read().sums["uploads"] == [4]
-    came_back("disk full: witness", str(caught.value))
 
 
 def test_a_policy_stands_in_the_log_and_sites_may_promise_different_things(

@@ -26,12 +26,7 @@ def lower_bound(seed: int) -> float:
 
     def score(sent: list[np.ndarray]) -> float:
         upload, _, record = privatize(
-            zeros,
-            sent,
-            start,
-            policy=made,
-            round_num=1,
-            randomness=randomness,
+            zeros, sent, start, policy=made, round_num=1, randomness=randomness
         )
         along = sum(
             float(np.sum(leaf * np.sign(mark)))

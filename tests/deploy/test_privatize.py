@@ -1,7 +1,6 @@
 """One upload of a deployed client: the simulator's numbers, refusals, the grid."""
 
 import dataclasses
-import functools
 import math
 from typing import Any
 
@@ -12,13 +11,22 @@ import pytest
 from deployed import SUMS, UPDATE_CLIP, model, policy, trained
 
 from fedsvp_jax import prng
-from fedsvp_jax.accounting import Account
 from fedsvp_jax.algorithm import client
 from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
 from fedsvp_jax.deploy.noise import SECRET, Secret, released
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 from fedsvp_jax.prng import Address
+
+
+def asked(**changes: Any) -> Any:
+    """`privatize` with some things changed."""
+    made, received = changes.get("policy", policy(**UPDATE_CLIP)), model()
+    named = {"received": received, "trained": trained(received), "policy": made}
+    if "state" not in changes:
+        named["state"] = new_state(made, 30)
+    return privatize(**{"round_num": 1} | named | changes)
+
 
 CASES = {
     "fedsva": {"mechanism": "fedsva"},
@@ -34,69 +42,42 @@ CASES = {
 }
 
 
-def simulated(changes: dict[str, Any], rounds: int) -> tuple[list[np.ndarray], Account]:
-    """The simulator's last upload after some rounds, and its account of the client."""
-    made = policy(**changes)
-    received, key = model(), prng.root_key(7)
-    account = made.account
-    for index in range(rounds):
-        now = prng.round_key(key, index)
-        ratio = client.released_ratio(
-            jnp.float32(0.25), made.config, Address(now, jnp.int32(2))
+@pytest.mark.parametrize("name", CASES)
+def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
+    made, received = policy(**CASES[name]), model()
+    state, account = new_state(made, 30), made.account
+    update = [new - old for new, old in zip(trained(received), received, strict=True)]
+    for round_num in (1, 2):
+        at = Address(
+            prng.round_key(prng.root_key(7), round_num - 1),
+            jnp.int32(2),
+            jnp.int32(round_num - 1),
         )
-        update = [
-            new - old for new, old in zip(trained(received), received, strict=True)
-        ]
-        upload, _, info = client.add_noise(
+        wanted, _, info = client.add_noise(
             made.mechanism,
             update,
             made.mechanism.init(1).of(0),
             num_examples=jnp.int32(30),
-            ratio=ratio,
+            ratio=client.released_ratio(jnp.float32(0.25), made.config, at),
             params=received,
-            at=Address(now, 2, jnp.int32(index)),
+            at=at,
         )
         one = jax.tree.map(lambda leaf: np.full(1, leaf), info)
         account = account.record([0], one)
-    return [np.asarray(leaf) for leaf in upload], account
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
-    changes = CASES[name]
-    wanted, account = simulated(changes, rounds=2)
-    made, received = policy(**changes), model()
-    state = new_state(made, 30)
-    for round_num in (1, 2):
-        upload, state, record = privatize(
-            received,
-            trained(received),
-            state,
+        upload, state, record = asked(
             policy=made,
+            state=state,
             round_num=round_num,
             contribution=0.25 if made.mechanism.needs_contribution else None,
             randomness=Seeded(7, 2),
         )
-    for got, old, new in zip(upload, received, wanted, strict=True):
-        np.testing.assert_allclose(got, old + new, rtol=1e-6, atol=1e-6)
+        for got, old, new in zip(upload, received, wanted, strict=True):
+            np.testing.assert_allclose(got, old + new, rtol=1e-6, atol=1e-6)
     for key, value in account.to_json().items():
         np.testing.assert_allclose(state.sums[key], value, rtol=1e-6, err_msg=key)
     assert record["randomness"] == "not private: seeded"
     assert set(record["status"].values()) == {"nominal"}
     assert state.seeded
-
-
-def asked(**changes: Any) -> Any:
-    """`privatize` with one thing changed."""
-    made, received = policy(**UPDATE_CLIP), model()
-    named: dict[str, Any] = {
-        "received": received,
-        "trained": trained(received),
-        "state": new_state(made, 30),
-        "policy": made,
-        "round_num": 1,
-    } | changes
-    return privatize(**named)
 
 
 def test_the_noise_is_on_the_grid_of_the_asked_std_and_the_clip_is_exact() -> None:
@@ -124,9 +105,7 @@ def test_a_share_of_a_cohorts_noise_is_whole_numbers_claimed_against_colluders()
     made = policy(**SUMS)
     received = [np.zeros(shape, np.float32) for shape in ((100, 100), (50, 200))]
     far = [leaf + 3 for leaf in received]
-    upload, state, record = asked(
-        policy=made, state=new_state(made, 30), received=received, trained=far
-    )
+    upload, state, record = asked(policy=made, received=received, trained=far)
     whole = np.stack([part.reshape(100, 100) for part in upload])
     assert whole.dtype == np.int64 and np.abs(whole).max() < 2**15
     std = record["grid_step"] * whole.std()
@@ -147,7 +126,7 @@ def test_a_share_of_a_cohorts_noise_is_whole_numbers_claimed_against_colluders()
 def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much() -> None:
     made = policy(**CASES["query"])
     zeros = [np.zeros_like(leaf) for leaf in model()]
-    record = privatize(zeros, model(), new_state(made, 30), policy=made, round_num=1)[2]
+    record = asked(received=zeros, trained=model(), policy=made)[2]
     moved = record["sensitivity"] + record["grid_step"] * math.sqrt(35)
     wanted = record["noise_multiplier"] * moved
     assert record["noise_std"] == pytest.approx(wanted, rel=1e-6)
@@ -156,8 +135,8 @@ def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much() -> None
 def test_a_client_without_private_records_says_nothing_and_spends_nothing() -> None:
     made = policy(**CASES["query"])
     zeros = [np.zeros_like(leaf) for leaf in model()]
-    upload, state, record = privatize(
-        zeros, model(), new_state(made, 0), policy=made, round_num=1
+    upload, state, record = asked(
+        received=zeros, trained=model(), state=new_state(made, 0), policy=made
     )
     assert all(not leaf.any() for leaf in upload)
     assert record["epsilon_spent"]["rdp"] == 0
@@ -195,7 +174,6 @@ def test_training_that_overflowed_is_an_update_of_zero(
     """A refusal would tell the server of the client's data, and so would NaN."""
     made = policy(**UPDATE_CLIP) if clipped else policy(mechanism="nbafl")
     spoilt = {"received": model(), "randomness": Seeded(7, 2), "policy": made} | spoilt
-    spoilt["state"] = new_state(made, 30)
     upload, state, record = asked(**spoilt)
     still, _, _ = asked(**spoilt | {"trained": spoilt["received"]})
     assert all(map(np.array_equal, upload, still)) and np.all(np.isfinite(upload[0]))
@@ -276,22 +254,21 @@ def test_no_upload_of_a_mechanism_without_noise_leaves(
     made = policy(**UPDATE_CLIP)
     for std in (0.0, -1.0, math.nan, math.inf):
         broken = dataclasses.replace(made)
-        spoil = functools.partial(_spoilt, made.clip_and_noise, std)
-        broken.__dict__["clip_and_noise"] = spoil
+
+        def spoilt(*given: Any, std: float = std) -> Any:
+            *others, info = made.clip_and_noise(*given)
+            return *others, dataclasses.replace(info, noise_std=jnp.float32(std))
+
+        monkeypatch.setitem(vars(broken), "clip_and_noise", spoilt)
         with pytest.raises(Refused, match="must be positive and finite"):
             asked(policy=broken)
-
-
-def _spoilt(run: Any, std: float, *args: Any) -> Any:
-    updates, state, info = run(*args)
-    return updates, state, dataclasses.replace(info, noise_std=jnp.float32(std))
 
 
 @pytest.mark.hole
 def test_the_ledger_is_compared_with_the_promise_before_an_upload_leaves() -> None:
     """Though the allowance, which was planned, has room."""
     made = policy(**UPDATE_CLIP, total_epsilon=9.0)
-    state = asked(policy=made, state=new_state(made, 30))[1]
+    state = asked(policy=made)[1]
     spent = state.epsilon_spent(made)["rdp"]
     assert int(made.allowance.budget) == 0  # five uploads keep it, so none is limited
     more = [[20 * each for each in view] for view in state.sums["precision"]]

@@ -8,6 +8,7 @@ import os
 import pathlib
 import stat
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,9 @@ def test_a_number_of_examples_that_would_take_the_noise_away_is_refused(
 def test_seeded_noise_is_never_without_a_word(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file, received = begun(tmp_path / "state.json"), model()
+    file, well = begun(tmp_path / "state.json"), Trained(trained(model()))
     _, record = answer(
-        file,
-        received,
-        lambda: Trained(trained(received)),
-        round_num=1,
-        randomness=Seeded(0, 1),
+        file, model(), lambda: well, round_num=1, randomness=Seeded(0, 1)
     )
     assert "HIDES NOTHING" in caplog.text
     assert set(record["status"].values()) == {"nominal"}
@@ -107,17 +104,11 @@ def test_a_training_that_fails_sends_noise_and_is_charged(
     sent(well, 1)
     spent, usual = file.read(), well.read()
     np.testing.assert_equal(dataclasses.asdict(spent), dataclasses.asdict(usual))
-    moved = np.concatenate(
-        [(new - old).ravel() for new, old in zip(upload, model(), strict=True)]
-    )
-    std = (
-        float(file.policy.mechanism.least_multiplier)
-        * {
-            "update_clip": 1.0 * file.policy.config.l2_norm_clip,
-            "paper": 2 * file.policy.config.l2_norm_clip / 20,  # of the smallest client
-        }[changes]
-    )
-    assert 0.5 < np.std(moved) / std < 1.5
+    moved = [(new - old).ravel() for new, old in zip(upload, model(), strict=True)]
+    clip = file.policy.config.l2_norm_clip
+    bound = {"update_clip": clip, "paper": 2 * clip / 20}[changes]  # least client: 20
+    std = float(file.policy.mechanism.least_multiplier) * bound
+    assert 0.5 < np.std(np.concatenate(moved)) / std < 1.5
     with pytest.raises(Refused, match="round 1 is over"):
         sent(file, 1)
 
@@ -170,25 +161,19 @@ def test_an_upload_that_was_not_begun_or_is_made_already_is_refused(
     tmp_path: pathlib.Path,
 ) -> None:
     file, received = begun(tmp_path / "state.json"), model()
-
-    def end(round_num: int) -> None:
-        end_round(
-            file, received, lambda: Trained(trained(received)), round_num=round_num
-        )
-
+    end = partial(end_round, file, received, lambda: Trained(trained(received)))
     with pytest.raises(Refused, match="round 1 is over, or this client never began"):
-        end(1)
+        end(round_num=1)
     begin_round(file, received, round_num=1)
     begin_round(file, received, round_num=2)  # the first is lost, and counts
     with pytest.raises(Refused, match="round 1 is over"):
-        end(1)
-    end(2)
+        end(round_num=1)
+    end(round_num=2)
     with pytest.raises(Refused, match="round 2 is over"):
-        end(2)
+        end(round_num=2)
     assert int(file.read().sums["uploads"][0]) == 2
     with pytest.raises(ValueError, match="only a private query has a public part"):
-        nothing = Public(1, lambda: received[:1])
-        end_round(file, received, raising, round_num=3, public=nothing)
+        end(round_num=3, public=Public(1, lambda: received[:1]))
 
 
 def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
@@ -216,12 +201,10 @@ def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
     Before the first entry: a key, the witness's folder and key, and the log's folder.
     """
     done: list[str] = []
-    fsync, replace = os.fsync, os.replace
+    replace = os.replace
 
     def synced(number: int) -> None:
-        kind = "folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file"
-        done.append(kind)
-        fsync(number)
+        done.append("folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file")
 
     def replaced(*names: pathlib.Path) -> None:
         done.append("name")
@@ -239,13 +222,11 @@ def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
 
 
 def test_a_state_behind_a_link_stays_behind_it(tmp_path: pathlib.Path) -> None:
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    link = tmp_path / "state.json"
-    link.symlink_to(kept / "client.json")
+    link, kept = tmp_path / "state.json", tmp_path / "kept" / "client.json"
+    kept.parent.mkdir()
+    link.symlink_to(kept)
     sent(begun(link), 1)
-    assert link.is_symlink()
-    assert Site(kept / "client.json", policy(**UPDATE_CLIP)).read().last_round == 1
+    assert link.is_symlink() and Site(kept).read().last_round == 1
 
 
 def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(
@@ -260,10 +241,8 @@ def test_a_link_in_the_place_of_the_unfinished_file_is_not_followed(
 
 def test_nobody_else_reads_what_was_spent(tmp_path: pathlib.Path) -> None:
     sent(begun(tmp_path / "state.json"), 1)
-    files = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert len(files) == 4
-    for file in files:
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    modes = [file.stat().st_mode for file in tmp_path.rglob("*") if file.is_file()]
+    assert [stat.S_IMODE(mode) for mode in modes] == 4 * [0o600]
 
 
 def test_a_log_of_another_version_goes_on_where_no_setting_in_use_is_gone() -> None:

@@ -1,15 +1,13 @@
 """The compiler's flags: set before JAX starts, unless the user's own say otherwise."""
 
 import os
-import subprocess
-import sys
 from importlib import metadata
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from commands import ROOT, environment
+from commands import start
 
 from fedsvp_jax.devices import compiler_flags
 
@@ -39,18 +37,12 @@ def test_products_under_a_sum_are_right_with_the_safe_flags() -> None:
     reason="not known whether this jaxlib computes wrongly without flags",
 )
 def test_an_empty_xla_flags_ends_the_command_in_one_sentence(tmp_path) -> None:
-    line = ("-m", "experiments.train", "--dataset=digits", f"--output_dir={tmp_path}/a")
-    done = subprocess.run(
-        [sys.executable, *line],
-        cwd=ROOT,
-        env=environment() | {"XLA_FLAGS": ""},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 2, done
-    assert done.stderr.startswith("error: jaxlib") and done.stderr.count("\n") == 1
-    assert SAFE in done.stderr and "(now it is '')" in done.stderr
+    line = ("experiments.train", "--dataset=digits", f"--output_dir={tmp_path}/a")
+    with start(*line, XLA_FLAGS="") as process:
+        _, told = process.communicate(timeout=120)
+    assert process.returncode == 2, told
+    assert told.startswith("error: jaxlib") and told.count("\n") == 1
+    assert SAFE in told and "(now it is '')" in told
     assert not (tmp_path / "a").exists()
 
 

@@ -64,11 +64,7 @@ def test_results_come_in_lane_order_and_chunks_beyond_the_wanted_do_not_run(
 
 def test_the_sum_adds_the_lanes_one_by_one_from_the_first() -> None:
     rows = jnp.asarray([1e8, 1.0, -1e8, 1.0], jnp.float32)
-    total = lanes.ordered_sum(rows, jnp.float32(0.0))
-    expected = np.float32(0.0)
-    for row in np.asarray(rows):
-        expected += row
-    assert float(total) == float(expected) == 1.0
+    assert float(lanes.ordered_sum(rows, jnp.float32(0.0))) == 1.0  # in pairs it is 0
 
 
 @pytest.mark.parametrize(("num_lanes", "chunk_size"), [(1, 3), (12, 1), (40, 3)])

@@ -15,6 +15,7 @@ pytest.importorskip("nvflare")
 from nvflare.apis.dxo import DXO, DataKind, from_shareable
 from nvflare.apis.filter import FilterChainType, FilterContextKey
 from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -22,21 +23,15 @@ from fedsvp_jax.deploy import Refused, Site, make_policy
 from fedsvp_jax.engines.nvflare import PrivacyFilter
 
 
-class Task:
-    """The context of one task."""
+class Task(FLContext):  # type: ignore[misc]
+    """The context of one task, whose properties stay with the client."""
 
-    def __init__(self) -> None:
-        self._props: dict[str, Any] = {}
-
-    def get_identity_name(self) -> str:
+    def get_identity_name(self, default: str = "") -> str:
         return "site-3"
 
-    def set_prop(self, name: str, value: Any, private: bool, sticky: bool) -> None:
-        assert private and not sticky  # it stays with the client
-        self._props[name] = value
-
-    def get_prop(self, name: str) -> Any:
-        return self._props.get(name)
+    def set_prop(self, key: str, value: Any, private: bool, sticky: bool) -> None:
+        assert private and not sticky
+        super().set_prop(key, value, private, sticky)
 
 
 def result(
@@ -57,8 +52,7 @@ def privacy(folder: pathlib.Path, **changes: Any) -> PrivacyFilter:
 
 def sent(around: PrivacyFilter, round_index: int, reply: Shareable) -> Shareable:
     """What leaves the site, of a task that it was given."""
-    site: Any = Task()
-    chain = FilterContextKey.CHAIN_TYPE
+    site, chain = Task(), FilterContextKey.CHAIN_TYPE
     around.set_prop(chain, FilterChainType.TASK_DATA_CHAIN)
     around.process(result(round_index, DataKind.WEIGHTS), site)
     around.set_prop(chain, FilterChainType.TASK_RESULT_CHAIN)
@@ -92,9 +86,8 @@ def test_a_task_that_is_refused_is_not_trained_on_and_the_state_is_unharmed(
         with pytest.raises(Refused, match=words):
             sent(around, round_index, result(round_index))
     assert (tmp_path / "site-3.json").read_bytes() == before
-    alone: Any = Task()
     around.set_prop(FilterContextKey.CHAIN_TYPE, FilterChainType.TASK_RESULT_CHAIN)
-    error = around.process(result(0), alone)
+    error = around.process(result(0), Task())  # whose data passed no filter
     assert error.get_return_code() == ReturnCode.TASK_RESULT_FILTER_ERROR
     assert "a filter of the task's data too" in error.get_header("refused")
 

@@ -1,15 +1,5 @@
-"""Work that reports what it has saved, and the check of what is left of it.
+"""Work that reports what it has saved, and the check of what is left of it."""
 
-  python saved_work.py
-
-For every line of standard input, `{"work", "folder", "count", "spare"}`, it forks so
-many processes that stop before they do the work, prints their ids, and at their end
-their exit statuses: 0, 3 where another process writes the folder, 4 where memory is
-exhausted, minus the signal. `spare` is the memory that a process may take beside what
-it has. What the work reports as saved goes to FOLDER/reported, a line each.
-"""
-
-import json
 import os
 import resource
 import runpy
@@ -123,39 +113,26 @@ WORK: dict[str, Callable[[Path], Iterator[int]]] = {
 }
 
 
-def _child(work: str, folder: Path, spare: int | None) -> int:
+def do(work: str, folder: Path, spare: int | None) -> None:
+    """Does the work in a process of its own, which stops before it begins.
+
+    What the work reports as saved goes to FOLDER/reported, a line each. The process
+    ends with 3 where another one writes the folder, with 4 where memory is exhausted;
+    `spare` is the memory that it may take beside what it has.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.kill(os.getpid(), signal.SIGSTOP)
     if spare is not None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + spare
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    status = 0
     try:
         for saved in WORK[work](folder):
             with open(folder / "reported", "a") as file:
                 print(saved, file=file)
     except ValueError as error:
-        return 3 if "is being written by" in str(error) else 1
+        status = 3 if "is being written by" in str(error) else 1
     except MemoryError:
-        return 4
-    return 0
-
-
-def main() -> None:
-    """Serves until its input ends."""
-    for line in sys.stdin:
-        asked = json.loads(line)
-        children = []
-        for _ in range(asked["count"]):
-            if child := os.fork():
-                children.append(child)
-                os.waitpid(child, os.WUNTRACED)  # until it has stopped
-                continue
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            os._exit(_child(asked["work"], Path(asked["folder"]), asked["spare"]))
-        print(json.dumps(children), flush=True)
-        ended = [os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in children]
-        print(json.dumps(ended), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        status = 4
+    os._exit(status)

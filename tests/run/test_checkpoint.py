@@ -1,9 +1,8 @@
 """Checkpoints: whole, or named as damaged and passed over; nothing intact is lost."""
 
 import logging
+import os
 import pathlib
-import shutil
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -31,20 +30,14 @@ def assert_restored(found: tuple[Any, int] | None, round_num: int) -> None:
     assert all(a.tobytes() == b.tobytes() for a, b in zip(*both, strict=True))
 
 
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+@pytest.fixture
+def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     """Checkpoints of the rounds 3 (too old to be kept), 6 and 9."""
-    folder = tmp_path_factory.mktemp("saved") / "checkpoints"
-    checkpointer = Checkpointer(folder)
+    checkpointer = Checkpointer(tmp_path / "checkpoints")
     assert checkpointer.restore(state(0)) is None
     for round_num in (3, 6, 9):
         checkpointer.save(round_num, state(round_num))
-    return folder
-
-
-@pytest.fixture
-def folder(saved: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
-    return pathlib.Path(shutil.copytree(saved, tmp_path / "checkpoints"))
+    return tmp_path / "checkpoints"
 
 
 def restore(folder: pathlib.Path) -> tuple[Any, int] | None:
@@ -81,27 +74,18 @@ def test_a_flipped_bit_is_found_and_the_older_one_used(
 
 
 def truncate(path: pathlib.Path) -> None:
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
+    path.write_bytes(path.read_bytes()[:-100])
 
 
-def replace(path: pathlib.Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [truncate, lambda path: path.unlink(), lambda path: path.write_bytes(b""), replace],
-    ids=["torn", "missing", "empty", "no file"],
-)
 def test_a_damaged_or_missing_file_is_found_and_nothing_is_deleted(
-    damage: Callable[[pathlib.Path], None], folder: pathlib.Path
+    folder: pathlib.Path,
 ) -> None:
-    damage(folder / "9")
-    before = files(folder)
-    assert_restored(restore(folder), 6)
-    assert files(folder) == before
+    path = folder / "9"
+    for damage in (truncate, lambda path: path.write_bytes(b""), os.remove, os.mkdir):
+        damage(path)
+        before = files(folder)
+        assert_restored(restore(folder), 6)
+        assert files(folder) == before
 
 
 def test_none_intact_is_one_error_that_names_all_and_deletes_nothing(

@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 from commands import assert_same_bytes
-from small_runs import (
-    digits,
-    run_small,
-    shared_rounds,  # noqa: F401, a fixture
-    small,
-)
+from small_runs import digits, run_small, small
 
 from fedsvp_jax import run
 
@@ -73,8 +68,7 @@ def test_a_diverged_run_goes_on_when_asked_with_one_warning_and_plain_json(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "mechanism",
-    ["fedsva", "nbafl", "reestimation", "dpa", "time_varying", "fedsdp"],
+    "mechanism", ["fedsva", "nbafl", "reestimation", "dpa", "time_varying", "fedsdp"]
 )
 def test_every_mechanism_that_diverges_leaves_plain_json_and_counts_every_upload(
     mechanism: str, tmp_path: pathlib.Path

@@ -1,21 +1,14 @@
 """Writes that fail or never happen: the run goes on later, to the same bytes."""
 
 import errno
-import json
 import os
 import pathlib
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from small_runs import (
-    SAME_BYTES,
-    contents,
-    digits,
-    run_small,
-    shared_rounds,  # noqa: F401, a fixture
-    small,
-)
+from small_runs import SAME_BYTES, contents, digits, read_rows, run_small, small
 
 from fedsvp_jax.run import checkpoint
 from fedsvp_jax.run.checkpoint import Checkpointer
@@ -33,13 +26,6 @@ def train(folder: pathlib.Path, *, resume: bool = True) -> dict[str, Any]:
     return run_small(config, folder, resume=resume, **every)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    folder = tmp_path_factory.mktemp("whole") / "run"
-    train(folder)
-    return folder
-
-
 def assert_same(folder: pathlib.Path, whole: pathlib.Path) -> None:
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
     states = [place / "checkpoints" / str(ROUNDS) for place in (folder, whole)]
@@ -50,64 +36,59 @@ class Killed(BaseException):
     """In place of a signal: nothing in the code handles it."""
 
 
-class Writes:
-    """Counts what reaches the disk, and lets it fail from the n-th write on."""
+def failing(
+    patch: pytest.MonkeyPatch, error: BaseException, first: int, last: float
+) -> list[str]:
+    """Lets what reaches the disk fail from the n-th write on; the writes so far."""
+    done: list[str] = []
 
-    def __init__(
-        self, patch: pytest.MonkeyPatch, error: BaseException, first: int, last: float
-    ) -> None:
-        self.count = 0
-        for name in WRITES:
-            real = getattr(os, name)
-            patch.setattr(os, name, self._failing(real, error, first, last))
+    def write(name: str, real: Any, *arguments: Any, **named: Any) -> Any:
+        done.append(name)
+        if first <= len(done) <= last:
+            raise error
+        return real(*arguments, **named)
 
-    def _failing(self, real: Any, error: BaseException, first: int, last: float) -> Any:
-        def write(*arguments: Any, **named: Any) -> Any:
-            self.count += 1
-            if first <= self.count <= last:
-                raise error
-            return real(*arguments, **named)
-
-        return write
+    for name in WRITES:
+        patch.setattr(os, name, partial(write, name, getattr(os, name)))
+    return done
 
 
 @pytest.fixture(scope="module")
-def num_writes(tmp_path_factory: pytest.TempPathFactory) -> int:
-    """Of an uninterrupted run."""
-    folder = tmp_path_factory.mktemp("counted") / "run"
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, int]:
+    """An uninterrupted run, and how often it writes."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        writes = Writes(patch, Killed(), 0, 0)
+        done = failing(patch, Killed(), 0, 0)
         train(folder)
-    assert writes.count > 25
-    return writes.count
+    assert len(done) > 25
+    return folder, len(done)
 
 
-def places(num_writes: int, number: int) -> list[int]:
-    return np.unique(np.linspace(1, num_writes, number).astype(int)).tolist()
+def places(number: int, of: int) -> list[int]:
+    return np.unique(np.linspace(1, of, number).astype(int)).tolist()
 
 
 def test_a_run_killed_at_a_write_resumes_to_the_same_bytes(
-    whole: pathlib.Path, num_writes: int, tmp_path: pathlib.Path
+    whole: tuple[pathlib.Path, int], tmp_path: pathlib.Path
 ) -> None:
-    for number in places(num_writes, 5):
+    for number in places(5, of=whole[1]):
         folder = tmp_path / str(number)
-        with pytest.MonkeyPatch.context() as patch:
-            Writes(patch, Killed(), number, np.inf)
-            with pytest.raises(Killed):
-                train(folder)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Killed):
+            failing(patch, Killed(), number, np.inf)
+            train(folder)
         train(folder)
-        assert_same(folder, whole)
+        assert_same(folder, whole[0])
 
 
 @pytest.mark.parametrize("lasting", [False, True])
 def test_a_full_disk_ends_the_run_with_a_way_on_and_it_resumes_to_the_same_bytes(
-    lasting: bool, whole: pathlib.Path, num_writes: int, tmp_path: pathlib.Path
+    lasting: bool, whole: tuple[pathlib.Path, int], tmp_path: pathlib.Path
 ) -> None:
-    for number in places(num_writes, 4):
+    for number in places(4, of=whole[1]):
         folder = tmp_path / str(number)
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with pytest.MonkeyPatch.context() as patch:
-            Writes(patch, full, number, np.inf if lasting else number)
+            failing(patch, full, number, np.inf if lasting else number)
             try:
                 train(folder)
             except OSError as error:
@@ -117,11 +98,10 @@ def test_a_full_disk_ends_the_run_with_a_way_on_and_it_resumes_to_the_same_bytes
                     assert message.endswith("the same command and --resume")
             else:
                 assert not lasting
-        for path in folder.glob("*.json*"):
-            for line in path.read_text().splitlines() if path.suffix > ".json" else ():
-                json.loads(line)
+        for path in folder.glob("*.jsonl"):
+            read_rows(path)
         train(folder)
-        assert_same(folder, whole)
+        assert_same(folder, whole[0])
 
 
 def test_a_write_that_fails_names_the_checkpoint_that_is_kept(
@@ -140,17 +120,15 @@ def test_a_write_that_fails_names_the_checkpoint_that_is_kept(
 
 
 def test_another_version_of_the_state_and_other_data_are_refused(
-    whole: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    whole: tuple[pathlib.Path, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = contents(whole, SAME_BYTES)
+    folder, was = whole[0], checkpoint.STATE_VERSION
+    before = contents(folder, SAME_BYTES)
     with monkeypatch.context() as patch:
-        was = checkpoint.STATE_VERSION
         patch.setattr(checkpoint, "STATE_VERSION", was + 1)
-        told = f"state_version is {was + 1} and was {was}"
-        with pytest.raises(ValueError, match=told):
-            train(whole)
-    with monkeypatch.context() as patch:
-        patch.setitem(vars(digits()), "fingerprint", "0" * 64)
-        with pytest.raises(ValueError, match=r"data_fingerprint is '000"):
-            train(whole)
-    assert contents(whole, SAME_BYTES) == before
+        with pytest.raises(ValueError, match=f"version is {was + 1} and was {was}"):
+            train(folder)
+    monkeypatch.setitem(vars(digits()), "fingerprint", "0" * 64)
+    with pytest.raises(ValueError, match=r"data_fingerprint is '000"):
+        train(folder)
+    assert contents(folder, SAME_BYTES) == before

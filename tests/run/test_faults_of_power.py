@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_rows import keep
 from saved_work import a_client, a_run, check_client, check_run
 from stores import digits_store
 
@@ -163,4 +162,3 @@ def test_what_was_reported_as_saved_is_there_when_the_power_is_back(
         disk.look()
         disk.after(tmp_path / f"{number} after", rng)
         check(tmp_path / f"{number} after", reported)
-    keep("power", name, tried=times, held=times)

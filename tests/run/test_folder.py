@@ -25,19 +25,12 @@ def test_numpy_becomes_plain_python_and_non_finite_becomes_null() -> None:
     for value in np.random.default_rng(0).normal(size=200).astype(np.float32):
         assert np.float32(plain(value)) == value
     assert json.dumps(plain(np.float32(0.1))) == "0.1"
-    content = {
-        "integer": np.int32(3),
-        "flag": np.bool_(True),
-        "array": np.asarray([[1.0, np.nan]], np.float32),
-        "tuple": (np.float32(np.inf), float("-inf"), None, "text"),
-    }
-    assert plain(content) == {
-        "integer": 3,
-        "flag": True,
-        "array": [[1.0, None]],
-        "tuple": [None, None, None, "text"],
-    }
-    assert json.loads(json.dumps(plain(content), allow_nan=False))
+    array = np.asarray([[1.0, np.nan]], np.float32)
+    mixed = (np.float32(np.inf), float("-inf"), None, "text")
+    content = {"int": np.int32(3), "on": np.bool_(True), "array": array, "tuple": mixed}
+    text = json.dumps(plain(content), allow_nan=False)
+    same = {"int": 3, "on": True, "array": [[1, None]], "tuple": [None] * 3 + ["text"]}
+    assert json.loads(text) == same
 
 
 def test_a_file_is_replaced_whole_and_leaves_nothing_beside_it(
@@ -96,25 +89,20 @@ def test_a_foreign_folder_or_file_is_refused_and_left_alone(
     for path in (tmp_path, tmp_path / "notes.txt"):
         with pytest.raises(ValueError, match="holds no run"):
             RunFolder(path).start({"seed": 0}, resume=resume)
+    with pytest.raises(OSError, match=r"output_dir .*txt/run cannot be written"):
+        RunFolder(tmp_path / "notes.txt" / "run").start({}, resume=resume)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     assert (tmp_path / "notes.txt").read_text() == "mine"
-
-
-def with_rounds(path: pathlib.Path, *rounds: int) -> RunFolder:
-    folder = RunFolder(path)
-    folder.append("metrics.jsonl", [{"round": number} for number in rounds])
-    return folder
 
 
 def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
     tmp_path: pathlib.Path,
 ) -> None:
-    folder = with_rounds(tmp_path, 1, 2, 3)
-    before = (tmp_path / "metrics.jsonl").read_text().splitlines(keepends=True)
-    with open(tmp_path / "metrics.jsonl", "ab") as file:
-        file.write(b'{"round": 2, "\xff')
+    rows = tmp_path / "metrics.jsonl"
+    rows.write_bytes(b'{"round": 1}\n{"round": 2}\n{"round": 3}\n{"round": 2, "\xff')
+    folder = RunFolder(tmp_path)
     folder.keep_rounds("metrics.jsonl", 2)
-    assert (tmp_path / "metrics.jsonl").read_text() == "".join(before[:2])
+    assert rows.read_text() == '{"round": 1}\n{"round": 2}\n'
     folder.keep_rounds("never_written.jsonl", 0)
     assert not (tmp_path / "never_written.jsonl").exists()
 
@@ -174,12 +162,6 @@ def test_a_file_behind_a_link_is_replaced_where_it_lies(tmp_path: pathlib.Path) 
     assert [*tmp_path.glob("**/*.tmp")] == []
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    with pytest.raises(OSError, match=r"output_dir .*file/run cannot be written"):
-        RunFolder(tmp_path / "file" / "run").start({}, resume=True)
-
-
 def test_a_setting_that_came_later_and_is_not_given_keeps_the_checkpoints(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -207,12 +189,20 @@ def fail_once(patch: pytest.MonkeyPatch, name: str) -> None:
 def test_rows_that_cannot_be_written_leave_the_file_as_it_was(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = with_rounds(tmp_path, 1)
-    fail_once(monkeypatch, "fsync")
-    with pytest.raises(WriteError, match=r"No space left on device.*--resume"):
-        folder.append("metrics.jsonl", [{"round": 2}])
-    folder.append("metrics.jsonl", [{"round": 2}])
-    assert folder.rows("metrics.jsonl") == [{"round": 1}, {"round": 2}]
+    """And are not tried again: those of another file, which were written, would stand
+    there twice.
+    """
+    folder, names = RunFolder(tmp_path), ("metrics.jsonl", "clients.jsonl")
+    for round_num in (1, 2, 3):
+        for name in names:
+            folder.hold(name, [{"round": round_num}])
+        if round_num == 2:
+            fail_once(monkeypatch, "fsync")
+            with pytest.raises(WriteError, match=r"No space left on device.*--resume"):
+                folder.write_held()
+        folder.write_held()
+    for name in names:
+        assert folder.rows(name) == [{"round": 1}, {"round": 3}]
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])
@@ -227,32 +217,15 @@ def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
-def test_rows_that_could_not_be_written_are_not_tried_again(
+def test_a_process_that_is_not_the_first_writes_nothing(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of another file, which were written, would stand there twice."""
-    folder = RunFolder(tmp_path)
-    for name in ("metrics.jsonl", "clients.jsonl"):
-        folder.hold(name, [{"round": 1}])
-    fail_once(monkeypatch, "fsync")
-    with pytest.raises(WriteError):
-        folder.write_held()
-    folder.write_held()
-    assert folder.rows("metrics.jsonl") == folder.rows("clients.jsonl") == []
-
-
-# The folder that processes share: a follower writes nothing and learns everything.
-
-
-def test_a_follower_writes_nothing(tmp_path: pathlib.Path) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "is_first", lambda: False)
-        folder = RunFolder(tmp_path / "run")
-        folder.append("metrics.jsonl", [{"round": 1}])
-        folder.write("summary.json", {"rounds": 1})
-        checkpointer = Checkpointer(tmp_path / "run" / "checkpoints")
-        checkpointer.save(1, {"x": np.zeros(2, np.float32)})
-    assert not (tmp_path / "run").exists()
+    monkeypatch.setattr(processes, "is_first", lambda: False)
+    folder = RunFolder(tmp_path / "run")
+    folder.append("metrics.jsonl", [{"round": 1}])
+    folder.write("summary.json", {"rounds": 1})
+    Checkpointer(folder.path / "checkpoints").save(1, {"x": np.zeros(2, np.float32)})
+    assert not folder.path.exists()
 
 
 def test_a_damaged_config_is_named(tmp_path: pathlib.Path) -> None:

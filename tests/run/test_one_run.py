@@ -1,10 +1,10 @@
 """A run's folder: the same bytes again, stopped midway, and where a promise ends it."""
 
+import functools
 import io
 import json
 import pathlib
 import re
-from typing import Any
 
 import pytest
 from event_scalars import event_scalars
@@ -14,7 +14,6 @@ from small_runs import (
     contents,
     read_rows,
     run_small,
-    shared_rounds,  # noqa: F401, a fixture
     small,
     stop_at,
 )
@@ -32,12 +31,7 @@ PROMISE = {
 pytestmark = pytest.mark.usefixtures("shared_rounds")
 
 
-HOW = ("rounds_per_call", "resume", "progress", "loggers")
-
-
-def train(folder: pathlib.Path, **changes: Any) -> dict[str, Any]:
-    how = {name: changes.pop(name) for name in HOW if name in changes}
-    return run_small(small(**changes), folder, **how)
+train = functools.partial(run_small, small())
 
 
 @pytest.fixture(scope="module")
@@ -70,79 +64,29 @@ def test_the_same_settings_give_the_same_bytes(
     assert contents(tmp_path / "again", SAME_BYTES) == contents(whole, SAME_BYTES)
 
 
-@pytest.mark.parametrize("round_num", [2, 5])
-def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
-    round_num: int, whole: pathlib.Path, tmp_path: pathlib.Path
-) -> None:
-    folder = tmp_path / "run"
-    with pytest.MonkeyPatch.context() as patch:
-        stop_at(patch, round_num, "fedsva")
-        with pytest.raises(Stopped):
-            train(folder)
-    assert not (folder / "summary.json").exists()
-    assert len(read_rows(folder / "metrics.jsonl")) == round_num
-    with open(folder / "clients.jsonl", "a") as file:
-        file.write('{"round": 6, "cli')  # torn by a kill
-    summary = train(folder, resume=True)
-    assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
-    uninterrupted = json.loads((whole / "summary.json").read_text())
-    for name in ("rounds", "params_sha256", "epsilon_spent", "most_uploads"):
-        assert summary[name] == uninterrupted[name]
-
-
-def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
-    tmp_path: pathlib.Path,
-) -> None:
-    """By basic composition 1.0 is three uploads of 0.3; resumed, it ends there too."""
-    folder = tmp_path / "run"
-    promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
-    summary = train(folder, **promise, **PROMISE)
-    clients = read_rows(folder / "clients.jsonl")
-    metrics = read_rows(folder / "metrics.jsonl")
-    assert summary["stopped_by"] == "promise"
-    assert summary["rounds"] == len(metrics) < PROMISE["num_rounds"]
-    spent = {
-        client: sum(row["epsilon"] for row in clients if row["client"] == client)
-        for client in range(PROMISE["num_clients"])
-    }
-    assert all(0.7 < value <= 1.0 for value in spent.values())
-    assert summary["epsilon_spent"]["basic"] == pytest.approx(0.9)
-    assert summary["most_uploads"] == 3
-    assert all(row["num_clients"] > 0 for row in metrics)
-    before = contents(folder, SAME_BYTES)
-    train(folder, resume=True, **promise, **PROMISE)
-    assert contents(folder, SAME_BYTES) == before
-
-
-@pytest.mark.hole
-def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
-    tmp_path: pathlib.Path,
-) -> None:
-    """Against those who see the average; one client alone was counted before."""
-    changes = PROMISE | {"mechanism": "dp_fedavg", "noise_multiplier": 12.0}
-    summary = train(tmp_path / "run", total_epsilon=0.6, **changes)
-    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
-    assert summary["stopped_by"] == "promise" and len(rows) == summary["rounds"] >= 3
-    assert {row["num_clients"] for row in rows} == {changes["cohort_size"]}
-    assert 0.4 < summary["epsilon_spent"]["rdp"] <= 0.6
-    assert summary["status"]["rdp"] == "proved"
-
-
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
 
 
-def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
-    whole: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("round_num", [2, 5])
+def test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one(
+    round_num: int,
+    whole: pathlib.Path,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Stopped after a row that no checkpoint knows of: its step must not stay twice."""
-    folder, screen = tmp_path / "run", Terminal()
+    """Stopped after a row that no checkpoint knows of; a terminal and a log watch."""
+    folder, screen, watched = tmp_path / "run", Terminal(), {"loggers": ["tensorboard"]}
     monkeypatch.setattr("sys.stderr", screen)
     with monkeypatch.context() as patch, pytest.raises(Stopped):
-        stop_at(patch, 4, "fedsva")
-        train(folder, loggers=["tensorboard"])
-    train(folder, loggers=["tensorboard"], progress=True, resume=True)
+        stop_at(patch, round_num, "fedsva")
+        train(folder, **watched)
+    assert not (folder / "summary.json").exists()
+    assert len(read_rows(folder / "metrics.jsonl")) == round_num
+    with open(folder / "clients.jsonl", "a") as file:
+        file.write('{"round": 6, "cli')  # torn by a kill
+    train(folder, **watched, progress=True, resume=True)
     assert contents(folder, SAME_BYTES) == contents(whole, SAME_BYTES)
     rows = read_rows(folder / "metrics.jsonl")
     found = event_scalars(folder / "tensorboard")
@@ -158,3 +102,42 @@ def test_a_watched_run_shows_its_rounds_and_keeps_its_bytes(
     whom = "nominal; against: server; neighbours: replace one record of a client"
     assert f"{spent} at δ=1e-05 ({whom})" in last
     assert re.search(r"\d+:\d+<\d+:\d+, .*round", last)  # time so far, left, rate
+
+
+def test_a_promise_stops_the_run_before_the_upload_that_would_exceed_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    """By basic composition 1.0 is three uploads of 0.3; resumed, it ends there too."""
+    folder = tmp_path / "run"
+    promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
+    config = small(**promise, **PROMISE)
+    summary = run_small(config, folder)
+    clients = read_rows(folder / "clients.jsonl")
+    metrics = read_rows(folder / "metrics.jsonl")
+    assert summary["stopped_by"] == "promise"
+    assert summary["rounds"] == len(metrics) < PROMISE["num_rounds"]
+    spent = {
+        client: sum(row["epsilon"] for row in clients if row["client"] == client)
+        for client in range(PROMISE["num_clients"])
+    }
+    assert all(0.7 < value <= 1.0 for value in spent.values())
+    assert summary["epsilon_spent"]["basic"] == pytest.approx(0.9)
+    assert summary["most_uploads"] == 3
+    assert all(row["num_clients"] > 0 for row in metrics)
+    before = contents(folder, SAME_BYTES)
+    run_small(config, folder, resume=True)
+    assert contents(folder, SAME_BYTES) == before
+
+
+@pytest.mark.hole
+def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Against those who see the average; one client alone was counted before."""
+    changes = PROMISE | {"mechanism": "dp_fedavg", "noise_multiplier": 12.0}
+    summary = run_small(small(total_epsilon=0.6, **changes), tmp_path / "run")
+    rows = read_rows(tmp_path / "run" / "metrics.jsonl")
+    assert summary["stopped_by"] == "promise" and len(rows) == summary["rounds"] >= 3
+    assert {row["num_clients"] for row in rows} == {changes["cohort_size"]}
+    assert 0.4 < summary["epsilon_spent"]["rdp"] <= 0.6
+    assert summary["status"]["rdp"] == "proved"

@@ -11,64 +11,38 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.sweep import SweepPlan
 
-PLAN = SweepPlan(
-    mechanisms=("none", "fedsva", "gaussian"),
-    epsilons=(0.2, 0.5),
-    seeds=(0, 2),
-    noise_stds=(0.1,),
-)
+MECHANISMS = ("none", "fedsva", "gaussian")
+PLAN = SweepPlan(MECHANISMS, epsilons=(0.2, 0.5), seeds=(0, 2), noise_stds=(0.1,))
 NUM_CELLS = 2 + 4 + 2
 
 
-def part(number: int, parts: int) -> SweepPlan:
-    return dataclasses.replace(PLAN, part=f"{number}/{parts}")
-
-
-def cells(plan: SweepPlan) -> list[ExperimentConfig]:
+def cells(part: str | None = None) -> list[ExperimentConfig]:
+    """The plan's, or those of a part of it."""
+    plan = dataclasses.replace(PLAN, part=part)
     programs = plan.programs(ExperimentConfig())
     for mechanism, configs in programs.items():
         assert configs and {config.mechanism for config in configs} == {mechanism}
     return [config for configs in programs.values() for config in configs]
 
 
-@pytest.mark.parametrize("parts", [3, NUM_CELLS])
-def test_the_parts_hold_every_cell_once_in_the_plans_order(parts: int) -> None:
-    pieces = [cells(part(number, parts)) for number in range(1, parts + 1)]
-    assert [cell for piece in pieces for cell in piece] == cells(PLAN)
-    sizes = {len(piece) for piece in pieces}
-    assert max(sizes) - min(sizes) <= 1
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("0/2", "with I from 1 to N"),
-        ("3/2", "with I from 1 to N"),
-        ("2", "part must be I/N"),
-        ("1/9", "N at most 8, the number of cells"),
-    ],
-)
-def test_what_is_no_part_is_refused(text: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        cells(dataclasses.replace(PLAN, part=text))
+def test_the_parts_hold_every_cell_once_in_order_and_nothing_else_is_a_part() -> None:
+    for parts in (3, NUM_CELLS):
+        pieces = [cells(f"{number}/{parts}") for number in range(1, parts + 1)]
+        assert [cell for piece in pieces for cell in piece] == cells()
+        sizes = {len(piece) for piece in pieces}
+        assert max(sizes) - min(sizes) <= 1
+    for text in ("0/2", "3/2", "2", f"1/{NUM_CELLS + 1}"):
+        with pytest.raises(ValueError, match=r"must be I/N.*(from 1 to|N at most 8)"):
+            cells(text)
 
 
 def finished(folder: pathlib.Path, of: str | None, **changes: Any) -> pathlib.Path:
-    """A folder like that of a part of two cells per part, with one line per cell."""
+    """A folder like that of a part of two cells per part."""
     folder.mkdir()
-    names = [{"mechanism": "none", "epsilon": None, "seed": seed} for seed in (0, 1)]
-    config = {
-        "mechanisms": ["none"],
-        "epsilons": [0.2],
-        "seeds": [0, 1, 2, 3],
-        "noise_stds": [],
-        "noise_std": 0.1,
-        "part": of,
-    }
-    (folder / "config.json").write_text(json.dumps(config | changes))
-    rows = "".join(json.dumps(name | {"round": 1}) + "\n" for name in names)
-    (folder / "results.jsonl").write_text(rows)
-    (folder / "cells.json").write_text(json.dumps(names))
+    plan = {"mechanisms": ["none"], "epsilons": [0.2], "seeds": [0, 1, 2, 3]}
+    config = plan | {"noise_stds": [], "noise_std": 0.1, "part": of} | changes
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "cells.json").write_text("[{}, {}]")
     return folder
 
 

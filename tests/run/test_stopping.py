@@ -3,21 +3,13 @@
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import threading
 from typing import Any
 
 import pytest
-from commands import assert_same_bytes
-from small_runs import (
-    digits,
-    run_small,
-    shared_rounds,  # noqa: F401, a fixture
-    small,
-)
+from commands import assert_same_bytes, program
+from small_runs import digits, run_small, small
 
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run.stopping import Stopped, StopRequests
 from fedsvp_jax.run.sweep import SweepPlan, sweep
@@ -54,10 +46,9 @@ def test_a_signal_ends_a_run_after_the_call_in_flight_and_it_resumes_to_the_same
     number: int, call: int, rounds: int, tmp_path: pathlib.Path
 ) -> None:
     before = handlers()
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped) as raised:
         signal_in_call(patch, number, call)
-        with pytest.raises(Stopped) as raised:
-            train(tmp_path / "run")
+        train(tmp_path / "run")
     assert handlers() == before
     name = signal.Signals(number).name
     assert raised.value.signal_number == number
@@ -82,17 +73,15 @@ def test_a_signal_between_two_mechanisms_ends_a_sweep_before_the_next(
     tmp_path: pathlib.Path,
 ) -> None:
     plan = SweepPlan(mechanisms=("none", "gaussian"), epsilons=(0.5,), seeds=(0,))
-    config, placement = small(num_rounds=1), Placement()
     with pytest.MonkeyPatch.context() as patch:
         signal_in_call(patch, signal.SIGTERM, 1)
         with pytest.raises(Stopped, match=r"SIGTERM before round 1 \(gaussian\);"):
-            sweep(config, plan, tmp_path, dataset=digits(), placement=placement)
+            sweep(small(num_rounds=1), plan, tmp_path, dataset=digits())
     assert "none" in (tmp_path / "cells.json").read_text()
 
 
 SECOND_SIGNAL = """
 import hashlib, os, signal, sys, threading, time
-from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import StopRequests
 
 def send():
@@ -110,12 +99,8 @@ with StopRequests():
 
 @pytest.mark.parametrize("busy", ["python", "one long compiled call"])
 def test_a_second_signal_exits_at_once(busy: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", SECOND_SIGNAL, busy],
-        cwd=pathlib.Path(__file__).parents[2],
-        timeout=30,
-    )
-    assert ended.returncode == 128 + signal.SIGTERM
+    ended = program(SECOND_SIGNAL, busy, timeout=30)
+    assert ended.status == 128 + signal.SIGTERM
 
 
 def test_another_thread_neither_takes_signals_nor_is_asked_to_stop() -> None:

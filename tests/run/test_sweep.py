@@ -7,15 +7,7 @@ from typing import Any
 
 import pytest
 from event_scalars import event_scalars
-from small_runs import (
-    Stopped,
-    contents,
-    digits,
-    read_rows,
-    shared_rounds,  # noqa: F401, a fixture
-    small,
-    stop_at,
-)
+from small_runs import Stopped, contents, digits, read_rows, small, stop_at
 
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
@@ -75,22 +67,15 @@ def test_every_cell_has_a_row_of_each_round_and_a_summary_in_the_plans_order(
 def test_a_cell_is_the_single_run_to_the_bit(
     mechanism: str, epsilon: float | None, whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    alone = run.train(
-        small(mechanism=mechanism, epsilon=epsilon or 0.2, seed=2, **ROUNDS),
-        tmp_path / "run",
-        dataset=digits(),
-    )
-    (cell,) = (
-        cell
-        for cell in json.loads((whole / "cells.json").read_text())
-        if (cell["mechanism"], cell["epsilon"], cell["seed"]) == (mechanism, epsilon, 2)
-    )
+    config = small(mechanism=mechanism, epsilon=epsilon or 0.2, seed=2, **ROUNDS)
+    alone = run.train(config, tmp_path / "run", dataset=digits())
+    name = {"mechanism": mechanism, "epsilon": epsilon, "seed": 2}
+    cells = json.loads((whole / "cells.json").read_text())
+    (cell,) = (cell for cell in cells if name.items() <= cell.items())
     assert cell["params_sha256"] == alone["params_sha256"]
     lines = read_rows(tmp_path / "run" / "metrics.jsonl")
-    name = {"mechanism": mechanism, "epsilon": epsilon, "seed": 2}
-    assert [name | line for line in lines] == [
-        row for row in results(whole) if name.items() <= row.items()
-    ]
+    rows = [row for row in results(whole) if name.items() <= row.items()]
+    assert [name | line for line in lines] == rows
 
 
 @pytest.mark.parametrize(("mechanism", "round_num"), [("none", 2), ("fedsva", 3)])
@@ -98,10 +83,9 @@ def test_a_sweep_stopped_midway_and_resumed_equals_an_uninterrupted_one(
     mechanism: str, round_num: int, whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     folder = tmp_path / "sweep"
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
         stop_at(patch, round_num, mechanism)
-        with pytest.raises(Stopped):
-            run_sweep(folder)
+        run_sweep(folder)
     with open(folder / "results.jsonl", "a") as file:
         file.write('{"mechanism": "fed')  # torn by a kill
     run_sweep(folder, resume=True, loggers=["tensorboard"])
@@ -122,15 +106,12 @@ def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
     lines = (whole / "results.jsonl").read_text().splitlines(keepends=True)
     ours = "".join(line for line in lines if '"mechanism": "none"' in line)
     assert (tmp_path / "merged" / "results.jsonl").read_text() == ours
-    merged, every = (
-        [
-            json.loads((folder / name).read_text())
-            for name in ("config.json", "cells.json")
-        ]
-        for folder in (tmp_path / "merged", whole)
+    names, both = ("config.json", "cells.json"), (tmp_path / "merged", whole)
+    (config, cells), (of_all, every) = (
+        [json.loads((folder / name).read_text()) for name in names] for folder in both
     )
-    assert merged[0] == every[0] | {"mechanisms": ["none"]}
-    assert merged[1] == [cell for cell in every[1] if cell["mechanism"] == "none"]
+    assert config == of_all | {"mechanisms": ["none"]}
+    assert cells == [cell for cell in every if cell["mechanism"] == "none"]
 
 
 def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> None:
@@ -149,15 +130,9 @@ def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> N
 @pytest.mark.hole
 def test_no_row_of_a_cell_follows_the_other_cells(tmp_path: pathlib.Path) -> None:
     """N4: a cell's promise had the first cell's δ, less than its uploads claimed."""
-    config = small(
-        mechanism="nbafl",
-        sensitivity="update_clip",
-        delta=1e-2,
-        total_epsilon=0.5,
-        total_accounting="basic",
-        num_rounds=6,
-        eval_every=6,
-    )
+    promise = {"delta": 1e-2, "total_epsilon": 0.5, "total_accounting": "basic"}
+    rounds = {"num_rounds": 6, "eval_every": 6}
+    config = small(mechanism="nbafl", sensitivity="update_clip", **promise, **rounds)
 
     def cells(folder: str, *epsilons: float) -> dict[float, Any]:
         plan = SweepPlan(mechanisms=("nbafl",), epsilons=epsilons, seeds=(0,))
