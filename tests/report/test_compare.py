@@ -1,12 +1,11 @@
 """Several folders on one page: all curves, one table, what tells them apart."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from commands import succeeds
-from small_folders import change, copy, write_rows
+from small_folders import change, copy, page_data, write_rows
 from small_runs import read_rows
 
 from fedsvp_jax.report import compare_page
@@ -43,9 +42,7 @@ def test_the_page_tells_results_and_differences(
     path = compare_page.write_compare_report(folders, tmp_path / "both")
     text = path.read_text()
     assert path == tmp_path / "both" / "compare.html"
-    found = re.search(r'id="data">(.*?)</script>', text)
-    assert found
-    table = json.loads(found.group(1))["plots"][-1]["columns"]
+    table = page_data(text)["plots"][-1]["columns"]
     assert table["folder"] == ["first", "second", *["sweep"] * 5]
     assert table["ε per upload"][:3] == ["0.5", "0.4", "–"]
     summary = json.loads((folders[0] / "summary.json").read_text())

@@ -3,14 +3,12 @@
 import html
 import html.parser
 import json
-import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import jax
 import pytest
-from small_folders import change, copy, write_rows
+from small_folders import change, copy, page_data, write_rows
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
@@ -31,12 +29,6 @@ class Outline(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-
-
-def page_data(text: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert found
-    return json.loads(found.group(1))
 
 
 def test_a_page_is_one_file_that_fetches_nothing(
