@@ -128,16 +128,19 @@ def of_log(_: Path, to: Path) -> Read:
     return Read(told, sign, audit)
 
 
-OF_RUN: dict[str, Callable[[Path, Path], Read]] = {
+OF_SWEEP = ("config.json", "cells.json", "results.jsonl")
+ALL: dict[str, Callable[[Path, Path], Read]] = {
     **{
-        f"{name} of a run": lambda source, to, n=name: of_folder(
-            source, n, read.read_run, to
+        f"{name} of a {of}": lambda source, to, n=name, r=reader: of_folder(
+            source, n, r, to
         )
-        for name in ("config.json", "summary.json", "metrics.jsonl", "clients.jsonl")
+        for of, reader, names in (
+            ("run", read.read_run, read.RUN_FILES),
+            ("sweep", read.read_sweep, OF_SWEEP),
+            ("model", run.load_model, ("config.json",)),
+        )
+        for name in names
     },
-    "config.json of a model": lambda source, to: of_folder(
-        source, "config.json", run.load_model, to
-    ),
     "config.json to resume": of_resumed,
     "model file": of_model,
     **{
@@ -150,13 +153,17 @@ OF_RUN: dict[str, Callable[[Path, Path], Read]] = {
     },
     "signed log": of_log,
 }
-OF_SWEEP = ("config.json", "cells.json", "results.jsonl")
-MANY = pytest.mark.parametrize(
+
+
+@pytest.mark.parametrize(
     "most", [60, pytest.param(2000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
-
-
-def replaced(name: str, found: Read, most: int) -> None:
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_with_an_odd_value_is_read_or_refused_in_a_sentence(
+    name: str, most: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    whole = "whole_sweep" if name.endswith("sweep") else "whole_run"
+    found = ALL[name](request.getfixturevalue(whole), tmp_path)
     drawn = [(at, odd) for at in places(found.value) for odd in (*ODD, places)]
     random.Random(0).shuffle(drawn)
     tried = refused = 0
@@ -175,26 +182,3 @@ def replaced(name: str, found: Read, most: int) -> None:
             break
     assert tried > 30
     keep("odd values", name, tried=tried, held=tried, refused=refused)
-
-
-@MANY
-@pytest.mark.parametrize("name", OF_RUN)
-def test_a_file_with_an_odd_value_is_read_or_refused_in_a_sentence(
-    name: str,
-    most: int,
-    tmp_path: Path,
-    whole_run: Path,  # noqa: F811, the fixture
-) -> None:
-    replaced(name, OF_RUN[name](whole_run, tmp_path), most)
-
-
-@MANY
-@pytest.mark.parametrize("name", OF_SWEEP)
-def test_a_sweep_with_an_odd_value_is_read_or_refused_in_a_sentence(
-    name: str,
-    most: int,
-    tmp_path: Path,
-    whole_sweep: Path,  # noqa: F811, the fixture
-) -> None:
-    found = of_folder(whole_sweep, name, read.read_sweep, tmp_path)
-    replaced(f"{name} of a sweep", found, most)
