@@ -111,16 +111,9 @@ class Replay:
 
     In world "one" a record of the largest client is `scale` times as long as it was. In
     the other it is the opposite, or, where the relation leaves something out, has no
-    gradient; of a whole client that is added or removed no record has one.
-
-    Args:
-      config: of `settings`.
-      scale: of the record; where training overflows, nothing may tell.
-      linear: a linear layer with cross-entropy in the place of the probe.
-
-    Attributes:
-      record: its row; a private one where the query is about these.
-      owner: the client that holds it.
+    gradient; of a whole client that is added or removed no record has one. `record` is
+    its row, a private one where the query is about these, and `owner` that client.
+    With `linear` a linear layer and cross-entropy take the place of the probe.
     """
 
     def __init__(
