@@ -1,4 +1,4 @@
-"""Games on the sum of deployed clients: fair, repeatable, and of the claimed noise."""
+"""Games on the sum of deployed clients, which tells the sum alone."""
 
 import jax
 import numpy as np
@@ -7,6 +7,7 @@ from deployed import SUMS, policy
 
 from fedsvp_jax import prng
 from fedsvp_jax.attacks.audit_sums import sums_player
+from fedsvp_jax.mechanisms import discrete_gaussian
 
 FAR = np.asarray([10.0, 0.0, 0.0], np.float32)
 
@@ -36,3 +37,18 @@ def test_a_key_repeats_its_games_and_another_does_not(games):
     again, other = play(prng.root_key(1)), play(prng.root_key(2))
     np.testing.assert_array_equal(again.inside, scores.inside)
     assert not np.any(other.inside == scores.inside)
+
+
+def test_a_sum_of_residues_tells_the_sum_alone_however_often_they_wrap():
+    """Two cohorts with one sum of whole numbers look the same to the server."""
+    bits = 8
+    words = discrete_gaussian.seeded_words(3)
+    one, other, shift = (
+        discrete_gaussian.discrete_gaussian(200**2, 500, words) for _ in range(3)
+    )
+
+    def seen(*cohort: np.ndarray) -> np.ndarray:
+        total = sum(discrete_gaussian.encoded(sent, bits) for sent in cohort)
+        return discrete_gaussian.decoded(total, bits)
+
+    np.testing.assert_array_equal(seen(one, other), seen(one + shift, other - shift))

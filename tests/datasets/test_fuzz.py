@@ -40,10 +40,11 @@ from experiments import config_file, predict  # isort: skip
 SECONDS, SPARE = 30, 2**30
 
 
-def of_data(name: str, file: str) -> Callable[[Path], Reader]:
+def of_data(name: str) -> Callable[[Path], Reader]:
     def made(folder: Path) -> Reader:
         data_dir = tiny_files.WRITERS[name](folder)
-        return Reader(folder / file, lambda: sources.load(name, data_dir))
+        file = folder / tiny_files.FILES[name]
+        return Reader(file, lambda: sources.load(name, data_dir))
 
     return made
 
@@ -84,14 +85,9 @@ FLAGS = (
     b'[data]\nmodel = "mlp"\nnum_rounds = 3\n[privacy]\nepsilon = 0.5\nseeds = [1, 2]\n'
 )
 KNOWN = {field for field in ExperimentConfig.__dataclass_fields__} | {"seeds"}
+FORMATS = {"mnist": "idx images", "fashion_mnist": "idx labels", "femnist": "leaf"}
 READERS: dict[str, Callable[[Path], Reader]] = {
-    "idx images": of_data("mnist", "mnist/train-images-idx3-ubyte.gz"),
-    "idx labels": of_data("fashion_mnist", "fashion-mnist/t10k-labels-idx1-ubyte"),
-    "cifar10": of_data("cifar10", "cifar-10-batches-bin/data_batch_3.bin"),
-    "cifar100": of_data("cifar100", "cifar-100-binary/test.bin"),
-    "leaf": of_data("femnist", "femnist/train/all_data_1.json"),
-    "npz": of_data("npz", "data.npz"),
-    "adult": of_data("adult", "adult/adult.csv"),
+    **{FORMATS.get(name, name): of_data(name) for name in tiny_files.FILES},
     "csv": of_file("a.csv", TABLE, of_table),
     "safetensors": of_file(
         "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_safetensors

@@ -1,6 +1,6 @@
 """Bugs that an audit must flag: each replaces one function, the claims stay.
 
-Their names are those of the table in docs/results/attacks.md.
+Their names are those of the tables in docs/results/attacks.md, but for the grid's.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from fedsvp_jax.algorithm import client, cohort, local_training, private_query
 from fedsvp_jax.baselines import dp_fedavg
 from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
-from fedsvp_jax.mechanisms import noise, release, sensitivity
+from fedsvp_jax.mechanisms import discrete_gaussian, noise, release, sensitivity
 from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]
@@ -224,6 +224,12 @@ BUGS = {
         "whole_numbers",
         _told(words=lambda its: its.words if any(map(np.any, its.update)) else None),
         "nbafl-update_clip-deployed_sum",
+    ),
+    "the noise on a grid has half its variance": Bug(
+        discrete_gaussian,
+        "step_variance",
+        lambda right, *given: right(*given) / 2,
+        "gaussian-update_clip-discrete_noise",
     ),
     "votes are reported without randomised response": Bug(
         lazy,

@@ -173,6 +173,18 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
 }
 
 
+FILES = {  # one of each, to damage
+    "mnist": "mnist/train-images-idx3-ubyte.gz",
+    "fashion_mnist": "fashion-mnist/t10k-labels-idx1-ubyte",
+    "emnist": "emnist/emnist-byclass-test-images-idx3-ubyte.gz",
+    "cifar10": "cifar-10-batches-bin/data_batch_3.bin",
+    "cifar100": "cifar-100-binary/test.bin",
+    "femnist": "femnist/train/all_data_1.json",
+    "npz": "data.npz",
+    "adult": "adult/adult.csv",
+}
+
+
 def make(**changes: Any) -> Dataset:
     """Three images with writers and a column."""
     arrays: dict[str, Any] = {
