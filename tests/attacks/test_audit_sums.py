@@ -1,6 +1,7 @@
 """Games on the sum of deployed clients, which tells the sum alone."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import SUMS, policy
@@ -8,6 +9,8 @@ from deployed import SUMS, policy
 from fedsvp_jax import prng
 from fedsvp_jax.attacks.audit_sums import sums_player
 from fedsvp_jax.mechanisms import discrete_gaussian
+from fedsvp_jax.mechanisms import grid as grids
+from fedsvp_jax.mechanisms.grid import Grid
 
 FAR = np.asarray([10.0, 0.0, 0.0], np.float32)
 
@@ -37,6 +40,19 @@ def test_a_key_repeats_its_games_and_another_does_not(games):
     again, other = play(prng.root_key(1)), play(prng.root_key(2))
     np.testing.assert_array_equal(again.inside, scores.inside)
     assert not np.any(other.inside == scores.inside)
+
+
+def test_clients_on_a_grid_draw_noise_of_their_own_and_the_average_has_its_share():
+    grid, std = Grid(16, 4, 1.0), jnp.float32(0.5)
+    sent = [
+        grids.add_discrete_noise(
+            jnp.zeros(20_000), std, grid, num_examples=1, key=jax.random.key(client)
+        )[0]
+        for client in range(4)
+    ]
+    total = sum(grids.residues(one, grid, std=std) for one in sent)
+    seen = grids.average(total, grid, std=std, count=jnp.int32(4))
+    np.testing.assert_allclose(np.std(seen), 0.5 / 4**0.5, rtol=0.05)
 
 
 def test_a_sum_of_residues_tells_the_sum_alone_however_often_they_wrap():

@@ -15,7 +15,6 @@ QUICK = (
     "the count of clipped updates is noised as if a client moved it by ½ (G4)",
     "R is released without noise",
     "a deployed client adds no share to the sum where its update is 0",
-    "the noise on a grid has half its variance",
 )
 
 
@@ -25,7 +24,7 @@ def cases() -> dict[str, Case]:
     return {c.name: c for names in named for c in audit.audited_cases(names, CONFIG)}
 
 
-# Five stand for all in every run of the suite; the others are slow to compile.
+# Four stand for all in every run of the suite; the others are slow to compile.
 @pytest.mark.parametrize(
     "name",
     [
