@@ -68,7 +68,6 @@ def test_exact_values_have_no_band_and_names_stay_strings() -> None:
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
     run_dir: Path,
 ) -> None:
-    pytest.importorskip("plotly", reason="pages need the extra [report]")
     rows = read_rows(run_dir / "clients.jsonl")
     for row in rows:
         row |= {

@@ -38,7 +38,6 @@ def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
 def test_the_page_tells_results_and_differences(
     folders: list[Path], tmp_path: Path
 ) -> None:
-    pytest.importorskip("plotly")
     path = compare_page.write_compare_report(folders, tmp_path / "both")
     text = path.read_text()
     assert path == tmp_path / "both" / "compare.html"
@@ -54,7 +53,6 @@ def test_the_page_tells_results_and_differences(
 
 def test_runs_and_sweeps_are_rebuilt_together(run_dir: Path, sweep_dir: Path) -> None:
     """`experiments.report`, as typed."""
-    pytest.importorskip("plotly", reason="pages need the extra [report]")
     folders = (str(run_dir), str(sweep_dir))
     done = succeeds("experiments.report", "--figure=svg", *folders)
     for path in (

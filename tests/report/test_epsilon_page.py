@@ -8,8 +8,6 @@ import pytest
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.report import epsilon_page, read, write_sweep_report
 
-pytest.importorskip("plotly", reason="report.html needs the extra [report]")
-
 
 def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> None:
     write_sweep_report(sweep_dir)

@@ -14,8 +14,6 @@ from small_runs import digits, read_rows, small
 from fedsvp_jax import report, run
 from fedsvp_jax.report import page
 
-pytest.importorskip("plotly", reason="pages need the extra [report]")
-
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"'&\u2028"
 
 

@@ -3,6 +3,7 @@
 import pathlib
 
 import numpy as np
+import pandas
 import pytest
 
 from fedsvp_jax.data import sources
@@ -54,7 +55,6 @@ def test_a_csv_file_is_the_table_that_it_holds(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_frame_is_the_table_that_it_holds() -> None:
-    pandas = pytest.importorskip("pandas")
     made = from_table(pandas.DataFrame(TABLE), **READ)
     assert made.fingerprint == from_table(TABLE, **READ).fingerprint
 
