@@ -197,10 +197,8 @@ def start_folder(
 ) -> RunFolder:
     """Begins the folder of --output_dir, or with --resume goes on with it.
 
-    Args:
-      values: the command line's.
-      settings: those that config.json records, with the environment.
-      chosen: what it records besides: the flags of this experiment alone.
+    Its config.json records the settings, the environment, and `chosen`, the flags of
+    this experiment alone.
 
     Raises:
       ValueError, WriteError: as `RunFolder.start`.

@@ -17,13 +17,7 @@ def numbers(
 ) -> tuple[Any, ...]:
     """The numbers of a flag that takes a list, each once, in their order.
 
-    Args:
-      flag: its name.
-      texts: its value.
-      kind: `float` or `int`.
-      allowed: which numbers the flag takes, in words.
-      is_allowed: whether it takes a number.
-      may_be_empty: whether it takes no number at all.
+    `allowed` says in words which numbers `is_allowed` takes.
 
     Raises:
       ValueError: a text is no number, or not an allowed one.

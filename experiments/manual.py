@@ -52,10 +52,7 @@ def as_typed(text: str) -> str:
 def manual(script: str, purpose: str | None, *, whole: bool = False) -> str:
     """What --help prints: purpose, mechanisms where one is chosen, then the flags.
 
-    Args:
-      script: the command.
-      purpose: its docstring.
-      whole: describe every flag; else those of the settings are named, by theme.
+    The whole one describes every flag; else those of settings are named, by theme.
     """
     values = flags.FLAGS
     package = f"{__package__}."  # fedsvp_jax.experiments where it is installed

@@ -17,14 +17,7 @@ NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 def kept(
     mechanism: Mechanism, epsilon: float, delta: float, *, keeps_stats: bool
 ) -> dict[str, Any]:
-    """What `NOTHING` names; None in all where nothing is claimed.
-
-    Args:
-      mechanism: that made the upload.
-      epsilon: claimed for it.
-      delta: claimed for it.
-      keeps_stats: whether the model uploads statistics (BatchNorm's) too.
-    """
+    """What `NOTHING` names; None in all where nothing is claimed."""
     account = Account.of(
         mechanism, Participation(nominal=STATS_LEAVE if keeps_stats else "")
     )
@@ -44,11 +37,7 @@ def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> dict[str, Any]:
 
 
 def shown(row: Mapping[str, Any]) -> str:
-    """`0.1 at δ = 1e-05 (nominal; against: …)`; a dash where nothing is claimed.
-
-    Args:
-      row: with what `kept` gives.
-    """
+    """`0.1 at δ = 1e-05 (nominal; against: …)`; a dash where nothing is claimed."""
     if row["status"] is None:
         return labels.significant(None)
     epsilon, delta = (labels.significant(row[name], 3) for name in ("epsilon", "delta"))

@@ -38,10 +38,7 @@ _FACTS: dict[str, Any] = {
     "relation": "replace_one",
 }
 # What differs from these facts, by sensitivity.
-_SENSITIVITIES: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "weight_clip": {},
-    "update_clip": {},
+_DIFFERS: dict[str, dict[str, Any]] = {
     "attribute_records": {"private_clip": 0.3, "min_num_examples": 3.0},
     "per_example": {"local_epochs": 2},
 }
@@ -57,15 +54,16 @@ def names() -> tuple[str, ...]:
 def cases(name: str) -> list[dict[str, Any]]:
     """The settings of a mechanism's cases."""
     found: list[dict[str, Any]] = []
-    for sensitivity, differs in _SENSITIVITIES.items():
-        config: dict[str, Any] = _FACTS | {"sensitivity": sensitivity} | differs
+    # Noise in the steps comes last: the files' order.
+    for clip in sorted(CLIPS.values(), key=lambda one: one.in_steps):
+        config = _FACTS | {"sensitivity": clip.name} | _DIFFERS.get(clip.name, {})
         try:
             make_mechanism(name, MechanismConfig(**config))
         except ValueError:
             continue  # a sensitivity that it does not take
         ratios = (0.0, 0.35, 1.0) if name in ("fedsva", "fedsdp") else (1.0,)
         # Of the private attribute: as many as the file has gradients.
-        records = len(gradients()) if CLIPS[sensitivity].asks else 100
+        records = len(gradients()) if clip.asks else 100
         found += [
             {"settings": config, "num_examples": records, "contribution_ratio": ratio}
             for ratio in ratios

@@ -84,10 +84,7 @@ def make_setting(
 ) -> Setting:
     """Settings of the games, and the updates of real local training.
 
-    Args:
-      config: resolved.
-      num_examples: |D|, the client's number of examples.
-      num_games: in each world.
+    The client has |D| = `num_examples`, and each world is played `num_games` times.
 
     Raises:
       ValueError: the client has fewer examples than a batch.

@@ -202,11 +202,7 @@ def attack_defence(
     defence: Defence,
     invert: Any,
 ) -> list[dict[str, Any]]:
-    """One row per victim and way of matching.
-
-    Args:
-      invert: way of matching -> the compiled `attack`.
-    """
+    """One row per victim and way of matching."""
     key = prng.round_key(prng.root_key(config.seed), 0)
     labels = np.asarray(victim.examples.labels)
     truth = np.asarray(victim.examples.inputs) / 255

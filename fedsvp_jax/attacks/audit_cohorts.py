@@ -45,13 +45,7 @@ class Turns:
 
 
 def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
-    """Plays the rounds with `cohort.cohort_of_round`; the canary is in the first.
-
-    Args:
-      mechanism: whose claim is about a cohort's sum.
-      game: the federation.
-      num_games: n, in each world.
-    """
+    """Plays the rounds with `cohort.cohort_of_round`; the canary is in the first."""
     root = prng.root_key(0)  # public, and the same in all games
     everybody = jnp.ones((game.num_clients,), bool)
 

@@ -79,10 +79,6 @@ def of_images(
 def computed(model: str, images: np.ndarray) -> np.ndarray:
     """(n, f) float32: the features of some images, which are not kept.
 
-    Args:
-      model: as of `of_images`.
-      images: (n, H, W, C).
-
     Raises:
       ValueError: as `make_extractor`.
     """
@@ -93,10 +89,6 @@ def computed(model: str, images: np.ndarray) -> np.ndarray:
 
 def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
     """The features that the model takes, of images of this shape.
-
-    Args:
-      model: one of `settings.FEATURE_MODELS`.
-      image_shape: (H, W, C).
 
     Raises:
       ValueError: the images have a shape that the features are not made for.

@@ -166,10 +166,6 @@ def channel_features(constants: Params, images: Array) -> Array:
     The constants are the same for all images: what differs between two images'
     brightness or contrast is kept, unlike in `scattering_features`.
 
-    Args:
-      constants: of `channel_constants`.
-      images: as there.
-
     Returns:
       As there.
     """

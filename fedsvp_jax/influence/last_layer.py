@@ -38,12 +38,7 @@ class FrozenNetwork(NamedTuple):
 
 
 def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
-    """The backbone with a whole model's weights, whose last layer is left out.
-
-    Args:
-      backbone: of the same kind of model.
-      params, stats: of a model for any number of classes.
-    """
+    """The backbone with a whole model's weights, whose last layer is left out."""
 
     def without_last(leaf: Array, is_last: bool) -> Array:
         if not is_last:

@@ -184,11 +184,6 @@ def write_epsilon_page(
 ) -> list[Path]:
     """Writes FOLDER/epsilon.html and epsilon.json; neither where there is no point.
 
-    Args:
-      folder: exists, or is made.
-      content: of `document`.
-      timestamp: shown at the foot when given.
-
     Returns:
       The paths.
     """

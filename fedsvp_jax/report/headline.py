@@ -25,9 +25,6 @@ def privacy(summary: Mapping[str, Any]) -> str:
 
     About the adversary of the run's claim, and one copy of a record. More copies, and a
     stronger adversary, follow with their own ε, or with none.
-
-    Args:
-      summary: summary.json of a run that has ended.
     """
     told = [row for row in summary.get("guarantees") or () if isinstance(row, dict)]
     of: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
@@ -87,12 +84,7 @@ def claim(row: Mapping[str, Any], status: str) -> str:
 
 
 def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None) -> str:
-    """Accuracy beside that of guessing, and of FedAvg where it is known; "" if none.
-
-    Args:
-      summary: summary.json.
-      fedavg: that of FedAvg on the same clients.
-    """
+    """Accuracy beside that of guessing, and of FedAvg where it is known; "" if none."""
     scores = summary.get("test_scores")
     if not isinstance(scores, dict):
         return ""
@@ -126,12 +118,7 @@ def details(summary: Mapping[str, Any]) -> str:
 
 
 def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
-    """All of the above, of a run's folder.
-
-    Args:
-      folder: which may hold a run of FedAvg on the same clients.
-      summary: the run's.
-    """
+    """All of the above, of a run's folder."""
     try:
         fedavg = json.loads((folder / REFERENCE / "summary.json").read_bytes())
     except (OSError, ValueError):

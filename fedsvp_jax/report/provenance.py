@@ -145,11 +145,7 @@ def shown(value: Any) -> str:
 
 
 def setting_flags(config: read.Row) -> list[tuple[str, str]]:
-    """The flags of the settings that were given and are read: (name, value).
-
-    Args:
-      config: config.json of a run or, with the lists that vary, of a sweep.
-    """
+    """The flags of the settings that were given and are read: (name, value)."""
     settings = read_settings(config)
     swept = _SWEPT if config.keys() & _SWEPT.values() else {}
     left_out = {*swept, *OF_RUNS} if swept else {}

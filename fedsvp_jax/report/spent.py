@@ -40,11 +40,7 @@ def marked(text: str, status: str | None) -> str:
 
 
 def spent_line(summary: Mapping[str, Any]) -> str:
-    """The terminal's line: `epsilon_spent (nominal; …): basic 10.5 at Σδ = 0.57, …`.
-
-    Args:
-      summary: summary.json.
-    """
+    """The terminal's line: `epsilon_spent (nominal; …): basic 10.5 at Σδ = 0.57, …`."""
     status = summary["status"]
     if status is None:
         return "epsilon_spent: none is claimed"

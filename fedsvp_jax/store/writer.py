@@ -51,10 +51,6 @@ def write_store(folder: Path, stream: StoreSource) -> ClientStore:
     One client is in memory at a time. The folder gets its name when it is complete and
     on the disk.
 
-    Args:
-      folder: must not exist yet.
-      stream: the clients and the server's test set.
-
     Raises:
       ValueError: the folder exists, arrays contradict one another, two clients have the
         same name, or no client holds an example.

@@ -11,6 +11,7 @@ from published import published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import audit
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
+from fedsvp_jax.mechanisms import MechanismConfig
 
 DELTA = 1e-5
 SETTINGS = published(
@@ -26,6 +27,18 @@ SETTINGS = published(
 PRESENCE = audit.Game((10.0, 0.0), others=(1.0,) * 3, num_rounds=2)
 
 
+def played(
+    game: audit.Game,
+    seed: int,
+    name: str = "dp_fedavg",
+    told: MechanismConfig = SETTINGS,
+    *,
+    games: int = 2000,
+) -> audit.Scores:
+    mechanism = mechanisms.make_mechanism(name, told)
+    return audit.upload_player(mechanism, game, games)(jax.random.key(seed))
+
+
 def assert_gaussian(scores: audit.Scores, *mu_squared: float) -> None:
     """Mean ±mu²/2 and variance mu² after each round, as two shifted Gaussians have."""
     for number, square in enumerate(mu_squared):
@@ -37,32 +50,23 @@ def assert_gaussian(scores: audit.Scores, *mu_squared: float) -> None:
 
 
 def test_the_score_of_equal_noise_is_the_gaussians_likelihood_ratio():
-    mechanism = mechanisms.make_mechanism("dp_fedavg", SETTINGS)
-    play = audit.upload_player(mechanism, PRESENCE, 2000)
-    scores = play(jax.random.key(1))
+    scores = played(PRESENCE, 1)
     assert_gaussian(scores, 1.0, 2.0)
     np.testing.assert_allclose(scores.infos.noise_std, 0.5)
     assert scores.uploaded.all()
     # With two of four parts of the noise: half of the variance.
-    partly = dataclasses.replace(PRESENCE, others=(1.0,))
-    play = audit.upload_player(mechanism, partly, 2000)
-    assert_gaussian(play(jax.random.key(6)), 2.0, 4.0)
+    assert_gaussian(played(dataclasses.replace(PRESENCE, others=(1.0,)), 6), 2.0, 4.0)
 
 
 def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z():
-    settings = dataclasses.replace(
-        SETTINGS,
-        settings=dataclasses.replace(
-            SETTINGS.settings, adaptive_clip=True, count_noise_std=1.25
-        ),
+    own = dataclasses.replace(
+        SETTINGS.settings, adaptive_clip=True, count_noise_std=1.25
     )
-    mechanism = mechanisms.make_mechanism("dp_fedavg", settings)
+    settings = dataclasses.replace(SETTINGS, settings=own)
     game = dataclasses.replace(PRESENCE, adaptive=settings)
-    assert_gaussian(
-        audit.upload_player(mechanism, game, 2000)(jax.random.key(7)), 1.0, 2.0
-    )
+    assert_gaussian(played(game, 7, told=settings), 1.0, 2.0)
     # The sum alone has z⁻² − σ_b⁻² of it: the clip tells the rest.
-    unseen = audit.upload_player(mechanism, PRESENCE, 2000)(jax.random.key(7))
+    unseen = played(PRESENCE, 7, told=settings)
     assert_gaussian(unseen, 1 - 1.25**-2, 2 * (1 - 1.25**-2))
 
 
@@ -70,16 +74,14 @@ def test_another_upload_with_noise_of_its_own_does_not_help():
     settings = published(
         "gaussian", sensitivity="update_clip", noise_std=2.0, l2_norm_clip=1.0
     )
-    mechanism = mechanisms.make_mechanism("gaussian", settings)
     game = audit.Game((10.0, -10.0), others=(-1.0,))
     # 2C apart with twice the variance; alone it would be 1.
-    assert_gaussian(audit.upload_player(mechanism, game, 2000)(jax.random.key(8)), 0.5)
+    assert_gaussian(played(game, 8, "gaussian", settings), 0.5)
 
 
 def test_after_the_last_upload_that_is_allowed_nothing_more_is_learned():
-    mechanism = mechanisms.make_mechanism("dp_fedavg", SETTINGS)
     game = dataclasses.replace(PRESENCE, num_rounds=4, max_uploads=2)
-    scores = audit.upload_player(mechanism, game, 500)(jax.random.key(9))
+    scores = played(game, 9, games=500)
     assert scores.uploaded.tolist() == [True, True, False, False]
     np.testing.assert_array_equal(scores.inside[1], scores.inside[3])
     assert not np.array_equal(scores.inside[0], scores.inside[1])
@@ -94,9 +96,8 @@ def test_a_released_r_is_scored_by_its_likelihood_ratio(release: str):
         release_epsilon=2.0,
         l2_norm_clip=1.0,
     )
-    mechanism = mechanisms.make_mechanism("fedsva", settings)
     game = audit.Game((0.0, 0.0), ratios=(1.0, 0.0), released=settings)
-    scores = audit.upload_player(mechanism, game, 4000)(jax.random.key(10))
+    scores = played(game, 10, "fedsva", settings, games=4000)
     # An (ε, 0)-DP release: |score| ≤ ε, and P[score = ε] is that of the mechanism.
     assert np.abs(scores.inside).max() <= 2.0 + 1e-5
     certain = np.isclose(scores.inside[0], 2.0, atol=1e-5).mean()
@@ -112,13 +113,9 @@ def test_a_noise_scale_that_follows_r_is_found():
     bounds = {}
     for release in ("raw", "worst_case"):
         config = dataclasses.replace(settings, contribution_release=release)
-        told = (1.0, 1.0) if release == "worst_case" else game.ratios
-        play = audit.upload_player(
-            mechanisms.make_mechanism("fedsva", config),
-            dataclasses.replace(game, ratios=told),
-            300,
-        )
-        scores = play(jax.random.key(2))
+        if release == "worst_case":
+            game = dataclasses.replace(game, ratios=(1.0, 1.0))
+        scores = played(game, 2, "fedsva", config, games=300)
         bounds[release] = gaussian_bound(
             scores.inside[0], scores.outside[0], delta=DELTA, significance=0.05
         )

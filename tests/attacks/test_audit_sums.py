@@ -1,12 +1,16 @@
-"""Games on the sum of deployed clients: fair, repeatable, and of the claimed noise."""
+"""Games on the sum of deployed clients, which tells the sum alone."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import SUMS, policy
 
 from fedsvp_jax import prng
 from fedsvp_jax.attacks.audit_sums import sums_player
+from fedsvp_jax.mechanisms import discrete_gaussian
+from fedsvp_jax.mechanisms import grid as grids
+from fedsvp_jax.mechanisms.grid import Grid
 
 FAR = np.asarray([10.0, 0.0, 0.0], np.float32)
 
@@ -36,3 +40,31 @@ def test_a_key_repeats_its_games_and_another_does_not(games):
     again, other = play(prng.root_key(1)), play(prng.root_key(2))
     np.testing.assert_array_equal(again.inside, scores.inside)
     assert not np.any(other.inside == scores.inside)
+
+
+def test_clients_on_a_grid_draw_noise_of_their_own_and_the_average_has_its_share():
+    grid, std = Grid(16, 4, 1.0), jnp.float32(0.5)
+    sent = [
+        grids.add_discrete_noise(
+            jnp.zeros(20_000), std, grid, num_examples=1, key=jax.random.key(client)
+        )[0]
+        for client in range(4)
+    ]
+    total = sum(grids.residues(one, grid, std=std) for one in sent)
+    seen = grids.average(total, grid, std=std, count=jnp.int32(4))
+    np.testing.assert_allclose(np.std(seen), 0.5 / 4**0.5, rtol=0.05)
+
+
+def test_a_sum_of_residues_tells_the_sum_alone_however_often_they_wrap():
+    """Two cohorts with one sum of whole numbers look the same to the server."""
+    bits = 8
+    words = discrete_gaussian.seeded_words(3)
+    one, other, shift = (
+        discrete_gaussian.discrete_gaussian(200**2, 500, words) for _ in range(3)
+    )
+
+    def seen(*cohort: np.ndarray) -> np.ndarray:
+        total = sum(discrete_gaussian.encoded(sent, bits) for sent in cohort)
+        return discrete_gaussian.decoded(total, bits)
+
+    np.testing.assert_array_equal(seen(one, other), seen(one + shift, other - shift))

@@ -3,9 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from published import published
+from promised import told
 
-from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
@@ -57,7 +56,8 @@ def test_a_private_record_moves_an_upload_as_far_as_the_bound_says():
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 def test_dp_sgd_in_the_client_keeps_its_promise(relation: str):
-    settings = published(
+    _, mechanism = told(
+        "nbafl",
         sensitivity="per_example",
         relation=relation,
         epsilon=2.0,
@@ -66,9 +66,6 @@ def test_dp_sgd_in_the_client_keeps_its_promise(relation: str):
         l2_norm_clip=1.0,
         local_epochs=2,
         batch_size=5,
-    )
-    mechanism = mechanisms.make_mechanism(
-        "nbafl", mechanisms.with_analytic_multiplier(settings)
     )
     recipe = TrainingRecipe(batch_size=5, local_epochs=2, gradient="per_example")
     play = audit_training.training_player(

@@ -13,23 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_files
+from tiny_files import FILES
 
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.tables import npz
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
-
-FILES = {
-    "mnist": "mnist/train-images-idx3-ubyte.gz",
-    "fashion_mnist": "fashion-mnist/t10k-labels-idx1-ubyte",
-    "emnist": "emnist/emnist-byclass-test-images-idx3-ubyte.gz",
-    "cifar10": "cifar-10-batches-bin/data_batch_3.bin",
-    "cifar100": "cifar-100-binary/test.bin",
-    "femnist": "femnist/train/all_data_1.json",
-    "npz": "data.npz",
-    "adult": "adult/adult.csv",
-}
 
 
 def refused(name: str, data_dir: Path, *, needle: str | Path) -> str:

@@ -24,7 +24,7 @@ from deployed import begun
 from fault_rows import keep
 from hypothesis import HealthCheck, given, seed, settings
 from safetensors.numpy import save
-from small_folders import whole_run  # noqa: F401, a fixture
+from small_folders import copy, whole_run  # noqa: F401, a fixture
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
@@ -40,10 +40,11 @@ from experiments import config_file, predict  # isort: skip
 SECONDS, SPARE = 30, 2**30
 
 
-def of_data(name: str, file: str) -> Callable[[Path], Reader]:
+def of_data(name: str) -> Callable[[Path], Reader]:
     def made(folder: Path) -> Reader:
         data_dir = tiny_files.WRITERS[name](folder)
-        return Reader(folder / file, lambda: sources.load(name, data_dir))
+        file = folder / tiny_files.FILES[name]
+        return Reader(file, lambda: sources.load(name, data_dir))
 
     return made
 
@@ -84,14 +85,9 @@ FLAGS = (
     b'[data]\nmodel = "mlp"\nnum_rounds = 3\n[privacy]\nepsilon = 0.5\nseeds = [1, 2]\n'
 )
 KNOWN = {field for field in ExperimentConfig.__dataclass_fields__} | {"seeds"}
+FORMATS = {"mnist": "idx images", "fashion_mnist": "idx labels", "femnist": "leaf"}
 READERS: dict[str, Callable[[Path], Reader]] = {
-    "idx images": of_data("mnist", "mnist/train-images-idx3-ubyte.gz"),
-    "idx labels": of_data("fashion_mnist", "fashion-mnist/t10k-labels-idx1-ubyte"),
-    "cifar10": of_data("cifar10", "cifar-10-batches-bin/data_batch_3.bin"),
-    "cifar100": of_data("cifar100", "cifar-100-binary/test.bin"),
-    "leaf": of_data("femnist", "femnist/train/all_data_1.json"),
-    "npz": of_data("npz", "data.npz"),
-    "adult": of_data("adult", "adult/adult.csv"),
+    **{FORMATS.get(name, name): of_data(name) for name in tiny_files.FILES},
     "csv": of_file("a.csv", TABLE, of_table),
     "safetensors": of_file(
         "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_safetensors
@@ -110,7 +106,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "check pfl": of_check("pfl, scaled"),
     "check toml": of_check("toml"),
 }
-OF_RUN = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
+OF_RUN = read.RUN_FILES
 
 
 class Hang(BaseException):
@@ -144,8 +140,29 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def fuzzed(name: str, reader: Reader, files: int, seconds: float) -> None:
-    """Reads so many damaged files, and more until the time is over."""
+SHARE = float(os.environ.get("FUZZ_SECONDS", "0")) / (len(READERS) + len(OF_RUN))
+MANY = int(os.environ.get("FUZZ_FILES", "10000")), SHARE
+
+
+@pytest.mark.parametrize(
+    ("files", "seconds"),
+    [(25, 0), pytest.param(*MANY, marks=pytest.mark.slow)],
+    ids=["few", "many"],
+)
+@pytest.mark.parametrize("name", [*READERS, *OF_RUN])
+def test_random_damage_never_raises_anything_else(
+    name: str,
+    files: int,
+    seconds: float,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Of so many files, and more until the time is over."""
+    if name in OF_RUN:
+        folder = copy(request.getfixturevalue("whole_run"), tmp_path / "run")
+        reader = Reader(folder / name, lambda: read.read_run(folder))
+    else:
+        reader = READERS[name](tmp_path)
     files = max(files, 500) if name == "csv" else files
     content, ends = reader.file.read_bytes(), time.monotonic() + seconds
     reader.read()  # whole, it is taken
@@ -180,35 +197,3 @@ def fuzzed(name: str, reader: Reader, files: int, seconds: float) -> None:
     all_files, slowest = taken + refused, round(slowest, 3)
     keep("damaged", name, tried=all_files, held=all_files, refused=refused,
          slowest_seconds=slowest)  # fmt: skip
-
-
-SHARE = float(os.environ.get("FUZZ_SECONDS", "0")) / (len(READERS) + len(OF_RUN))
-MANY = int(os.environ.get("FUZZ_FILES", "10000")), SHARE
-TIMES = pytest.mark.parametrize(
-    ("files", "seconds"),
-    [(25, 0), pytest.param(*MANY, marks=pytest.mark.slow)],
-    ids=["few", "many"],
-)
-
-
-@TIMES
-@pytest.mark.parametrize("name", READERS)
-def test_random_damage_never_raises_anything_else(
-    name: str, files: int, seconds: float, tmp_path: Path
-) -> None:
-    fuzzed(name, READERS[name](tmp_path), files, seconds)
-
-
-@TIMES
-@pytest.mark.parametrize("name", OF_RUN)
-def test_a_damaged_run_is_read_or_refused_in_a_sentence(
-    name: str,
-    files: int,
-    seconds: float,
-    tmp_path: Path,
-    whole_run: Path,  # noqa: F811, the fixture
-) -> None:
-    for file in OF_RUN:
-        (tmp_path / file).write_bytes((whole_run / file).read_bytes())
-    reader = Reader(tmp_path / name, lambda: read.read_run(tmp_path))
-    fuzzed(name, reader, files, seconds)

@@ -5,7 +5,6 @@ missing, of another type, too large for a float or an integer, or no number. The
 read, or refused in a sentence; also a log that its site signed anew.
 """
 
-import copy
 import hashlib
 import json
 import random
@@ -40,27 +39,21 @@ class Read(NamedTuple):
     read: Callable[[], Any]
 
 
-def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The ways to a value and to all in it; of a list to the first three."""
-    yield at
-    if isinstance(value, dict | list):
-        keys = list(value) if isinstance(value, dict) else range(min(len(value), 3))
-        for key in keys:
-            yield from places(value[key], (*at, key))
+def variants(value: Any) -> Iterator[Any]:
+    """An odd value in the place of this one or of a part of it; or without a part.
 
-
-def changed(value: Any, at: tuple[Any, ...], odd: Any) -> Any:
-    """The value with another at a place; with none for `places`."""
-    if not at:
-        return odd
-    whole = inner = copy.deepcopy(value)
-    for key in at[:-1]:
-        inner = inner[key]
-    if odd is places:
-        del inner[at[-1]]
-    else:
-        inner[at[-1]] = odd
-    return whole
+    Of a list the first three.
+    """
+    yield from ODD
+    if isinstance(value, dict):
+        for key, part in value.items():
+            yield {name: one for name, one in value.items() if name != key}
+            yield from (value | {key: odd} for odd in variants(part))
+    if isinstance(value, list):
+        for place, part in enumerate(value[:3]):
+            before, after = value[:place], value[place + 1 :]
+            yield before + after
+            yield from ([*before, odd, *after] for odd in variants(part))
 
 
 def of_json(reader: Reader) -> Read:
@@ -128,16 +121,19 @@ def of_log(_: Path, to: Path) -> Read:
     return Read(told, sign, audit)
 
 
-OF_RUN: dict[str, Callable[[Path, Path], Read]] = {
+OF_SWEEP = ("config.json", "cells.json", "results.jsonl")
+ALL: dict[str, Callable[[Path, Path], Read]] = {
     **{
-        f"{name} of a run": lambda source, to, n=name: of_folder(
-            source, n, read.read_run, to
+        f"{name} of a {of}": lambda source, to, n=name, r=reader: of_folder(
+            source, n, r, to
         )
-        for name in ("config.json", "summary.json", "metrics.jsonl", "clients.jsonl")
+        for of, reader, names in (
+            ("run", read.read_run, read.RUN_FILES),
+            ("sweep", read.read_sweep, OF_SWEEP),
+            ("model", run.load_model, ("config.json",)),
+        )
+        for name in names
     },
-    "config.json of a model": lambda source, to: of_folder(
-        source, "config.json", run.load_model, to
-    ),
     "config.json to resume": of_resumed,
     "model file": of_model,
     **{
@@ -150,19 +146,23 @@ OF_RUN: dict[str, Callable[[Path, Path], Read]] = {
     },
     "signed log": of_log,
 }
-OF_SWEEP = ("config.json", "cells.json", "results.jsonl")
-MANY = pytest.mark.parametrize(
+
+
+@pytest.mark.parametrize(
     "most", [60, pytest.param(2000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
-
-
-def replaced(name: str, found: Read, most: int) -> None:
-    drawn = [(at, odd) for at in places(found.value) for odd in (*ODD, places)]
+@pytest.mark.parametrize("name", ALL)
+def test_a_file_with_an_odd_value_is_read_or_refused_in_a_sentence(
+    name: str, most: int, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    whole = "whole_sweep" if name.endswith("sweep") else "whole_run"
+    found = ALL[name](request.getfixturevalue(whole), tmp_path)
+    drawn = list(variants(found.value))
     random.Random(0).shuffle(drawn)
     tried = refused = 0
-    for at, odd in drawn:
+    for value in drawn:
         try:
-            found.write(changed(found.value, at, odd))
+            found.write(value)
         except (AttributeError, KeyError, TypeError, ValueError):
             continue  # it is not even signed, or no rows
         tried += 1
@@ -175,26 +175,3 @@ def replaced(name: str, found: Read, most: int) -> None:
             break
     assert tried > 30
     keep("odd values", name, tried=tried, held=tried, refused=refused)
-
-
-@MANY
-@pytest.mark.parametrize("name", OF_RUN)
-def test_a_file_with_an_odd_value_is_read_or_refused_in_a_sentence(
-    name: str,
-    most: int,
-    tmp_path: Path,
-    whole_run: Path,  # noqa: F811, the fixture
-) -> None:
-    replaced(name, OF_RUN[name](whole_run, tmp_path), most)
-
-
-@MANY
-@pytest.mark.parametrize("name", OF_SWEEP)
-def test_a_sweep_with_an_odd_value_is_read_or_refused_in_a_sentence(
-    name: str,
-    most: int,
-    tmp_path: Path,
-    whole_sweep: Path,  # noqa: F811, the fixture
-) -> None:
-    found = of_folder(whole_sweep, name, read.read_sweep, tmp_path)
-    replaced(f"{name} of a sweep", found, most)

@@ -32,16 +32,13 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
     "experiments.vectors": (),
-    "experiments.disclosure_tables": (),
     "experiments.attack": (
         *("--num_rounds=1", "--cohort_size=2", "--attack_steps=2", "--num_images=20"),
         *("--classifier_steps=20", "--audit_mechanisms=nbafl", "--audit_trials=40"),
         *("--inversion_victims=1", "--inversion_restarts=1", "--inversion_steps=8"),
         *("--membership_shadows=5", "--membership_rounds=1"),
     ),
-    "experiments.build_store": (),
     "experiments.demo": (*RUN, "--seeds=0:1"),
-    "experiments.predict": (),
     "experiments.report": (),
     "experiments.merge": (),
     "experiments.sweep": RUN,
@@ -62,8 +59,6 @@ ELSEWHERE = {  # in tests/experiments
     "::test_two_processes_under_srun_write_the_bytes_of_one",
     "python examples/ray_sweep.py": "test_clusters.py"
     "::test_the_example_on_ray_writes_the_sweep_of_one_process",
-    f"{_RUN}train --preset=proved --dataset=mnist --data_dir=FOLDER": "test_presets.py"
-    "::test_the_preset_is_a_proved_promise_and_what_is_typed_wins",
     # A hospital's file, which no page can bring.
     f"{_RUN}schema patients.csv": _TABLE,
     f"{_RUN}schema --confirm=schema.toml": _TABLE,
@@ -76,9 +71,6 @@ ELSEWHERE = {  # in tests/experiments
     f"{_RUN}frozen": "test_frozen.py"
     "::test_a_page_is_what_the_frozen_code_makes_of_its_rows",
 }
-PLACEHOLDERS = {"RELEASE": "laplace"}
-
-
 _SUBCOMMAND = re.compile(r"\bfedsvp (?=\w)")
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -101,10 +93,6 @@ def commands(text: str) -> list[str]:
     return [_SUBCOMMAND.sub("python -m experiments.", part) for part in parts]
 
 
-def is_elsewhere(command: str) -> bool:
-    return any(command.startswith(known) for known in ELSEWHERE)
-
-
 def recipe(target: str) -> list[str]:
     """The experiments that `make TARGET` would run; none of a target of tests, say."""
     done = subprocess.run(
@@ -117,29 +105,27 @@ def recipe(target: str) -> list[str]:
 
 def made_small(command: str) -> list[str]:
     """What is run for a command: shell lines, none for what runs elsewhere."""
-    if is_elsewhere(command):
+    if command.startswith(tuple(ELSEWHERE)):
         return []
     if match := re.fullmatch(r"make ([\w-]+)", command):
         return [small for line in recipe(match[1]) for small in made_small(line)]
     module = re.search(r"python -m ([\w.]+)", command)
     assert module and module[1] in SMALL, f"say in SMALL how this is run: {command}"
-    line, *redirection = re.split(r"(?= > )", command)
-    for placeholder, value in PLACEHOLDERS.items():
-        line = re.sub(rf"=({placeholder})\b", f"={value}", line)
+    line, *redirection = re.split(r"(?= > )", command.replace("=RELEASE", "=laplace"))
     return [" ".join([line, *SMALL[module[1]], *redirection])]
 
 
 def played(page: pathlib.Path) -> list[tuple[str, str]]:
     """(language, what is run) in the page's order; its Python is one program."""
-    found = []
     programs = [text for language, text in blocks(page) if language == "python"]
-    if programs:
-        found.append(("python", "\n".join(programs)))
-    for language, text in blocks(page):
-        if language == "bash":
-            for command in commands(text):
-                found += [("bash", line) for line in made_small(command)]
-    return found
+    lines = [
+        ("bash", line)
+        for language, text in blocks(page)
+        if language == "bash"
+        for command in commands(text)
+        for line in made_small(command)
+    ]
+    return [("python", "\n".join(programs)), *lines] if programs else lines
 
 
 @pytest.fixture

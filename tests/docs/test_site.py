@@ -1,10 +1,10 @@
 """The site: built strictly, nothing fetched; the notebook runs as it is shown."""
 
 import dataclasses
-import importlib.util
 import json
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
 
@@ -42,12 +42,8 @@ def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: pathlib.Path) ->
 
 
 def test_the_page_of_settings_names_every_setting_its_default_and_its_limits() -> None:
-    path = ROOT / "docs" / "hooks" / "settings.py"
-    spec = importlib.util.spec_from_file_location("settings_hook", path)
-    assert spec is not None and spec.loader is not None
-    hook = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hook)
-    page = hook.markdown()
+    hook = runpy.run_path(str(ROOT / "docs" / "hooks" / "settings.py"))
+    page = hook["markdown"]()
     for field in dataclasses.fields(ExperimentConfig):
         assert page.count(f"\n| `{field.name}` | ") == 1, field.name
     assert "\n| `seed` | `0` | integer, at least 0 | Seed of everything" in page
@@ -71,7 +67,5 @@ def test_the_notebook_is_shown_with_what_it_prints() -> None:
     cells = json.loads(NOTEBOOK.read_text())["cells"]
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert all(cell["outputs"] for cell in code)
-    errors = [
-        o for cell in code for o in cell["outputs"] if o["output_type"] == "error"
-    ]
-    assert not errors
+    outputs = [output for cell in code for output in cell["outputs"]]
+    assert "error" not in {output["output_type"] for output in outputs}

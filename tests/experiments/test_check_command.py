@@ -3,19 +3,19 @@
 import json
 import pathlib
 
-from commands import assert_sentence, command
+from commands import Ended, assert_sentence, command
 from others_settings import CASES, FLARE, FLIP, TOML
 
 
-def written(folder: pathlib.Path, name: str, text: str) -> str:
-    file = folder / name
+def checked(folder: pathlib.Path, text: str, *flags: str) -> Ended:
+    """`experiments.check` of a configuration of NVFlare."""
+    file = folder / "config_fed_client.json"
     file.write_text(text)
-    return str(file)
+    return command("experiments.check", "flare", str(file), *flags)
 
 
 def test_a_hospital_networks_defaults_give_2e8(tmp_path: pathlib.Path) -> None:
-    file = written(tmp_path, "config_fed_client.json", FLARE.format(FLIP.format("")))
-    shown = command("experiments.check", "flare", file, "--rounds=20")
+    shown = checked(tmp_path, FLARE.format(FLIP.format("")), "--rounds=20")
     assert shown.status == 1
     for words in (
         "std 4.845e-05 on every upload, clipped to 1",
@@ -29,23 +29,19 @@ def test_a_hospital_networks_defaults_give_2e8(tmp_path: pathlib.Path) -> None:
 
 
 def test_what_is_printed_as_the_least_change_passes(tmp_path: pathlib.Path) -> None:
-    args = '"sensitivity": 2.0642'
-    file = written(tmp_path, "config_fed_client.json", FLARE.format(FLIP.format(args)))
-    shown = command("experiments.check", "flare", file)
+    changed = FLARE.format(FLIP.format('"sensitivity": 2.0642'))
+    shown = checked(tmp_path, changed)
     assert shown.status == 0 and "it follows" in shown.stdout
-    tight = command("experiments.check", "flare", file, "--rounds=20", "--epsilon=10")
+    tight = checked(tmp_path, changed, "--rounds=20", "--epsilon=10")
     assert tight.status == 1 and "run, replace" in tight.stdout
-    given = command("experiments.check", "flare", file, "--set=sensitivity=1")
-    assert given.status == 1
+    assert checked(tmp_path, changed, "--set=sensitivity=1").status == 1
 
 
 def test_json_holds_every_claim(tmp_path: pathlib.Path) -> None:
-    case = CASES["percentile"]
-    file = written(tmp_path, case.name, case.text)
-    shown = command("experiments.check", "flare", file, "--json", "--epsilon=1")
-    assert_sentence(shown, "the ε of a run needs its number of rounds; give --rounds")
-    line = ("flare", file, "--json", "--epsilon=1", "--rounds=3")
-    shown = command("experiments.check", *line)
+    line = (tmp_path, CASES["percentile"].text, "--json", "--epsilon=1")
+    needs = "the ε of a run needs its number of rounds; give --rounds"
+    assert_sentence(checked(*line), needs)
+    shown = checked(*line, "--rounds=3")
     (found,) = json.loads(shown.stdout)
     assert shown.status == 1 and len(found["claims"]) == 4
     assert {row["status"] for row in found["claims"]} == {"nominal"}
@@ -54,14 +50,15 @@ def test_json_holds_every_claim(tmp_path: pathlib.Path) -> None:
 
 
 def test_bad_input_is_one_sentence(tmp_path: pathlib.Path) -> None:
-    python = written(tmp_path, "a.py", "x = 1\n")
-    toml = written(tmp_path, "a.toml", TOML.format("gaussian", 1, ""))
-    for line, words in (
-        (("flower",), "name one of flower, flare, opacus, pfl, toml, and one file"),
-        (("tff", python), "name one of flower"),
-        (("flower", python), "nothing that is known adds noise there"),
-        (("flower", str(tmp_path / "no.py")), "No such file"),
-        (("flower", python, "--set=clip"), "--set must be NAME=NUMBER, got 'clip'"),
-        (("toml", toml, "--delta=2"), "delta must be in (0, 1), got 2.0"),
-    ):
-        assert_sentence(command("experiments.check", *line), words)
+    python, toml = tmp_path / "a.py", tmp_path / "a.toml"
+    python.write_text("x = 1\n")
+    toml.write_text(TOML.format("gaussian", 1, ""))
+    for line, words in {
+        "flower": "name one of flower, flare, opacus, pfl, toml, and one file",
+        f"tff {python}": "name one of flower",
+        f"flower {python}": "nothing that is known adds noise there",
+        f"flower {tmp_path}/no.py": "No such file",
+        f"flower {python} --set=clip": "--set must be NAME=NUMBER, got 'clip'",
+        f"toml {toml} --delta=2": "delta must be in (0, 1), got 2.0",
+    }.items():
+        assert_sentence(command("experiments.check", *line.split()), words)

@@ -5,29 +5,43 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, assert_sentence, environment, program
+from commands import ROOT, Ended, assert_sentence, environment, program
 from commands import command as typed
 
 from experiments import command, messages
 from fedsvp_jax.report import text_table
 
-WARNS = """
-import logging, warnings
+FRAME = """
+import atexit, logging, os, signal, time, warnings
 from experiments import command
 
 command.define_output()
+atexit.register(print, "cleared up")
+
+class Held:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
 
 def main(_):
-    logging.getLogger("fedsvp_jax.run.checkpoint").warning("one is\\ndamaged")
-    warnings.warn("a cache\\nis torn")
-    raise OSError("full\\nup")
+    {}
 
 command.run(main, "A manual.")
 """
 
 
+def experiment(*lines: str) -> Ended:
+    """An experiment that does this ends, within 50 seconds."""
+    code = FRAME.format("\n    ".join(lines))
+    return program(code, "--output_dir=unused", timeout=50)
+
+
 def test_a_warning_and_an_error_are_a_line_each() -> None:
-    ended = program(WARNS, "--output_dir=unused")
+    ended = experiment(
+        "logging.getLogger('fedsvp_jax.run').warning('one is\\ndamaged')",
+        "warnings.warn('a cache\\nis torn')",
+        "raise OSError('full\\nup')",
+    )
     assert ended.stderr.splitlines() == [
         "warning: one is damaged",
         "warning: a cache is torn",
@@ -40,18 +54,6 @@ def test_a_missing_folder_is_asked_for() -> None:
     assert_sentence(typed("experiments.train"), "--output_dir is required")
 
 
-LACKS_MEMORY = """
-from experiments import command
-
-command.define_output()
-
-def main(_):
-    {}
-
-command.run(main, "A manual.")
-"""
-
-
 @pytest.mark.parametrize(
     ("code", "told"),
     [
@@ -62,36 +64,14 @@ command.run(main, "A manual.")
 )
 def test_exhausted_memory_is_a_sentence(code: str, told: str) -> None:
     """It was a traceback."""
-    ended = program(LACKS_MEMORY.format(code), "--output_dir=unused")
+    ended = experiment(code)
     (line,) = ended.stderr.splitlines()
     assert line.startswith("error: memory is exhausted; what was saved is whole")
     assert told in line and ended.status == 2
 
 
-STOPPED_IN_A_FINALISER = """
-import atexit, os, signal, time
-from experiments import command
-
-command.define_output()
-atexit.register(print, "cleared up")
-
-class Held:
-    def __del__(self):
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1)
-
-def main(_):
-    print("so far")
-    held = Held()
-    del held
-    time.sleep(60)
-
-command.run(main, "A manual.")
-"""
-
-
 def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
-    ended = program(STOPPED_IN_A_FINALISER, "--output_dir=unused", timeout=50)
+    ended = experiment("print('so far')", "Held()", "time.sleep(60)")
     assert ended.status == 128 + signal.SIGTERM
     assert ended.stderr.startswith("error: stopped by SIGTERM")
     assert ended.stderr.count("\n") == 1

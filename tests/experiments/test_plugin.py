@@ -33,7 +33,6 @@ def plugin(tmp_path: pathlib.Path) -> str:
 def test_a_run_has_its_flags_records_it_and_prints_a_command_that_repeats_it(
     plugin: str, tmp_path: pathlib.Path
 ) -> None:
-    pytest.importorskip("plotly", reason="the page prints the command")
     line = (*RUN, plugin, "--late_multiplier=2")
     shown = succeeds(*line, "--dry_run", f"--output_dir={tmp_path}/dry").stdout
     assert "two_phase" in shown

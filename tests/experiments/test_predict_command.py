@@ -50,41 +50,29 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     new.write_text(
         "\n".join(["kind,x", *(",".join(row.split(",")[1::-1]) for row in rows)])
     )
-    config = resolve(
-        ExperimentConfig(
-            dataset="csv",
-            data_dir=str(trained),
-            label_column="ill",
-            mechanism="none",
-            num_attributes=1,
-            num_rounds=1,
-        )
-    )
-    run.train(config, tmp_path / "run")
-    model = run.load_model(tmp_path / "run")
+    told = {"dataset": "csv", "data_dir": str(trained), "label_column": "ill"}
+    told |= {"mechanism": "none", "num_attributes": 1, "num_rounds": 1}
+    folder, target = tmp_path / "run", tmp_path / "out.csv"
+    run.train(resolve(ExperimentConfig(**told)), folder)
+    model = run.load_model(folder)
     assert model.schema is not None
     chances = model.probabilities(table.load_rows(new, model.schema))
     names = [("no", "yes")[code] for code in chances.argmax(-1)]
-    file = tmp_path / "elsewhere" / "model.safetensors"
-    file.parent.mkdir()
+    file = tmp_path / "elsewhere.safetensors"
     model.save(file)
+    taken = run.load_model(file)
+    assert taken.claims == model.claims and taken.schema == model.schema
     trained.unlink()
-    for place in (tmp_path / "run", file):
-        target = tmp_path / "out.csv"
-        line = (str(place), str(new), f"--to={target}")
-        succeeds("experiments.predict", *line)
+    for place in (folder, file):
+        line = ("experiments.predict", str(place), str(new), f"--to={target}")
+        succeeds(*line)
         rows = read(target)
         assert [row["predicted"] for row in rows] == names
         of_yes = [float(row["probability of yes"]) for row in rows]
         np.testing.assert_allclose(of_yes, chances[:, 1], atol=1e-4)
-    shutil.rmtree(tmp_path / "run")
-    taken = run.load_model(file)
-    assert taken.claims == model.claims and taken.schema == model.schema
+        shutil.rmtree(folder, ignore_errors=True)
     new.write_text("kind,x\nz,1\n")
-    done = command("experiments.predict", *line)
-    assert done.status == 2 and "categories ('z' in row 1" in done.stderr, done
-    file.write_bytes(file.read_bytes()[:-1])
-    assert_sentence(command("experiments.predict", *line), "not a safetensors file")
+    assert_sentence(command(*line), "categories ('z' in row 1")
 
 
 @pytest.mark.parametrize(
@@ -107,9 +95,7 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
     text.write_text("1, 2")
     for line, message in {
         (): "name one folder of a run, or a model file",
-        (str(tmp_path),): "holds no run",
         (str(whole_run), f"--inputs={text}"): "is not an .npy file",
-        (str(whole_run), "--inputs=nowhere.npy"): "nowhere.npy",
         (str(whole_run), "--inputs=new.csv"): "a run on --dataset=csv",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():

@@ -73,6 +73,8 @@ def changed(before: object, after: object) -> str | None:
         return None
     if before is None:
         return "is new"
+    if isinstance(after, str) and ":" in after:
+        return after  # an error
     if isinstance(before, dict) and isinstance(after, dict):
         names = sorted(before.keys() | after.keys())
         return ", ".join(n for n in names if before.get(n) != after.get(n))
@@ -92,31 +94,23 @@ def main() -> None:
     chosen = [kind for kind in kinds if getattr(asked, kind)] or list(kinds)
     differ = 0
     for kind in chosen:
-        stored = known.setdefault(kind, {})
-        names = [
-            name
-            for name in kinds[kind]
-            if not asked.words or any(word in name for word in asked.words)
-        ]
-        same = 0
+        stored = known.get(kind, {})
+        words = asked.words or [""]
+        names = [name for name in kinds[kind] if any(word in name for word in words)]
+        found: dict[str, object] = {}
         for name in names:
             try:
-                found = (
+                found[name] = (
                     program(name, asked.text) if kind == "programs" else folder(name)
                 )
             except Exception as error:  # the gate goes on: it tells of every case
-                found = f"{type(error).__name__}: {error}"[:200]
-            what = changed(stored.get(name), found)
-            same += what is None
-            if what is not None:
-                says = found if isinstance(found, str) and ":" in found else what
-                print(f"{kind}: {name}: {says}", flush=True)
-            if asked.write:
-                stored[name] = found
+                found[name] = f"{type(error).__name__}: {error}"[:200]
+            if what := changed(stored.get(name), found[name]):
+                print(f"{kind}: {name}: {what}", flush=True)
+        same = sum(found[name] == stored.get(name) for name in names)
         print(f"{kind}: {same} of {len(names)} the same", flush=True)
         differ += len(names) - same
-        if asked.write and not asked.words:
-            known[kind] = {name: stored[name] for name in names}
+        known[kind] = stored | found if asked.words else found
     if asked.write:
         HASHES.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     raise SystemExit(bool(differ) and not asked.write)

@@ -17,15 +17,7 @@ Row = dict[str, Any]
 
 
 def keep(fault: str, case: str, *, tried: int, held: int, **more: Any) -> None:
-    """Keeps one row.
-
-    Args:
-      fault: what was done, by its name in docs/results/testing.md.
-      case: to what; a row replaces the former one of its fault and case.
-      tried: how often.
-      held: how often the promise was kept.
-      more: what else was counted.
-    """
+    """Keeps one row: what was done (docs/results/testing.md has the names), to what."""
     row = {"fault": fault, "case": case, "tried": tried, "held": held, **more}
     print("\n" + json.dumps(row))
     if file := os.environ.get("FEDSVP_FAULTS"):

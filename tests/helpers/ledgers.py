@@ -16,12 +16,7 @@ from fedsvp_jax.structs import NoiseInfo
 class Book:
     """An account that is kept up to date, with its attributes.
 
-    Args:
-      num_clients: M.
-      mechanism: whose uploads these are; None for one that claims as `claimed` says.
-      promise: its settings.
-      who: fields of `Participation`, and `nominal`.
-      claimed: fields of the mechanism and of its claim.
+    `who` are fields of `Participation`, and `claimed` of the mechanism and its claim.
     """
 
     def __init__(

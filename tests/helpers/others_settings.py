@@ -27,21 +27,14 @@ def classical(sensitivity: float, epsilon: float, delta: float) -> float:
 
 
 class Case(NamedTuple):
-    """A file, and what its first noise is.
-
-    Attributes:
-      engine, name, text: of the file.
-      std: that the engine draws with.
-      multiplier: z, for adding or removing.
-      facts: what the user says besides.
-    """
+    """A file, and what its first noise is."""
 
     engine: str
     name: str
     text: str
-    std: float
-    multiplier: float
-    facts: dict[str, Any] | None = None
+    std: float  # that the engine draws with
+    multiplier: float  # z, for adding or removing
+    facts: dict[str, Any] | None = None  # that the user says besides
 
 
 SITE = {"examples": 1000, "epochs": 2.0}

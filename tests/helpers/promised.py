@@ -81,19 +81,9 @@ def _asked(
 class Played:
     """Rounds of a federation under a promise, each upload at the least noise.
 
-    Args:
-      name: of the mechanism.
-      promise: ε of the run and how it is counted.
-      num_clients: M.
-      filter_cost: of the influence filter's one pass before the first round.
-      cohorts: drawn or cyclic.
-      admitted: round (from 0) -> (M,) bool, whom the filter does not reject then.
-      changes: to the published set-up; `cohort_size` and `num_rounds` are in it.
-
-    Attributes:
-      account: of the whole run.
-      rounds: how many there were.
-      sizes: how many uploaded in each.
+    `admitted` tells of a round, from 0, (M,) whom the influence filter does not reject;
+    `changes` are those to the published set-up. Of each round `sizes` keeps how many
+    uploaded.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -28,6 +29,13 @@ def change(path: Path, **fields: Any) -> None:
 
 def copy(folder: Path, place: Path) -> Path:
     return shutil.copytree(folder, place, ignore=lambda *_: {"checkpoints"})
+
+
+def page_data(text: str) -> Any:
+    """What the scripts of a report's page read."""
+    found = re.search('type="application/json" id="data">(.*?)</script>', text)
+    assert found
+    return json.loads(found[1])
 
 
 def _made_once(

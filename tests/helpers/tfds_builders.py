@@ -49,6 +49,8 @@ class ValidatedRows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """Plain tensors, with `validation` instead of `test`."""
 
     VERSION = tfds.core.Version("2.0.0")
+    KEYS: tuple[str, str] | None = ("row", "y")
+    SPLITS = ("train", "validation")
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = {
@@ -58,12 +60,11 @@ class ValidatedRows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         return tfds.core.DatasetInfo(
             builder=self,
             features=tfds.features.FeaturesDict(features),
-            supervised_keys=("row", "y"),
+            supervised_keys=self.KEYS,
         )
 
     def _split_generators(self, _: Any) -> dict[str, Any]:
-        splits = ("train", "validation")
-        return {split: self._generate_examples() for split in splits}
+        return {split: self._generate_examples() for split in self.SPLITS}
 
     def _generate_examples(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for i in range(5):
@@ -73,13 +74,10 @@ class ValidatedRows(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 class Unsupervised(ValidatedRows, skip_registration=True):
     """The same without supervised_keys."""
 
-    def _info(self) -> tfds.core.DatasetInfo:
-        info = super()._info()
-        return tfds.core.DatasetInfo(builder=self, features=info.features)
+    KEYS = None
 
 
 class TrainOnly(ValidatedRows, skip_registration=True):
     """The same with one split."""
 
-    def _split_generators(self, _: Any) -> dict[str, Any]:
-        return {"train": self._generate_examples()}
+    SPLITS = ("train",)

@@ -54,7 +54,9 @@ def idx_bytes(values: np.ndarray) -> bytes:
     return header + values.astype(np.uint8).tobytes()
 
 
-def write_idx(folder: Path, train: str, test: str, *, suffix: str = "") -> Path:
+def write_idx(
+    folder: Path, train: str = "train", test: str = "t10k", *, suffix: str = ".gz"
+) -> Path:
     """Four idx files: 6 training and 4 test images of 28×28, labels 0, 1, 2, …"""
     folder.mkdir(parents=True, exist_ok=True)
     for stem, count, seed in ((train, 6, 0), (test, 4, 1)):
@@ -66,20 +68,6 @@ def write_idx(folder: Path, train: str, test: str, *, suffix: str = "") -> Path:
             path = folder / f"{stem}-{kind}-ubyte{suffix}"
             path.write_bytes(gzip.compress(raw) if suffix == ".gz" else raw)
     return folder
-
-
-def write_mnist(root: Path) -> Path:
-    return write_idx(root / "mnist", "train", "t10k", suffix=".gz")
-
-
-def write_fashion_mnist(root: Path) -> Path:
-    return write_idx(root / "fashion-mnist", "train", "t10k")
-
-
-def write_emnist(root: Path) -> Path:
-    return write_idx(
-        root / "emnist", "emnist-byclass-train", "emnist-byclass-test", suffix=".gz"
-    )
 
 
 def leaf_body(users: dict[str, list[int]], *, seed: int = 0) -> dict[str, Any]:
@@ -172,14 +160,28 @@ def png(image: np.ndarray) -> io.BytesIO:
 
 
 WRITERS: dict[str, Callable[[Path], Path]] = {
-    "mnist": write_mnist,
-    "fashion_mnist": write_fashion_mnist,
-    "emnist": write_emnist,
+    "mnist": lambda root: write_idx(root / "mnist"),
+    "fashion_mnist": lambda root: write_idx(root / "fashion-mnist", suffix=""),
+    "emnist": lambda root: write_idx(
+        root / "emnist", "emnist-byclass-train", "emnist-byclass-test"
+    ),
     "cifar10": write_cifar10,
     "cifar100": write_cifar100,
     "femnist": write_femnist,
     "npz": write_npz,
     "adult": write_adult,
+}
+
+
+FILES = {  # one of each, to damage
+    "mnist": "mnist/train-images-idx3-ubyte.gz",
+    "fashion_mnist": "fashion-mnist/t10k-labels-idx1-ubyte",
+    "emnist": "emnist/emnist-byclass-test-images-idx3-ubyte.gz",
+    "cifar10": "cifar-10-batches-bin/data_batch_3.bin",
+    "cifar100": "cifar-100-binary/test.bin",
+    "femnist": "femnist/train/all_data_1.json",
+    "npz": "data.npz",
+    "adult": "adult/adult.csv",
 }
 
 

@@ -1,11 +1,10 @@
 """The section of a run's page that tells which attribute matters."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_folders import write_rows
+from small_folders import page_data, write_rows
 from small_runs import read_rows
 
 from fedsvp_jax import report
@@ -69,7 +68,6 @@ def test_exact_values_have_no_band_and_names_stay_strings() -> None:
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
     run_dir: Path,
 ) -> None:
-    pytest.importorskip("plotly", reason="pages need the extra [report]")
     rows = read_rows(run_dir / "clients.jsonl")
     for row in rows:
         row |= {
@@ -80,7 +78,5 @@ def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
     write_rows(run_dir / "clients.jsonl", rows)
     text = report.write_run_report(run_dir).read_text()
     assert "Which attribute matters" in text and "attribute 9" in text
-    start = text.index('<script type="application/json" id="data">')
-    data = json.loads(text[start:].split(">", 1)[1].split("</script>", 1)[0])
-    assert data["cells"]["utilities"] == []
-    assert len(data["cells"]["shapley_values"]) == 10
+    cells = page_data(text)["cells"]
+    assert cells["utilities"] == [] and len(cells["shapley_values"]) == 10

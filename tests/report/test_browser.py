@@ -18,7 +18,6 @@ from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
 
-pytest.importorskip("plotly", reason="pages need the extra [report]")
 pytestmark = needs_browser
 
 

@@ -1,12 +1,11 @@
 """Several folders on one page: all curves, one table, what tells them apart."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 from commands import succeeds
-from small_folders import change, copy, write_rows
+from small_folders import change, copy, page_data, write_rows
 from small_runs import read_rows
 
 from fedsvp_jax.report import compare_page
@@ -39,13 +38,10 @@ def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
 def test_the_page_tells_results_and_differences(
     folders: list[Path], tmp_path: Path
 ) -> None:
-    pytest.importorskip("plotly")
     path = compare_page.write_compare_report(folders, tmp_path / "both")
     text = path.read_text()
     assert path == tmp_path / "both" / "compare.html"
-    found = re.search(r'id="data">(.*?)</script>', text)
-    assert found
-    table = json.loads(found.group(1))["plots"][-1]["columns"]
+    table = page_data(text)["plots"][-1]["columns"]
     assert table["folder"] == ["first", "second", *["sweep"] * 5]
     assert table["ε per upload"][:3] == ["0.5", "0.4", "–"]
     summary = json.loads((folders[0] / "summary.json").read_text())
@@ -57,7 +53,6 @@ def test_the_page_tells_results_and_differences(
 
 def test_runs_and_sweeps_are_rebuilt_together(run_dir: Path, sweep_dir: Path) -> None:
     """`experiments.report`, as typed."""
-    pytest.importorskip("plotly", reason="pages need the extra [report]")
     folders = (str(run_dir), str(sweep_dir))
     done = succeeds("experiments.report", "--figure=svg", *folders)
     for path in (

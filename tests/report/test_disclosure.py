@@ -28,7 +28,6 @@ def test_n13_every_file_of_a_run_and_of_a_sweep_is_in_the_list(
     tmp_path: pathlib.Path,
 ) -> None:
     """report.html, logs and config.json, which has the seed, were left out."""
-    pytest.importorskip("plotly", reason="pages need the extra [report]")
     config = small(num_rounds=1)
     options = run.Options(loggers=("tensorboard",), keep_best=True)
     run.train(config, tmp_path / "run", options=options)

@@ -4,13 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from small_runs import digits, small
 
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.report import epsilon_page, read, tables, write_sweep_report
-from fedsvp_jax.run import sweep
-
-pytest.importorskip("plotly", reason="report.html needs the extra [report]")
+from fedsvp_jax.report import epsilon_page, read, write_sweep_report
 
 
 def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> None:
@@ -73,29 +69,3 @@ def test_of_one_seed_the_interval_is_that_of_its_test_rows(sweep_dir: Path) -> N
     assert accuracy["interval"] == "of 100 test rows, 1 seed"
     assert accuracy["lower"] == pytest.approx(0.8256, abs=1e-4)
     assert accuracy["upper"] == pytest.approx(0.9448, abs=1e-4)
-
-
-def test_the_page_of_clients_with_an_epsilon_of_their_own_says_both_ends(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "own.json").write_text('{"0": 1.0, "1": 2.0}')
-    base = small(
-        mechanism="nbafl",
-        sensitivity="update_clip",
-        calibration="analytic",
-        delta=1e-6,
-        num_hbc_clients=0,
-        num_rounds=1,
-        client_epsilons=str(tmp_path / "own.json"),
-    )
-    plan = sweep.SweepPlan(("none", "nbafl"), (), (0,), total_epsilons=(8.0,))
-    sweep.sweep(base, plan, tmp_path / "sweep", dataset=digits())
-    write_sweep_report(tmp_path / "sweep")
-    told = json.loads((tmp_path / "sweep" / "epsilon.json").read_text())
-    (point,) = told["points"]
-    assert (point["epsilon_by_client"], point["epsilon"]) == ([1.0, 8.0], 8.0)
-    text = (tmp_path / "sweep" / "epsilon.html").read_text()
-    assert "1 to 8 by client" in text
-    assert "for the client promised ε = 1 (0)" in text
-    tables.write_tables(tmp_path / "sweep")
-    assert "does not name" in (tmp_path / "sweep" / "table.md").read_text()

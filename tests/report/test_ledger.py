@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, trained
+from deployed import UPDATE_CLIP, model, policy, sent, trained
 
 from fedsvp_jax.deploy import Seeded, Site, Trained, answer, begin_round
 from fedsvp_jax.deploy.chain import Key, entry_line
@@ -20,12 +20,7 @@ def answered(folder: pathlib.Path, rounds: int = 3, **changes: Any) -> Site:
     site = Site(folder / "log", policy(**changes or UPDATE_CLIP))
     site.begin(30)
     for round_num in range(1, rounds + 1):
-        answer(
-            site,
-            model(),
-            lambda: Trained(trained(model()), 0.5),
-            round_num=round_num,
-        )
+        sent(site, round_num, lambda: Trained(trained(model()), 0.5))
     begin_round(site, model(), round_num=rounds + 1)
     return site
 
@@ -146,13 +141,8 @@ def test_n20_seeded_noise_and_a_clock_that_went_back_are_noted(
     assert before.startswith("proved; against: server; neighbours: add or remove")
     clock = "fedsvp_jax.deploy.chain.time.strftime"
     monkeypatch.setattr(clock, lambda *_: "1999-01-01T00:00:00Z")
-    answer(
-        site,
-        model(),
-        lambda: Trained(trained(model())),
-        round_num=3,
-        randomness=Seeded(0, 0),
-    )
+    update = Trained(trained(model()))
+    answer(site, model(), lambda: update, round_num=3, randomness=Seeded(0, 0))
     found = ledger.audit(site.path, witness_of(site))
     assert "noise was seeded: every ε is nominal" in found.notes
     said = dict(ledger.facts(found))["every ε is"]

@@ -3,20 +3,16 @@
 import html
 import html.parser
 import json
-import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import jax
 import pytest
-from small_folders import change, copy, write_rows
+from small_folders import change, copy, page_data, write_rows
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.report import page
-
-pytest.importorskip("plotly", reason="pages need the extra [report]")
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)> \"'&\u2028"
 
@@ -31,12 +27,6 @@ class Outline(html.parser.HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-
-
-def page_data(text: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text)
-    assert found
-    return json.loads(found.group(1))
 
 
 def test_a_page_is_one_file_that_fetches_nothing(

@@ -55,16 +55,12 @@ def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -
     assert "Cumulative ε, privacy loss distribution" not in titles  # of the end alone
 
 
-def plot_of(*series: Series) -> Plot:
-    return Plot("p", "title", "note", "round", "value", list(series))
-
-
 def test_a_download_has_a_row_for_each_point() -> None:
-    plot = plot_of(
+    series = [
         Series({"mechanism": "a"}, "A", [1, 2], [0.5, None], [0.4, None], [0.6, None]),
         Series({"mechanism": "b"}, "B", [1], [0.25]),
-    )
-    assert csv_columns(plot) == {
+    ]
+    assert csv_columns(Plot("p", "title", "note", "round", "value", series)) == {
         "mechanism": ["a", "a", "b"],
         "round": [1, 2, 1],
         "value": [0.5, None, 0.25],
@@ -75,23 +71,18 @@ def test_a_download_has_a_row_for_each_point() -> None:
 
 def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None:
     """Nominal and proved of one mechanism; a schedule that follows no ε; FedAvg."""
-    spent = ((0.1, 3.0, "proved"), (0.5, 9.0, "nominal"))
+    one = {"seed": 0, "round": 1, "test_accuracy": 0.5}
     rows = [
-        {
-            "mechanism": "nbafl",
-            "epsilon": upload,
-            "seed": 0,
-            "round": 1,
-            "test_accuracy": 0.5,
-            "epsilon_spent": {"pld": epsilon},
-            "status": {"pld": status},
-        }
-        for upload, epsilon, status in spent
+        one
+        | {"mechanism": mechanism, "epsilon": upload}
+        | {"epsilon_spent": {"pld": epsilon}, "status": {"pld": status}}
+        for mechanism, upload, epsilon, status in (
+            ("nbafl", 0.1, 3.0, "proved"),
+            ("nbafl", 0.5, 9.0, "nominal"),
+            ("gaussian", 0.1, 90.0, "proved"),
+        )
     ]
-    rows += [
-        rows[0] | {"mechanism": "gaussian", "epsilon_spent": {"pld": 90.0}},
-        rows[0] | {"mechanism": "none", "status": None, "epsilon_spent": None},
-    ]
+    rows.append(rows[0] | {"mechanism": "none", "status": None, "epsilon_spent": None})
     plot = next(plot for plot in sweep_plots(rows) if plot.id == "accuracy_epsilon")
     drawn = {series.name: series.x for series in plot.series}
     assert drawn.pop("FedAvg") == [0.9 * 3, 1.1 * 90]

@@ -132,16 +132,12 @@ def test_every_printer_says_the_same_of_clients_with_an_epsilon_of_their_own(
     told |= {"total_epsilon": 8.0, "client_epsilons": str(file)}
     config = small(**told | {"mechanism": "gaussian"})
     summary = run.train(config, tmp_path / "run", dataset=digits())
-    plan = SweepPlan(("nbafl", "gaussian"), (), seeds=(0,), total_epsilons=(8.0,))
+    plan = SweepPlan(("none", "gaussian"), (), seeds=(0,), total_epsilons=(8.0,))
     unsolved = {"calibration": "analytic", "total_epsilon": None, "solve": "uploads"}
-    analytic = small(**told | unsolved)
-    sweep(analytic, plan, tmp_path / "sweep", dataset=digits())
+    swept = tmp_path / "sweep"
+    sweep(small(**told | unsolved), plan, swept, dataset=digits())
     written = json.loads((tmp_path / "run" / "summary.json").read_text())
-    (cell,) = (
-        row
-        for row in json.loads((tmp_path / "sweep" / "cells.json").read_text())
-        if row["mechanism"] == "gaussian"
-    )
+    _, cell = json.loads((swept / "cells.json").read_text())
     program = build([config], digits())
     account, told_before = program.accounts[0], dry_run.summary(program, digits())
     page = guarantees.table(written)
@@ -168,6 +164,15 @@ def test_every_printer_says_the_same_of_clients_with_an_epsilon_of_their_own(
         for client in clients:
             spent_by = summary["by_client"]["epsilon_rdp"][client]
             assert spent_by == pytest.approx(planned["rdp"], rel=1e-5)
+    # Of a sweep: both ends, each with its clients.
+    content = epsilon_page.document(read.read_sweep(swept))
+    (point,) = content["points"]
+    assert (point["epsilon_by_client"], point["epsilon"]) == ([1.0, 8.0], 8.0)
+    epsilon_page.write_epsilon_page(swept, content)
+    shown = (swept / "epsilon.html").read_text()
+    assert "1 to 8 by client" in shown
+    assert "for the client promised ε = 1 (0)" in shown
+    assert "does not name" in tables.write_tables(swept)[0].read_text()
     # A line without a client is of the one that spent most.
     assert written["epsilon_spent"]["rdp"] == pytest.approx(
         max(written["by_client"]["epsilon_rdp"])

@@ -16,8 +16,6 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.report import provenance, read
 from fedsvp_jax.run.files import plain
 
-pytest.importorskip("plotly", reason="pages need the extra [report]")
-
 # As flags: a run in this process, with its four devices, would compile another program.
 RUNS = {
     "default settings": ("--model=mlp",),

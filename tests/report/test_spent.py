@@ -24,14 +24,7 @@ SPENT = {
 MEANING = "against: server; neighbours: replace one record"
 RELATION = "replace one record of a client"
 MIXED = SPENT | {"status": {"basic": "nominal", "rdp": "proved"}}
-
-
 NOTHING: dict[str, Any] = dict.fromkeys(SPENT)
-
-
-def page_of(folder: Path) -> str:
-    pytest.importorskip("plotly", reason="pages need the extra [report]")
-    return report.write_run_report(folder).read_text()
 
 
 @pytest.mark.hole
@@ -78,7 +71,8 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
     assert all(whom in line and "at Σδ = " in line for line in others)
     assert "| ε spent, rdp, δ = 1e-05 |" in markdown.read_text()
     assert "nominal" in table.read_text() and "status_rdp" in table.read_text()
-    facts = re.findall(r"<dt>(ε spent[^<]*)</dt><dd>([^<]*)</dd>", page_of(run_dir))
+    page = report.write_run_report(run_dir).read_text()
+    facts = re.findall(r"<dt>(ε spent[^<]*)</dt><dd>([^<]*)</dd>", page)
     assert len(facts) == 3
     nominal = "(nominal; against: server)"
     assert all(nominal in name and "δ = " in value for name, value in facts)
@@ -107,7 +101,7 @@ def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
     folder = tmp_path / "run"
     config = small(mechanism=mechanism, num_rounds=1, **settings)
     run.train(config, folder, dataset=digits())
-    text = page_of(folder)
+    text = report.write_run_report(folder).read_text()
     subtitle = re.search(r"<header><h1>.*?</h1><p>(.*?)</p>", text)
     assert subtitle
     assert ("ε per upload" in subtitle[1]) == claims

@@ -39,11 +39,7 @@ def test_validation_picks_the_best_round_and_the_table_says_so() -> None:
 
 
 def test_the_std_is_the_sample_std_over_seeds() -> None:
-    results = [
-        *cell("fedsva", 0.5, 0, [0.5]),
-        *cell("fedsva", 0.5, 1, [0.6]),
-        *cell("fedsva", 0.5, 2, [0.7]),
-    ]
+    results = [r for n in range(3) for r in cell("fedsva", 0.5, n, [0.5 + n / 10])]
     (row,) = tables.summarize(results)
     assert row.num_seeds == 3
     assert row.best_mean == pytest.approx(0.6)
@@ -113,15 +109,10 @@ def test_seeds_are_compared_in_pairs_and_all_rows_share_one_level() -> None:
     """Gaps .1, .2, .3 of nbafl: t = 2 sqrt(3), p = .0742 (Student, 2 degrees)."""
     gaps = {"none": (0, 0, 0), "nbafl": (0.1, 0.2, 0.3), "dpa": (0.4, 0.4, 0.4)}
     rows = [
-        {
-            "mechanism": name,
-            "epsilon": 0.5,
-            "seed": seed,
-            "round": 1,
-            "test_accuracy": 0.9 - 0.1 * seed - gap,
-        }
+        row
         for name, values in gaps.items()
         for seed, gap in enumerate(values)
+        for row in cell(name, 0.5, seed, [0.9 - 0.1 * seed - gap])
     ]
     found = {row.mechanism: row.last5_p for row in tables.summarize(rows)}
     assert found["none"] is None

@@ -58,16 +58,10 @@ def test_a_store_gives_every_client_what_memory_gives(
 def test_a_client_left_without_data_is_refused_in_the_same_words(
     tmp_path: Path,
 ) -> None:
-    """Classes 0 to 4 are private, and the curious client holds no other."""
+    """All examples are of the private class, and a curious client holds no other."""
     store = digits_store(tmp_path / "store", sizes=(30, 30, 30))
-    labels = np.where(np.asarray(store.train_labels) < 90, 0, 0).astype(np.int32)
-    store = dataclasses.replace(store, train_labels=labels)
-    config = small(
-        partition="by_writer",
-        num_clients=3,
-        num_hbc_clients=1,
-        private_attribute=0,
-    )
+    store = dataclasses.replace(store, train_labels=np.zeros(90, np.int32))
+    config = small(partition="by_writer", num_clients=3, private_attribute=0)
     messages = []
     for dataset in (store, in_memory(store)):
         with pytest.raises(ValueError, match="client 2 holds 0 examples") as caught:

@@ -57,21 +57,16 @@ def test_clients_are_called_as_the_data_call_them(tmp_path: Path) -> None:
         ("e.json", "[1, 2]", "is no object"),
         ("e.json", "[" * 100_000, "cannot be read as JSON"),
         ("e.yaml", "3: 1", "must be a .toml, .json or .csv file"),
+        ("e.csv", "\udcff", "cannot be read"),  # a byte that is no UTF-8
+        ("e.toml", "", "cannot be read"),  # it is not there
     ],
 )
 def test_a_mistake_is_one_sentence_that_names_the_client(
     tmp_path: Path, name: str, text: str, said: str
 ) -> None:
+    if text:
+        (tmp_path / name).write_text(text, errors="surrogateescape")
     with pytest.raises(ValueError, match="client_epsilons") as error:
-        read_client_epsilons(file_of(tmp_path, name, text), NUMBERED, 1.0)
+        read_client_epsilons(tmp_path / name, NUMBERED, 1.0)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_missing_file_a_folder_and_odd_bytes_are_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "f.toml").mkdir()
-    (tmp_path / "b.csv").write_bytes(b"\xff\x00")
-    for name in ("none.toml", "f.toml", "b.csv"):
-        with pytest.raises(ValueError, match="cannot be read") as error:
-            read_client_epsilons(tmp_path / name, NUMBERED, 1.0)
-        assert "\n" not in str(error.value)

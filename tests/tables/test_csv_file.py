@@ -89,7 +89,6 @@ REFUSED = {
     ),
     "a name twice": (table_of().replace("x,y", "y,y"), "2 columns have the name 'y'"),
     "dates": (table_of(d=["2024-01-31"] * ROWS), "holds dates .*type = .date. in a s"),
-    "dates of two kinds": (table_of(d=["3/4/2024"] * ROWS), None),
     "a header with two faults and a short line": (
         "x,,x\n1,2\n",
         "column 2 has no name.*2 columns have the name 'x'.*line 2, has 2 values",
@@ -118,18 +117,9 @@ def test_what_could_be_meant_in_two_ways_is_refused(
     name: str, tmp_path: pathlib.Path
 ) -> None:
     content, message = REFUSED[name]
-    if message is None:  # plain texts: nobody knows which day is meant
-        assert load(tmp_path / "a.csv", content).columns["d"].categories == (
-            "3/4/2024",
-        )
-        return
-    told = {"client_column": "who"} if b"who" in _bytes(content)[:20] else {}
+    told = {"client_column": "who"} if name == "a blank client" else {}
     with pytest.raises(ValueError, match=message):
         load(tmp_path / "a.csv", content, **told)
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode() if isinstance(content, str) else content
 
 
 def test_all_columns_that_are_wrong_are_named_at_once(tmp_path: pathlib.Path) -> None:
@@ -150,6 +140,7 @@ def test_all_columns_that_are_wrong_are_named_at_once(tmp_path: pathlib.Path) ->
         (["1", "one"], ("1", "one")),
         (["none", "mild"], ("mild", "none")),
         (["=1+1", "b"], ("=1+1", "b")),
+        (["3/4/2024", "4/3/2024"], ("3/4/2024", "4/3/2024")),  # which day, who knows
     ],
 )
 def test_labels_are_what_is_written(
@@ -160,16 +151,14 @@ def test_labels_are_what_is_written(
     data = load(tmp_path / "a.csv", table_of(y=y))
     assert data.class_names == classes
     assert len(data.train_labels) + len(data.test_labels) == ROWS
-    if all(one.isdigit() for one in labels):
-        assert (
-            load(tmp_path / "b.csv", table_of(t=y)).columns["t"].categories == classes
-        )
+    if all(one.isdigit() or "/" in one for one in labels):
+        column = load(tmp_path / "b.csv", table_of(t=y)).columns["t"]
+        assert column.categories == classes
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (table_of().replace(",", ";"), {}),
         ('"x","y"\r\n' + table_of().split("\r\n", 1)[1], {}),
         (table_of(split=SPLIT), {"drop_columns": "split"}),
         (table_of(t=with_one(LABELS, "NA", "")), {"drop_columns": "t"}),
