@@ -37,12 +37,8 @@ def start(
 ) -> None:
     """Joins the other processes; must precede every other use of JAX.
 
-    Args:
-      coordinator_address: HOST:PORT at which process 0 listens.
-      num_processes: number of processes.
-      process_id: index of this process, from 0.
-        Arguments that are None are asked of the cluster (SLURM, Open MPI, Kubernetes,
-        TPU pod).
+    Process 0 listens at `coordinator_address`, HOST:PORT. Arguments that are None are
+    asked of the cluster (SLURM, Open MPI, Kubernetes, TPU pod).
 
     Raises:
       ValueError: an argument is None and no cluster provides it, the processes cannot

@@ -71,13 +71,8 @@ class Target:
         """What runs side by side where nobody says it.
 
         Clients come first, then the coalitions of each, then the cells of a sweep.
-
-        Args:
-          clients: of a cohort.
-          coalitions: trainings of a client.
-          weights: bytes of the model.
-          activations: bytes that the gradient of one batch keeps.
-          alike: whether the model is small and the clients are of one size.
+        `weights` and `activations` are bytes: of the model, and what the gradient of
+        one batch keeps. `alike`: the model is small and the clients are of one size.
         """
         if self.platform == "cpu":
             return Sides(clients if alike else 1, 1, 1)

@@ -41,39 +41,30 @@ def made(case: Case, **known: Any) -> dict[str, Any]:
 
 def local_noise(mod: Any) -> np.ndarray:
     """What LocalDpMod sends of an update that is next to 0, of which it divides."""
-    from flwr.app import (
-        Array,
-        ArrayRecord,
-        ConfigRecord,
-        Context,
-        Message,
-        MetricRecord,
-        RecordDict,
-    )
+    import flwr.app as fl
 
-    zeros = {"0": Array(np.full(SIZE, 1e-9, np.float32))}
-    content = RecordDict({"fitins.parameters": ArrayRecord(zeros)})
-    content["fitins.config"] = ConfigRecord({})
-    request = Message(content, dst_node_id=1, message_type="train")
+    zeros = {"0": fl.Array(np.full(SIZE, 1e-9, np.float32))}
+    content = fl.RecordDict({"fitins.parameters": fl.ArrayRecord(zeros)})
+    content["fitins.config"] = fl.ConfigRecord({})
+    request = fl.Message(content, dst_node_id=1, message_type="train")
 
-    def train(message: Message, context: Context) -> Message:
+    def train(message: Any, context: Any) -> fl.Message:
         del context
-        moved = {"0": Array(np.full(SIZE, 2e-9, np.float32))}
-        reply = RecordDict({"fitres.parameters": ArrayRecord(moved)})
-        reply["fitres.num_examples"] = MetricRecord({"num_examples": 1})
-        reply["fitres.metrics"] = ConfigRecord({})
-        reply["fitres.status"] = ConfigRecord({"code": 0, "message": ""})
-        return Message(reply, reply_to=message)
+        moved = {"0": fl.Array(np.full(SIZE, 2e-9, np.float32))}
+        reply = fl.RecordDict({"fitres.parameters": fl.ArrayRecord(moved)})
+        reply["fitres.num_examples"] = fl.MetricRecord({"num_examples": 1})
+        reply["fitres.metrics"] = fl.ConfigRecord({})
+        reply["fitres.status"] = fl.ConfigRecord({"code": 0, "message": ""})
+        return fl.Message(reply, reply_to=message)
 
-    sent = mod(request, Context(0, 0, {}, RecordDict(), {}), train)
+    sent = mod(request, fl.Context(0, 0, {}, fl.RecordDict(), {}), train)
     (arrays,) = sent.content.array_records.values()
     return arrays.to_numpy_ndarrays()[0]
 
 
 @pytest.mark.parametrize("name", of_engine("flower"))
 def test_flower(name: str, tmp_path: pathlib.Path) -> None:
-    pytest.importorskip("flwr")
-    from flwr.app import Array, ArrayRecord
+    fl = pytest.importorskip("flwr.app")
     from flwr.clientapp import mod as mods
     from flwr.serverapp import strategy
     from flwr.supercore.task_identity import TaskIdentity
@@ -85,7 +76,7 @@ def test_flower(name: str, tmp_path: pathlib.Path) -> None:
         assert isinstance(names["mod"], mods.LocalDpMod)
         noise = local_noise(names["mod"])
     else:
-        zeros = ArrayRecord({"0": Array(np.zeros(SIZE, np.float32))})
+        zeros = fl.ArrayRecord({"0": fl.Array(np.zeros(SIZE, np.float32))})
         noise = names["s"]._add_noise_to_aggregated_arrays(zeros)
         noise = noise.to_numpy_ndarrays()[0]
     compared(name, float(np.std(noise)), tmp_path)

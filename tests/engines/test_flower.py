@@ -10,47 +10,37 @@ from deployed import UPDATE_CLIP, model, policy, trained
 
 pytest.importorskip("flwr")
 
-from flwr.app import (
-    Array,
-    ArrayRecord,
-    ConfigRecord,
-    Context,
-    Error,
-    Message,
-    MetricRecord,
-    RecordDict,
-)
+import flwr.app as fl
 from flwr.supercore.task_identity import TaskIdentity
 
 from fedsvp_jax.deploy import Seeded, Site
 from fedsvp_jax.engines.flower import PrivacyMod
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
-CONTEXT: Any = Context(0, 0, {}, RecordDict(), {})
+CONTEXT: Any = fl.Context(0, 0, {}, fl.RecordDict(), {})
 
 
 def request(
     arrays: list[np.ndarray], round_num: int, kind: str = "train", first: int = 1
-) -> Message:
-    record = ArrayRecord({f"{k}": Array(leaf) for k, leaf in enumerate(arrays)})
-    config = ConfigRecord({"server-round": round_num, "first-round": first})
-    content = RecordDict({"arrays": record, "config": config})
-    return Message(content, dst_node_id=1, message_type=kind)
+) -> fl.Message:
+    record = fl.ArrayRecord({f"{k}": fl.Array(leaf) for k, leaf in enumerate(arrays)})
+    config = fl.ConfigRecord({"server-round": round_num, "first-round": first})
+    content = fl.RecordDict({"arrays": record, "config": config})
+    return fl.Message(content, dst_node_id=1, message_type=kind)
 
 
 def inner(
     change: Callable[[list[np.ndarray]], list[np.ndarray]] = trained, **reported: Any
 ) -> Any:
-    def train(message: Message, context: Context) -> Message:
+    def train(message: fl.Message, context: fl.Context) -> fl.Message:
         del context
         arrays = message.content["arrays"]
         new = change(arrays.to_numpy_ndarrays())
-        record = ArrayRecord(
-            {name: Array(leaf) for name, leaf in zip(arrays.keys(), new, strict=True)}
-        )
-        told = MetricRecord({"num-examples": 31, "loss": 0.123} | reported)
-        content = RecordDict({"arrays": record, "metrics": told})
-        return Message(content, reply_to=message)
+        named = zip(arrays.keys(), map(fl.Array, new), strict=True)
+        record = fl.ArrayRecord(dict(named))
+        told = fl.MetricRecord({"num-examples": 31, "loss": 0.123} | reported)
+        content = fl.RecordDict({"arrays": record, "metrics": told})
+        return fl.Message(content, reply_to=message)
 
     return train
 
@@ -99,9 +89,9 @@ def test_an_inner_app_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) 
     def wrong(arrays: list[np.ndarray]) -> list[np.ndarray]:
         raise RuntimeError("record 17 is wrong")
 
-    def error(message: Message, context: Context) -> Message:
+    def error(message: fl.Message, context: fl.Context) -> fl.Message:
         del context
-        return Message(Error(code=0, reason="record 17"), reply_to=message)
+        return fl.Message(fl.Error(code=0, reason="record 17"), reply_to=message)
 
     still = mod(tmp_path / "still")(
         request(model(), 1), CONTEXT, inner(lambda arrays: arrays)
