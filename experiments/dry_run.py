@@ -181,8 +181,8 @@ def _spent(program: Program) -> str:
     last = planned[-1]
     lines = [
         "ε of the run, at most, of a client that is drawn as often as the mean, and of "
-        "one that uploads whenever it may (basic: at Σδ, the sum of the uploads' δ, none "
-        f"from Σδ = 1 on); {meaning(last)}:",
+        "one that uploads whenever it may (basic: at Σδ, the sum of the uploads' δ, "
+        f"and nothing from Σδ = 1 on); {meaning(last)}:",
         "",
         text_table.aligned(
             [

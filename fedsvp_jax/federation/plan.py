@@ -315,7 +315,12 @@ def make_cells(
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
     rates = [
-        TrainingRates(c.learning_rate, c.l2_norm_clip, 0.0, c.proximal_mu)
+        TrainingRates(
+            c.learning_rate,
+            c.l2_norm_clip,
+            step_noise_std=0.0,
+            proximal_mu=c.proximal_mu,
+        )
         for c in configs
     ]
 

@@ -67,9 +67,7 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
     return row
 
 
-_OF_NOISE = (
-    *("noise_multiplier", "noise_std", "step_noise_std", "noise_l2", "sensitivity"),
-)
+_NOISE = ("noise_multiplier", "noise_std", "step_noise_std", "noise_l2", "sensitivity")
 _OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_margin")
 
 
@@ -95,7 +93,7 @@ def client_rows(
             "num_examples": client.num_examples,
             "weight": client.weight,
             "update_l2": client.update_l2,
-            **{name: getattr(client.noise, name) for name in _OF_NOISE},
+            **{name: getattr(client.noise, name) for name in _NOISE},
             "epsilon": np.float32(claimed[place]),
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,

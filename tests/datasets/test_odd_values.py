@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import pytest
 from damage import Reader, of_check, of_store
 from deployed import begun, sent
-from fault_rows import keep
 from safetensors.numpy import load_file, save_file
 from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 
@@ -159,7 +158,7 @@ def test_a_file_with_an_odd_value_is_read_or_refused_in_a_sentence(
     found = ALL[name](request.getfixturevalue(whole), tmp_path)
     drawn = list(variants(found.value))
     random.Random(0).shuffle(drawn)
-    tried = refused = 0
+    tried = 0
     for value in drawn:
         try:
             found.write(value)
@@ -170,8 +169,6 @@ def test_a_file_with_an_odd_value_is_read_or_refused_in_a_sentence(
             found.read()
         except (ValueError, FileNotFoundError) as error:
             assert str(error) and "\n" not in str(error)
-            refused += 1
         if tried == most:
             break
     assert tried > 30
-    keep("odd values", name, tried=tried, held=tried, refused=refused)

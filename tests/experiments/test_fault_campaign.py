@@ -11,7 +11,6 @@ from commands import (
     program,
     succeeds,
 )
-from fault_rows import keep
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +70,6 @@ def test_a_file_size_limit_ends_in_one_line_and_the_run_resumes(
         assert not folder.exists()
     succeeds(*train_line(folder))
     assert_same_bytes(folder, whole)
-    keep("file size", f"{limit} bytes", tried=1, held=1)
 
 
 MEMORY = """

@@ -16,7 +16,6 @@ from commands import (
     start,
     typed,
 )
-from fault_rows import keep
 
 from experiments import subcommands, sweep_workers
 
@@ -81,20 +80,18 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 def test_a_worker_killed_at_ten_moments_is_taken_up_again_with_the_same_bytes(
     alone: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    apart, killed = tmp_path / "apart", set[int]()
+    apart = tmp_path / "apart"
     with start(*SWEEP, "--sweep_workers=2", f"--output_dir={apart}") as process:
         for number in range(10):
             wait_for_rows(process, apart, number * ROWS // 12)
             worker = workers_of(process.pid)[number % len(workers_of(process.pid))]
             os.kill(worker, signal.SIGKILL)
-            killed.add(worker)
             while worker in workers_of(process.pid):  # it is started again
                 time.sleep(0.02)
         _, errors = process.communicate()
     assert process.returncode == 0, errors
     assert_same_bytes(apart, alone, FILES)
     assert sorted(tmp_path.iterdir()) == [apart]
-    keep("workers", "of a worker", tried=10, held=len(killed))
 
 
 @pytest.mark.slow
@@ -116,7 +113,6 @@ def test_a_sweep_killed_at_ten_moments_is_resumed_with_the_same_bytes(
         assert_sentence(ended, "is being written by")
     assert_same_bytes(apart, alone, FILES)
     assert sorted(tmp_path.iterdir()) == [apart]
-    keep("workers", "of the sweep", tried=10, held=10)
 
 
 TWO_DEVICES = """
@@ -150,4 +146,3 @@ def test_a_sweep_on_two_devices_has_the_bits_of_one(tmp_path: pathlib.Path) -> N
     )
     assert len(set(one_cells)) == 24
     assert one_cells == two_cells
-    keep("two devices", "parameters of cells", tried=24, held=24)
