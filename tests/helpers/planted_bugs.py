@@ -68,10 +68,8 @@ def _all_public(right: _Function, attributes: Any, num_rows: Any, **given: Any) 
     return public | private, private
 
 
-def _divided_twice(
-    right: _Function, clip: Any, num_private: Any, *, factor: float
-) -> Any:
-    once = right(clip, num_private, factor=factor)
+def _divided_twice(right: _Function, clip: Any, num_private: Any, factor: float) -> Any:
+    once = right(clip, num_private, factor)
     return once / jnp.asarray(num_private, jnp.float32)
 
 
@@ -195,7 +193,7 @@ BUGS = {
     ),
     "the private query's noise is divided by |P| twice": Bug(
         sensitivity,
-        "query_bound",
+        "record_bound",
         _divided_twice,
         "gaussian-attribute_records-private_record",
     ),
