@@ -96,11 +96,8 @@ def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None
 def test_g3_rows_count_the_filter_and_none_is_amplified():
     """Rows said that nothing else leaves the client, of a ledger of uploads alone."""
     mechanism = make("dp_fedavg", cohort_size=2)
-    hidden = privacy.filter_cost(
-        FilterSettings(vote_epsilon=0.5, contribution_noise=20.0),
-        num_participants=4,
-        delta=1e-5,
-    )
+    told = FilterSettings(vote_epsilon=0.5, contribution_noise=20.0)
+    hidden = privacy.filter_cost(told, num_participants=4, delta=1e-5)
     spent = []
     for cost in (None, hidden, hidden._replace(epsilon_per_vote=math.inf)):
         who = {"equal_weights": True, "filter_cost": cost or FilterCost()}

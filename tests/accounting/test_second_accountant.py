@@ -110,11 +110,8 @@ def worst(seen: set[Seen]) -> list[Seen]:
             sum(n for *_, n in kinds(one, kind)) for kind in ("response", "sampled")
         )
         gaussians = kinds(one, "gaussian")
-        return (
-            responses,
-            steps,
-            sum(n / z**2 if z else math.inf for z, _, n in gaussians),
-        )
+        precision = sum(n / z**2 if z else math.inf for z, _, n in gaussians)
+        return responses, steps, precision
 
     by_number = {key(one)[:2]: one for one in sorted(seen, key=key)}
     return [by_number[number] for number in sorted(by_number)[-3:]]
