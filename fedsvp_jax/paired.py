@@ -56,15 +56,8 @@ def draw_pairs(key: Array, held: Array, num_pairs: int) -> Pairs:
     times, rounded up or down. Up to ORDERED held attributes, coalitions of a size are
     windows of one random order of them, spread evenly over it; after n windows comes
     another order. So few pairs come twice and every attribute is in as many. With more
-    attributes, windows would mostly be alike, and each has an order of its own.
-
-    Args:
-      key: a PRNG key.
-      held: (N,) bool, the attributes that play.
-      num_pairs: P >= 0.
-
-    Returns:
-      Pairs; all empty where fewer than two attributes are held.
+    attributes, windows would mostly be alike, and each has an order of its own. Where
+    fewer than two of the (N,) attributes are held, all P pairs are empty.
     """
     num_attributes = held.shape[0]
     num_held = jnp.sum(held.astype(jnp.int32))
@@ -135,12 +128,8 @@ def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
 
     One difference alone knows as much of its own size, one degree of freedom. Every
     further pair divides its difference among n held attributes, which is n - 1
-    contrasts, and the standard error takes the mean of all their squares.
-
-    Args:
-      standard_error: of any shape.
-      num_pairs: P; without pairs there is no interval, and the margin is nan.
-      held: (N,) bool, the attributes that play.
+    contrasts, and the standard error takes the mean of all their squares. Without pairs
+    there is no interval, and the margin is nan.
     """
     if num_pairs == 0:
         return jnp.full_like(standard_error, jnp.nan)

@@ -45,15 +45,11 @@ def estimates(
     """(seeds, N) estimated values and (seeds,) standard errors."""
     keys = jax.random.split(jax.random.key(num_pairs), seeds)
     pairs = draw_for_keys(keys, held, num_pairs)
-    differences = utility(np.asarray(pairs.coalitions)) - utility(
-        np.asarray(pairs.complements)
-    )
-    found = correct_each(pairs, held, jnp.asarray(differences, jnp.float32))
+    with_, without = (utility(np.asarray(side)) for side in pairs)
+    found = correct_each(pairs, held, jnp.asarray(with_ - without, jnp.float32))
     whole = utility(held[None]) - utility(np.zeros((1, len(held)), bool))
-    shared = np.where(held, whole / max(held.sum(), 1), 0)
-    return np.asarray(found.values, np.float64) + shared, np.asarray(
-        found.standard_error
-    )
+    values = np.asarray(found.values, np.float64) + held * whole / held.sum()
+    return values, np.asarray(found.standard_error)
 
 
 HELD = {
@@ -115,32 +111,24 @@ def test_unanimity_games_of_64_attributes_have_their_closed_form() -> None:
         assert (np.abs(values - exact) <= margins[:, None]).mean() >= 0.93
 
 
-def test_few_held_attributes_leave_nothing_to_draw() -> None:
-    for held in ([False, False], [True, False]):
-        pairs = draw_pairs(jax.random.key(0), jnp.asarray(held), 3)
-        assert not np.any(pairs.coalitions) and not np.any(pairs.complements)
-        found = correction(pairs, jnp.asarray(held), jnp.zeros(3))
-        np.testing.assert_array_equal(found.values, 0)
-        np.testing.assert_array_equal(found.standard_error, 0)
-
-
-def test_without_pairs_there_is_no_error_and_no_interval() -> None:
-    pairs = draw_pairs(jax.random.key(0), jnp.ones(4, bool), 0)
-    found = correction(pairs, jnp.ones(4, bool), jnp.zeros(0))
+@pytest.mark.parametrize("held", [[False, False], [True, False], [True] * 4])
+def test_where_nothing_is_drawn_nothing_is_corrected(held: list[bool]) -> None:
+    """Of fewer than two attributes, or in no pair; then there is no error either."""
+    number = 0 if all(held) else 3
+    pairs = draw_pairs(jax.random.key(0), jnp.asarray(held), number)
+    assert not np.any(pairs.coalitions) and not np.any(pairs.complements)
+    found = correction(pairs, jnp.asarray(held), jnp.zeros(number))
     np.testing.assert_array_equal(found.values, 0)
-    assert np.isnan(found.standard_error)
-    assert np.isnan(margin(jnp.float32(0.1), 0, jnp.ones(4, bool)))
+    np.testing.assert_array_equal(found.standard_error, 0 if number else np.nan)
+    within = margin(jnp.float32(0.1), number, jnp.asarray(held))
+    assert np.isnan(within) == (number == 0)
 
 
 def test_the_margin_is_students_t_with_more_degrees_for_more_contrasts() -> None:
     """The 97.5 % quantiles of t with 1, 3 and 10 degrees of freedom, from a table."""
-    for pairs, num_held, quantile in (
-        (1, 5, 12.706),
-        (2, 3, 3.182),
-        (4, 4, 2.228),
-        (10, 2, 2.228),
-        (10, 1, 2.228),
-    ):
+    told = {(1, 5): 12.706, (2, 3): 3.182}
+    told |= dict.fromkeys([(4, 4), (10, 2), (10, 1)], 2.228)
+    for (pairs, num_held), quantile in told.items():
         held = jnp.arange(7) < num_held
         found = margin(jnp.float32(1), pairs, held)
         assert float(found) == pytest.approx(quantile, abs=1e-3)

@@ -17,11 +17,6 @@ def test_different_addresses_give_different_numbers() -> None:
     assert len(set(first)) == len(first)
 
 
-def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(ValueError, match="seed must be >= 0, got -2"):
-        generator(-2, Draw.ASSIGN)
-
-
 @pytest.mark.parametrize("size", [1, 7, 22_602])
 def test_normal_numbers_have_the_bits_of_jaxs(size: int) -> None:
     """In a program of their own, scaled, and for several keys side by side."""

@@ -74,14 +74,10 @@ def adversary(account: Recorded, view: str | None = None) -> str:
 def row(account: Recorded, *, last: bool) -> dict[str, Any]:
     """What a line of metrics.jsonl says of the client that spent most, so far.
 
-    Args:
-      account: after the line's round.
-      last: whether to compose by PLD too, which is slow.
-
     Returns:
       `epsilon_spent` by accounting, and what it means: `status` by accounting,
       `delta_spent`, `target_delta`, `adversary` and `relation`; None where the
-      mechanism claims nothing.
+      mechanism claims nothing. PLD, which is slow, in the `last` line alone.
     """
     methods = _AT_THE_END if last else _AT_THE_END[:2]
     spent = {method: account.epsilon_spent(method) for method in methods}
@@ -92,9 +88,7 @@ def row(account: Recorded, *, last: bool) -> dict[str, Any]:
 def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]:
     """`row` before the run, of a client that sends so many of the costliest uploads.
 
-    Args:
-      account: of the run.
-      uploads: None for one in every round.
+    None is one in every round.
     """
     plan = Plan(account)
     sums, cost = plan.sums(uploads), plan.filter_cost
@@ -329,12 +323,7 @@ def _amplified(account: Recorded) -> float | None:
 
 
 def summary(account: Recorded, planned: Recorded | None = None) -> dict[str, Any]:
-    """What summary.json says of privacy: spent, by accounting and by adversary.
-
-    Args:
-      account: after the last round.
-      planned: as in `table`.
-    """
+    """What summary.json says of privacy: spent, by accounting and by adversary."""
     subsampling = account.mechanism.subsampling
     return {
         **row(account, last=True),

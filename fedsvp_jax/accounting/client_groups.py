@@ -34,11 +34,7 @@ def words(epsilon: float, clients: Sequence[int]) -> str:
 
 
 def smallest_and_largest(guarantees: Iterable[Mapping[str, Any]]) -> list[float]:
-    """The ε promised by client in a run's table of claims; [] where all have one.
-
-    Args:
-      guarantees: of summary.json or a cell.
-    """
+    """The ε promised by client in a table of claims; [] where all have one."""
     found = [
         float(row["epsilon"])
         for row in guarantees

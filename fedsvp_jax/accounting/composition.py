@@ -199,15 +199,10 @@ def _privacy_losses(
     for count, epsilon in responses:
         # Composed here: dp-accounting 0.6's PLDAccountant drops a count of these.
         response = privacy_loss_distribution.from_randomized_response(
-            response_noise(epsilon),
+            2.0 / (1.0 + math.exp(epsilon)),  # chance of a uniform answer
             2,
             value_discretization_interval=interval,
             neighboring_relation=NeighboringRelation.REPLACE_ONE,
         )
         parts.append(response.self_compose(count))
     return functools.reduce(lambda one, other: one.compose(other), parts)
-
-
-def response_noise(epsilon: float) -> float:
-    """dp-accounting's noise parameter, 2/(1 + e^ε): chance of a uniform answer."""
-    return 2.0 / (1.0 + math.exp(epsilon))

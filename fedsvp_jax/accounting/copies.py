@@ -19,12 +19,8 @@ def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
 
     The second is Minkowski's inequality, for √p_i is the length of the vector of all
     rounds' moves by client i, in units of the noise. An average is a function of the
-    uploads, so where these are claimed it spends at most what they do.
-
-    Args:
-      account: with k in its participation.
-      method: "rdp", "pld" or "gdp", at the account's target_delta.
-      view: one of VIEWS, of an adversary that is none of the k clients.
+    uploads, so where these are claimed it spends at most what they do. The adversary
+    of the view is none of the k clients.
     """
     against_server = account.mechanism.claim.against_server
     seen = {view, "server"} if against_server else {view}

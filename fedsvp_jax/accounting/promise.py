@@ -105,12 +105,7 @@ class Plan:
     def promised(
         self, uploads: float | None, filter_cost: FilterCost | None = None
     ) -> float:
-        """ε as the promise counts it; inf where Σδ of basic composition reaches 1.
-
-        Args:
-          uploads: as in `sums`.
-          filter_cost: in the place of the planned one.
-        """
+        """ε as the promise counts it; inf where Σδ of basic composition reaches 1."""
         cost = filter_cost or self.filter_cost
         method = self._terms.total_accounting
         if method == "basic" and _total(self.delta, uploads) + cost.delta >= 1:

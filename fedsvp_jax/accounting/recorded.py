@@ -266,14 +266,7 @@ class Recorded:
         filter_cost: FilterCost,
         delta: float | None = None,
     ) -> float:
-        """ε of one client with the filter's events, before a run or after it.
-
-        Args:
-          method: as in `epsilon_spent`.
-          sums: of its uploads.
-          filter_cost: of the filter's passes.
-          delta: `target_delta` by default.
-        """
+        """ε of one client with the filter's events, before a run or after it."""
         if method == "basic":
             told = sums.uploads * self.release_epsilon
             return sums.epsilon + told + filter_cost.basic_epsilon

@@ -33,12 +33,7 @@ _LARGEST = 700.0  # of an exponent
 def recognised(
     pairs: Iterable[tuple[float, float]], accused: float = FALSE_ALARMS
 ) -> float:
-    """The largest true-positive rate at a false-positive rate.
-
-    Args:
-      pairs: (ε, δ) that hold.
-      accused: FPR.
-    """
+    """The largest TPR at FPR `accused`, of (ε, δ) that hold."""
     return min(
         min(odds * accused + delta, 1 - (1 - accused - delta) / odds, 1.0)
         for odds, delta in _odds(pairs)
@@ -62,9 +57,7 @@ def risk(
 ) -> dict[str, Any]:
     """`mu`, `recognised` at 1 % false alarms, `right_of_100`, and `exact`.
 
-    Args:
-      pairs: (ε, δ) that hold.
-      exact: whether μ is exact, so that its own rates hold.
+    Where μ is exact its own rates hold too.
     """
     from scipy.stats import norm
 

@@ -18,7 +18,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.attacks.audit import Player, Scores
 from fedsvp_jax.deploy import noise
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.mechanisms.discrete_gaussian import Words, decoded, seeded_words
+from fedsvp_jax.mechanisms.discrete_gaussian import Words, seeded_words, wrapped
 from fedsvp_jax.structs import Array, NoiseInfo
 
 
@@ -109,4 +109,4 @@ def _opened(
         total += np.stack([sent(clipped)[0] for _ in range(num_games)])
     else:
         total += sent(silent)[0].reshape(num_games, size)
-    return decoded(total, grid.bits) * step, num_honest * std**2
+    return wrapped(total, grid.bits) * step, num_honest * std**2

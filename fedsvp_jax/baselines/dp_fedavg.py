@@ -19,9 +19,9 @@ from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.baseline_settings import DpFedavgSettings
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
-from fedsvp_jax.mechanisms.grid import make_grid
-from fedsvp_jax.mechanisms.noise import add_vector
-from fedsvp_jax.mechanisms.sensitivity import check_clips_update, clip_update
+from fedsvp_jax.mechanisms.grid import Grid
+from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
+from fedsvp_jax.mechanisms.sensitivity import check_clips_update
 from fedsvp_jax.settings import LEAST_CLIP
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.tree import num_parameters
@@ -104,7 +104,9 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             settings.noise_bands, config.num_rounds
         )
 
-    grid = make_grid(config, config.l2_norm_clip, shared=True)
+    grid = None
+    if config.noise_sampler == "discrete":
+        grid = Grid(config.noise_bits, config.cohort_size, config.l2_norm_clip)
 
     def init(num_clients: int) -> MechanismState:
         del num_clients
@@ -120,12 +122,11 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         key: Array,
         num_examples: Array,
         round_num: Array,
-        params: Params,
         **rest: Any,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         del rest
         clip = state.shared["clip"]
-        clipped = clip_update(updates, params, clip)
+        clipped = clip_into_ball(updates, clip)
         noisy = z > 0
         upload_noise = base.claimed(
             counted / root_cohort,

@@ -17,11 +17,8 @@ from fedsvp_jax.mechanisms.calibration import (
     scaled_claim,
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
-from fedsvp_jax.mechanisms.sensitivity import (
-    check_clips_update,
-    clip_update,
-    make_sensitivity,
-)
+from fedsvp_jax.mechanisms.noise import clip_into_ball
+from fedsvp_jax.mechanisms.sensitivity import check_clips_update, make_sensitivity
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.tree import l2_norm, num_parameters
 
@@ -83,7 +80,6 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         *,
         key: Array,
         num_examples: Array,
-        params: Params,
         **rest: Any,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         del rest
@@ -95,7 +91,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         )
         rescaled = make_sensitivity(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
-        clipped = clip_update(updates, params, clip)
+        clipped = clip_into_ball(updates, clip)
         upload_noise = scaled_claim(config, jnp.ones((), jnp.float32))
         bound = rescaled.bound(num_examples)
         noised, info = base.noised_upload(

@@ -17,12 +17,11 @@ from fedsvp_jax import prng
 from fedsvp_jax.mechanisms import MechanismConfig, release_contribution
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     Words,
-    decoded,
     discrete_gaussian,
-    encoded,
     rounded,
     step_variance,
     system_words,
+    wrapped,
 )
 from fedsvp_jax.mechanisms.grid import Grid, grid_step
 from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
@@ -142,7 +141,7 @@ def whole_numbers(
     vector = _flat(update)
     sent = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
     sent += discrete_gaussian(step_variance(std, step), vector.size, words)
-    return _shaped(decoded(encoded(sent, grid.bits), grid.bits), update), step
+    return _shaped(wrapped(sent, grid.bits), update), step
 
 
 def released(

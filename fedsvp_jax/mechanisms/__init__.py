@@ -1,11 +1,6 @@
 """Noise mechanisms: pairs of pure functions in one registry."""
 
-from fedsvp_jax.mechanisms.base import (
-    Basis,
-    Mechanism,
-    UploadNoise,
-    nothing_private,
-)
+from fedsvp_jax.mechanisms.base import Basis, Mechanism, nothing_private
 from fedsvp_jax.mechanisms.calibration import (
     analytic_multiplier,
     classical_multiplier,
@@ -30,7 +25,6 @@ __all__ = [
     "BuiltInSettings",
     "Mechanism",
     "MechanismConfig",
-    "UploadNoise",
     "about",
     "analytic_multiplier",
     "classical_multiplier",

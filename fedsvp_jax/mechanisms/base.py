@@ -127,22 +127,13 @@ def noised_upload(
     grid: Grid | None = None,
     num_examples: Array | float = 1.0,
 ) -> tuple[Params, NoiseInfo]:
-    """Adds noise to a clipped update and describes it.
+    """Adds noise of std () to a clipped update and describes it.
 
-    Args:
-      clipped: the clipped update, and () whether it was clipped.
-      upload_noise: z and the claim.
-      std: () of the noise.
-      sensitivity: () L2 sensitivity of what is noised.
-      at_upload: true to add the noise here; false where it went into the local steps
-        already, to which `std` and `sensitivity` then refer.
-      key: of the noise; None adds none here, and `noise_l2` is NaN.
-      grid: on which discrete noise is drawn; None for Gaussian noise.
-      num_examples: () |D|, which a grid may read.
+    Noise that went into the local steps already is not added here (`at_upload`); `std`
+    and `sensitivity` then refer to a step. Nor is any without a key: `noise_l2` is NaN.
     """
     updates, was_clipped = clipped
-    zero = jnp.zeros((), jnp.float32)
-    noise_l2 = zero
+    noise_l2 = zero = jnp.zeros((), jnp.float32)
     if at_upload and key is None:
         noise_l2 = jnp.full((), jnp.nan, jnp.float32)
     elif at_upload and key is not None and grid is not None:
@@ -294,12 +285,7 @@ def claim_of(
 
 
 def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
-    """The mechanism, nominal if the preprocessing of the data follows their records.
-
-    Args:
-      mechanism: whose claim takes each client's examples as given.
-      from_records: as `Dataset` has it.
-    """
+    """The mechanism, nominal if the preprocessing of the data follows their records."""
     if not from_records:
         return mechanism
     named = ", ".join(from_records[:_MOST_NAMED])

@@ -55,14 +55,10 @@ def analytic_multiplier(epsilon: Leaf, delta: Leaf) -> np.ndarray:
 
 
 def gaussian_epsilon_bound(precision: float, delta: float) -> float:
-    """p/2 + sqrt(p)·Φ⁻¹(1 − δ), at least 0: above the exact ε of a Gaussian at δ.
+    """p/2 + sqrt(p)·Φ⁻¹(1 − δ), p = 1/z²: above the exact ε of a Gaussian at δ.
 
     It leaves out the second term of δ = Φ(√p/2 − ε/√p) − e^ε·Φ(−√p/2 − ε/√p). At
-    p = 1e6 it is 2e-6 too large.
-
-    Args:
-      precision: p = 1/z².
-      delta: δ in (0, 1).
+    p = 1e6 it is 2e-6 too large; it is at least 0.
 
     Source: Balle and Wang 2018 (arXiv 1805.06530), Theorem 8.
     """
@@ -73,12 +69,7 @@ def gaussian_epsilon_bound(precision: float, delta: float) -> float:
 
 
 def gaussian_epsilon(precision: float, delta: float) -> float:
-    """ε at δ of one Gaussian, exact; from above where that value loses its digits.
-
-    Args:
-      precision: 1/z², finite.
-      delta: δ in (0, 1).
-    """
+    """ε at δ of one Gaussian, exact; from above where that value loses its digits."""
     from dp_accounting import gaussian_mechanism
 
     if precision == 0:
@@ -118,10 +109,6 @@ def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
 
 def check_calibration(config: MechanismConfig, *, has_analytic: bool = True) -> None:
     """Refuses what the calibration has no proof for.
-
-    Args:
-      config: of the mechanism.
-      has_analytic: whether the mechanism takes calibration='analytic'.
 
     Raises:
       ValueError: classical at a concrete ε ≥ 1 without `allow_large_epsilon`, or

@@ -3,12 +3,11 @@
 N_Z(0, σ²) gives the whole number x a probability in proportion to exp(−x²/(2σ²)).
 Floating-point noise leaks through its rounding (Mironov 2012); this noise is drawn in
 whole numbers from whole random words, and is added to whole numbers. An upload takes
-four steps:
+three steps:
 
     whole numbers  `rounded`   x/γ to whole numbers, whose norm stays within C/γ
     noise          `discrete_gaussian`   of variance σ², in steps γ
-    residues       `encoded`   modulo 2^b, so that sums may wrap around
-    numbers again  `decoded`   the sum of residues, times γ
+    residues       `wrapped`   modulo 2^b, so that sums may wrap around
 
 Only NumPy is used, so that a client without JAX can run the same code. Every random
 number comes from a source of words: `system_words` where privacy is meant, or
@@ -46,10 +45,8 @@ def system_words(number: int) -> np.ndarray:
 def seeded_words(*seed: int) -> Words:
     """A source that a seed decides: for simulations and tests, never for privacy.
 
-    Philox4x64-10 in counter mode (Salmon et al. 2011), keyed with a hash of the seed.
-
-    Args:
-      seed: whole numbers ≥ 0, for example the words of a JAX key.
+    Philox4x64-10 in counter mode (Salmon et al. 2011), keyed with a hash of the seed:
+    whole numbers ≥ 0, for example the words of a JAX key.
     """
     return np.random.Philox(np.random.SeedSequence(seed)).random_raw
 
@@ -140,13 +137,8 @@ def discrete_gaussian(
 
     Numbers beyond 256 t are drawn again; their probability is below e^−32000.
 
-    Args:
-      variance: σ² > 0; at most `LARGEST_VARIANCE`, with a denominator to match.
-      number: how many.
-      words: the source of randomness.
-
     Raises:
-      ValueError: a variance out of range.
+      ValueError: a variance above `LARGEST_VARIANCE`, or of too large a denominator.
     """
     variance = Fraction(variance)
     top, bottom = variance.numerator, variance.denominator
@@ -188,10 +180,6 @@ def step_variance(std: float, step: float) -> Fraction:
 
     The noise is thus never less than z·Δ, of which std is the float32 product (2^-21
     covers the rounding of seven operations), and σ² by at most 3e-6 more where σ ≥ 1.
-
-    Args:
-      std: of the noise, > 0.
-      step: γ > 0.
     """
     exact = (Fraction(float(std)) * _FLOAT32_PRODUCT / Fraction(float(step))) ** 2
     below = 1 if exact >= 2**30 else _DENOMINATOR
@@ -206,13 +194,8 @@ def rounded(
     Rounding can make a vector longer. Where Σq² > (C/γ)², numbers go back by one
     towards zero, those first that rounding had moved away from it the farthest, until
     Σq² ≤ (C/γ)². Hence ‖γq‖ ≤ C exactly, and a sensitivity that rests on C alone stays
-    what it was. That clip is compared in whole numbers.
-
-    Args:
-      values: (d,) x, floating point; what exceeds C is shrunk to it.
-      step: γ > 0.
-      norm_bound: C > 0, with C/γ at most 2^30.
-      words: the source of randomness.
+    what it was. That clip is compared in whole numbers. An x that exceeds C is shrunk
+    to it before; C/γ is at most 2^30.
 
     Raises:
       ValueError: a value that is not finite.
@@ -239,30 +222,13 @@ def rounded(
     return result
 
 
-def encoded(whole: np.ndarray, bits: int) -> np.ndarray:
-    """(…) uint32: whole numbers modulo 2^b. Sums of these may wrap around freely.
+def wrapped(whole: np.ndarray, bits: int) -> np.ndarray:
+    """(…) int64 in [−2^(b−1), 2^(b−1)): whole numbers, or sums of them, modulo 2^b.
 
     Raises:
       ValueError: b outside [1, 30].
     """
-    return (np.asarray(whole, np.int64) & _mask(bits)).astype(np.uint32)
-
-
-def decoded(residues: np.ndarray, bits: int) -> np.ndarray:
-    """(…) int64 in [−2^(b−1), 2^(b−1)): what the residues stand for, modulo 2^b.
-
-    Args:
-      residues: whole numbers, one client's or a sum.
-      bits: b.
-
-    Raises:
-      ValueError: b outside [1, 30].
-    """
-    mask, half = _mask(bits), 1 << (bits - 1)
-    return ((np.asarray(residues).astype(np.int64) + half) & mask) - half
-
-
-def _mask(bits: int) -> int:
     if not 1 <= bits <= MOST_BITS:
         raise ValueError(f"bits must be in [1, {MOST_BITS}], got {bits}")
-    return (1 << bits) - 1
+    half = 1 << (bits - 1)
+    return ((np.asarray(whole).astype(np.int64) + half) & (2 * half - 1)) - half

@@ -18,12 +18,7 @@ from fedsvp_jax.structs import MechanismState, NoiseInfo, Params
 
 
 def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
-    """The mechanism, whose uploads lie on the grid, with claims by zCDP alone.
-
-    Args:
-      mechanism: whose noise is drawn on its grid already.
-      config: its settings.
-      name: how a refusal calls it.
+    """The mechanism, whose noise is drawn on its grid, with claims by zCDP alone.
 
     Raises:
       ValueError: the claim with Gaussian noise is not proved, or there is other noise

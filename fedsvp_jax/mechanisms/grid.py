@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.mechanisms import discrete_gaussian
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.config import Leaf
 from fedsvp_jax.structs import Array, Params
 from fedsvp_jax.tree import cut
 
@@ -49,30 +49,10 @@ class Grid(NamedTuple):
     apart: Callable[[Array], Array] | None = None
 
 
-def make_grid(
-    config: MechanismConfig,
-    norm: Leaf,
-    *,
-    apart: Callable[[Array], Array] | None = None,
-    shared: bool,
-) -> Grid | None:
-    """The grid of a mechanism's uploads; None with --noise_sampler=gaussian.
-
-    Args:
-      config: the settings.
-      norm, apart: as in `Grid`.
-      shared: whether the server sees the cohort's sum alone.
-    """
-    if config.noise_sampler == "gaussian":
-        return None
-    return Grid(config.noise_bits, config.cohort_size if shared else 1, norm, apart)
-
-
 def grid_step(grid: Grid, std: Array) -> Array:
     """γ, () float32: a power of two, at least 2(KB + 8√K·std)/2^b and at most twice it.
 
-    Args:
-      std: () of one client's noise.
+    std is that of one client's noise, here and below.
     """
     unit = np.float32(2.0 ** (1 - grid.bits))  # first, so that no sum overflows
     largest = grid.summed * (unit * jnp.asarray(grid.norm, jnp.float32))
@@ -87,14 +67,8 @@ def add_discrete_noise(
     """The tree, as one vector, on the grid with noise of N_Z(0, (std/γ)²).
 
     Drawn on the host, by the exact sampler and from a counter generator that the key
-    decides: the numbers do not depend on the order of the clients or on the device.
-
-    Args:
-      tree: float32 leaves, as one vector no longer than `grid.norm`.
-      std: () of the noise, >= 0.
-      grid: where to.
-      num_examples: () |D|, which `grid.apart` reads.
-      key: a PRNG key, consumed here.
+    decides: the numbers do not depend on the order of the clients or on the device. The
+    tree is no longer than `grid.norm`; `grid.apart` reads |D|; the key is consumed.
 
     Returns:
       The tree in float32, multiples of γ in [−2^(b−1)γ, 2^(b−1)γ), and the noise's L2
@@ -151,9 +125,8 @@ def _on_host(
     if std > 0:
         variance = discrete_gaussian.step_variance(float(std), gamma)
         noise = discrete_gaussian.discrete_gaussian(variance, values.size, words)
-    residues = discrete_gaussian.encoded(whole + noise, bits)
     length = gamma * float(np.linalg.norm(noise.astype(np.float64)))
-    sent = discrete_gaussian.decoded(residues, bits).astype(np.int32)
+    sent = discrete_gaussian.wrapped(whole + noise, bits).astype(np.int32)
     return sent, np.float32(length)
 
 
@@ -179,14 +152,7 @@ def residues(tree: Params, grid: Grid, *, std: Array) -> Params:
 
 
 def average(total: Params, grid: Grid, *, std: Array, count: Array) -> Params:
-    """The clients' average, float32: their residues' sum modulo 2^b, times γ/count.
-
-    Args:
-      total: uint32, the sum modulo 2^32.
-      grid: the clients'.
-      std: () of one client's noise, which decides γ.
-      count: () how many clients' residues are in the sum.
-    """
+    """The clients' average: their uint32 residues' sum modulo 2^b, times γ/count."""
     half = 1 << (grid.bits - 1)
     unit = grid_step(grid, std) / jnp.maximum(count.astype(jnp.float32), 1.0)
 
@@ -198,13 +164,7 @@ def average(total: Params, grid: Grid, *, std: Array, count: Array) -> Params:
 
 
 def check_grid(grid: Grid, *, std: float, num_examples: int, size: int) -> None:
-    """Refuses a grid that is too coarse for the vector or for the claim of its noise.
-
-    Args:
-      grid: of concrete numbers.
-      std: of one client's noise.
-      num_examples: |D| for `grid.apart`.
-      size: d, numbers in an upload.
+    """Refuses a grid too coarse for a vector of d numbers or for its noise's claim.
 
     Raises:
       ValueError: says how many bits are needed.

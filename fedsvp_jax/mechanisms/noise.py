@@ -62,12 +62,7 @@ def add_gaussian_noise(
     One draw for all leaves: a draw per leaf is the larger part of what a round takes
     to compile (BUILD_NOTES.md, "The noise of an upload is one draw"). At std 0 the
     leaves keep their bits (x + 0 would turn −0 into +0). The sum is in float32; leaves
-    narrower than that are rounded once.
-
-    Args:
-      tree: leaves of float32 or narrower; dtypes are kept.
-      std: () standard deviation per coordinate, >= 0.
-      key: a PRNG key, consumed here.
+    narrower than that are rounded once, and keep their dtypes. The key is consumed.
 
     Returns:
       The noised tree and the noise's L2 norm, () float32, before that rounding.

@@ -37,13 +37,7 @@ def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
 def extreme_uploads(
     mechanism: Mechanism, num_rounds: int, *, num_examples: int = 1
 ) -> dict[tuple[int, float], NoiseInfo]:
-    """Uploads of the first and the last round, by round (from 0) and R, 0 and 1.
-
-    Args:
-      mechanism: with concrete settings.
-      num_rounds: T.
-      num_examples: the client's training examples.
-    """
+    """Uploads of the first and the last round, by round (from 0) and R, 0 and 1."""
     upload = jax.jit(player(mechanism))  # by operations it takes a second
     return {
         (round_num, ratio): upload(
@@ -62,10 +56,7 @@ def check_noise(
 ) -> None:
     """Refuses a mechanism whose uploads would not carry the noise that is counted.
 
-    Args:
-      mechanism, num_rounds: as `extreme_uploads`.
-      sizes: m of the smallest client, on which `least_multiplier` rests, and of the
-        largest.
+    `least_multiplier` rests on the smallest client's size; the largest's is tried too.
 
     Raises:
       ValueError: a noise multiplier or a std is negative, infinite or NaN. Or, of a

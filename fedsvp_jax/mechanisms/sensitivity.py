@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from fedsvp_jax.clips import CLIPS, Clip
 from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
-from fedsvp_jax.mechanisms.grid import Grid, make_grid
+from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.structs import Array, Params
 
 
@@ -62,12 +62,6 @@ def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
     return updates, jnp.zeros((), jnp.float32)
 
 
-def clip_update(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
-    """The update as one vector, within an L2 ball of radius `bound` around 0."""
-    del params
-    return noise.clip_into_ball(updates, bound)
-
-
 def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
     """The update to the weights w/max(1, ‖w‖/bound), w = params + updates.
 
@@ -85,10 +79,17 @@ def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, 
     return moved, clipped
 
 
-def published_bound(l2_norm_clip: Leaf, num_examples: Array | Leaf) -> Array:
-    """2C/|D|, () float32. Source: NbAFL (Wei et al. 2020); FedSVA, sec. 3.2."""
+def record_bound(
+    clip: Array | Leaf, num_examples: Array | Leaf, factor: float = 2.0
+) -> Array:
+    """f·C/|D|, () float32: how far one record moves a mean of clipped gradients.
+
+    f is 2 where a record is replaced by another, 1 where it is left out of the sum and
+    the divisor stays |D|. NbAFL (Wei et al. 2020) and FedSVA, sec. 3.2, say 2C/|D| of a
+    whole upload.
+    """
     size = jnp.maximum(jnp.asarray(num_examples).astype(jnp.float32), 1.0)
-    return 2.0 * jnp.asarray(l2_norm_clip, jnp.float32) / size
+    return factor * jnp.asarray(clip, jnp.float32) / size
 
 
 def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | Leaf:
@@ -100,21 +101,6 @@ def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | 
     if scale == 1:
         return num_examples
     return jnp.asarray(num_examples).astype(jnp.float32) * scale
-
-
-def query_bound(
-    private_clip: Array | float, num_private: Array | float, *, factor: float
-) -> Array:
-    """f·C/|P|, () float32: how far one record moves the private query.
-
-    Args:
-      private_clip: C.
-      num_private: |P|, the client's training records of the private attribute.
-      factor: f, 2 where a record is replaced by another, 1 where it is left out of
-        the sum and the divisor stays |P|.
-    """
-    size = jnp.maximum(jnp.asarray(num_private).astype(jnp.float32), 1.0)
-    return factor * jnp.asarray(private_clip, jnp.float32) / size
 
 
 def root_sharers(config: MechanismConfig) -> float:
@@ -142,7 +128,7 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     """
     own = _own_sensitivity(config)
     if config.noise_trust == "nobody":
-        return own._replace(grid=_grid(config, own.bound, shared=False))
+        return own._replace(grid=_grid(config, own.bound, summed=1))
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 
     def largest(_: Array) -> Array:
@@ -150,18 +136,20 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
 
     return own._replace(
         bound=lambda _: largest(_) / root_sharers(config),
-        grid=_grid(config, largest, shared=True),
+        grid=_grid(config, largest, summed=config.cohort_size),
     )
 
 
 def _grid(
-    config: MechanismConfig, bound: Callable[[Array], Array], *, shared: bool
+    config: MechanismConfig, bound: Callable[[Array], Array], summed: int
 ) -> Grid | None:
     """Of clipped updates, and of private queries, which lie Δ apart at any length."""
+    if config.noise_sampler == "gaussian":
+        return None
     if config.clip.asks:
-        return make_grid(config, config.private_clip, apart=bound, shared=shared)
+        return Grid(config.noise_bits, summed, config.private_clip, bound)
     if config.clip.in_ball and not config.clip.of_weights:
-        return make_grid(config, config.l2_norm_clip, shared=shared)
+        return Grid(config.noise_bits, summed, config.l2_norm_clip)
     return None
 
 
@@ -196,9 +184,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         return Sensitivity(
             rule,
             no_clip,
-            lambda size: published_bound(
-                config.l2_norm_clip, scaled_size(config, size)
-            ),
+            lambda size: record_bound(config.l2_norm_clip, scaled_size(config, size)),
             "replace one record of a client",
             assumption,
         )
@@ -218,7 +204,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         return Sensitivity(
             rule,
             no_clip,
-            lambda count: query_bound(config.private_clip, count, factor=factor),
+            lambda count: record_bound(config.private_clip, count, factor),
             f"{changed}; records of other attributes are not protected",
             "which records have the private attribute, and how many, is public; the "
             "gradient of each of them is clipped",
@@ -237,7 +223,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         )
     return Sensitivity(
         rule,
-        lambda updates, params: clip_update(updates, params, config.l2_norm_clip),
+        lambda updates, params: noise.clip_into_ball(updates, config.l2_norm_clip),
         lambda _: factor * c,
         "add or remove a client (its update against zero)"
         if left_out

@@ -68,7 +68,7 @@ def effective_delta(tolerance: Array, floor: Leaf) -> Array:
 def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
     """z = sqrt(max(T, β))/ε, std over sensitivity. Shape of T, float32.
 
-    With Δ = 2C/|D| (`published_bound`) it is the printed σ = 2C·sqrt(max(T, β))/(ε|D|).
+    With Δ = 2C/|D| (`record_bound`) it is the printed σ = 2C·sqrt(max(T, β))/(ε|D|).
 
     Args:
       tolerance: T.
@@ -86,9 +86,7 @@ def explanation(
 ) -> Callable[[Mapping[str, Any]], str]:
     """For pages: how σ follows from R and how much it can, from a run's settings.
 
-    Args:
-      formula: T in words.
-      tolerance_of: (R, δ) -> T.
+    The formula of T stands there in words.
     """
 
     def explained(config: Mapping[str, Any]) -> str:
@@ -137,7 +135,6 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         calibrate,
         (RELEASE_ASSUMPTIONS[release],),
         proved=release != "raw",
-        num_rounds=1,
         needs_contribution=release != "worst_case",
     )
     return chain(make_sensitivity(config), law)

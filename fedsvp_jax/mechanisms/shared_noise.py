@@ -32,11 +32,6 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
     z is counted as the part of one upload, and the claim is the average's, against h
     colluders, by zCDP: of a cohort that lost some of its noise it can be told anew.
 
-    Args:
-      mechanism: whose uploads carry noise of one std for all clients.
-      config: its settings.
-      name: how a refusal calls it.
-
     Raises:
       ValueError: the noise follows the client, goes into more local steps than one, or
         is shared by the cohort already.

@@ -54,14 +54,9 @@ def is_poisson(config: MechanismConfig) -> bool:
     return config.clip.in_steps and config.batches == "poisson"
 
 
-def most_steps(config: MechanismConfig) -> int:
-    """The steps of an upload of the largest client."""
-    return _steps_of(config, config.max_num_examples)
-
-
-def _steps_of(config: MechanismConfig, num_examples: int) -> int:
-    """As `local_training.upload_steps`, of a client that has examples."""
-    per_epoch = max(num_examples // config.batch_size, 1)
+def most_steps(config: MechanismConfig, num_examples: int | None = None) -> int:
+    """As `local_training.upload_steps`, of a client of that size; of the largest."""
+    per_epoch = max((num_examples or config.max_num_examples) // config.batch_size, 1)
     return config.local_steps or config.local_epochs * per_epoch
 
 
@@ -89,7 +84,7 @@ def subsampling(config: MechanismConfig) -> Subsampling | None:
     sizes = zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), strict=True)
     kinds: list[tuple[float, int]] = []
     for small, large in sizes:  # q falls
-        kind = min(1.0, config.batch_size / small), _steps_of(config, large)
+        kind = min(1.0, config.batch_size / small), most_steps(config, large)
         if not kinds or kind[1] > kinds[-1][1]:
             kinds.append(kind)
     return Subsampling(tuple(kinds), most_steps(config))
@@ -101,13 +96,8 @@ def poisson_places(batch_size: int, num_examples: int, num_batches: int) -> int:
         num_batches · P[Binomial(|D|, B/|D|) > M] ≤ 1e-6
 
     A batch that is larger is not trained on, which the claim allows (P15): M is a
-    matter of accuracy and of memory. The tail grows with |D| at equal B, so M holds
-    for smaller clients too (Anderson and Samuels 1967).
-
-    Args:
-      batch_size: B.
-      num_examples: |D| of the largest client.
-      num_batches: of one client in a run.
+    matter of accuracy and of memory. The tail grows with |D| at equal B, so that of the
+    largest client decides (Anderson and Samuels 1967).
     """
     from scipy import stats
 

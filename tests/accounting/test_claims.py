@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from ledgers import Book, record
-from promised import told
-from published import make as made_of
+from published import make
 from small_runs import digits, small
 
-from fedsvp_jax import accounting, federation
+from fedsvp_jax import federation
 from fedsvp_jax.accounting import (
     Account,
     FilterCost,
@@ -20,34 +19,23 @@ from fedsvp_jax.accounting import (
     composed_epsilon,
 )
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
-from fedsvp_jax.mechanisms import Mechanism, base, make_mechanism
+from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
-PLANNED = {"epsilon": 0.3, "num_hbc_clients": 0, "delta": 1e-3, "num_rounds": 1000}
-
-
-def made(**changes: Any) -> tuple[ExperimentConfig, Mechanism]:
-    config = small(**changes)
-    data = federate([config], digits())
-    settings = plan.mechanism_config(
-        config, min_num_examples=float(data.min_num_examples)
-    )
-    return config, make_mechanism(config.mechanism, settings)
+CLIPPED = {"sensitivity": "update_clip"}
 
 
 def before(**changes: Any) -> Account:
-    """The account of a run before its first round."""
-    return account_of(*made(**PLANNED | changes), assumptions="as dealt")
+    """The account of a run of nbafl before its first round."""
+    run = small(mechanism="nbafl", num_hbc_clients=0, num_rounds=1000, **changes)
+    return account_of(run, make("nbafl", **CLIPPED), assumptions="as dealt")
 
 
 def test_what_makes_a_run_nominal_stands_in_every_row() -> None:
-    account = before(mechanism="nbafl", sensitivity="update_clip")
+    account = before(**CLIPPED)
     who = account.participation._replace(nominal="nominal: statistics leave")
     other = dataclasses.replace(account, participation=who)
     assert account.mechanism.claim.proved
@@ -62,26 +50,23 @@ def test_what_makes_a_run_nominal_stands_in_every_row() -> None:
 
 @pytest.mark.hole
 def test_g15_one_upload_is_proved_where_bound_and_formula_are() -> None:
-    clip = {"mechanism": "nbafl", "sensitivity": "update_clip"}
-    large = clip | {"epsilon": 2.0, "allow_large_epsilon": True}
-    for changes, epsilon, word in (
-        ({"mechanism": "none"}, np.inf, None),
-        (clip | {"sensitivity": "paper"}, 0.3, "nominal"),
-        (clip, 0.3, "proved"),
-        (clip, 1.0, "nominal"),
-        (large | {"calibration": "analytic"}, 2.0, "proved"),
-        (clip, np.inf, "nominal"),
+    clipped = make("nbafl", **CLIPPED)
+    for mechanism, epsilon, word in (
+        (make("none"), np.inf, None),
+        (make("nbafl"), 0.3, "nominal"),
+        (clipped, 0.3, "proved"),
+        (clipped, 1.0, "nominal"),
+        (make("nbafl", calibration="analytic", **CLIPPED), 2.0, "proved"),
+        (clipped, np.inf, "nominal"),
     ):
-        account = Account.of(made(**changes)[1], Participation())
+        account = Account.of(mechanism, Participation())
         assert claims.upload_status(account, epsilon, 1e-3) == word
-    for delta, stats, word in ((0.99, True, "nominal"), (1.0, False, "nominal")):
-        who = Participation(nominal="nominal: statistics leave" if stats else "")
-        account = Account.of(made(**clip)[1], who)
-        assert claims.upload_status(account, 0.3, delta) == word
+    for delta, why in ((0.99, "nominal: statistics leave"), (1.0, "")):
+        account = Account.of(clipped, Participation(nominal=why))
+        assert claims.upload_status(account, 0.3, delta) == "nominal"
 
 
 def test_pld_is_composed_in_the_last_round_alone() -> None:
-    assert "pld" in accounting.composition.METHODS
     account = Book(7, proved=True).account
     for last in (False, True):
         row = claims.row(account, last=last)
@@ -97,10 +82,9 @@ def test_each_adversary_s_number_in_a_row_is_that_of_its_claim() -> None:
 
 
 def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None:
-    told = {"mechanism": "nbafl", "sensitivity": "update_clip"}
     quiet = {"contribution_noise": 8.0, "vote_epsilon": 0.1}
-    voted = before(**told, influence_filter="join", **quiet)
-    assert claims.planned_row(before(**told))["status"]["rdp"] == "proved"
+    voted = before(**CLIPPED, influence_filter="join", **quiet)
+    assert claims.planned_row(before(**CLIPPED))["status"]["rdp"] == "proved"
     planned = claims.planned_row(voted)
     assert all(map(np.isfinite, planned["epsilon_spent"].values()))
     assert set(planned["status"].values()) == {"nominal"}
@@ -111,12 +95,9 @@ def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None
 @pytest.mark.hole
 def test_g3_rows_count_the_filter_and_none_is_amplified():
     """Rows said that nothing else leaves the client, of a ledger of uploads alone."""
-    mechanism = made_of("dp_fedavg", cohort_size=2)
-    hidden = privacy.filter_cost(
-        FilterSettings(vote_epsilon=0.5, contribution_noise=20.0),
-        num_participants=4,
-        delta=1e-5,
-    )
+    mechanism = make("dp_fedavg", cohort_size=2)
+    told = FilterSettings(vote_epsilon=0.5, contribution_noise=20.0)
+    hidden = privacy.filter_cost(told, num_participants=4, delta=1e-5)
     spent = []
     for cost in (None, hidden, hidden._replace(epsilon_per_vote=math.inf)):
         who = {"equal_weights": True, "filter_cost": cost or FilterCost()}
@@ -147,11 +128,9 @@ def test_g9_with_a_filter_the_promise_is_proved_and_the_tally_is_not(
 ):
     """Votes decide who uploads how often, so a tally was not known before."""
     hidden = FilterCost(1, 50.0, 0.1, 1e-5, 3, 0.01)
-    changes = {"delta": 1e-3, "sensitivity": "update_clip", "num_rounds": 50}
-    config, mechanism = told("nbafl", **changes)
+    mechanism = make("nbafl", delta=1e-3, **CLIPPED)
     promise = PromiseSettings(total_epsilon=2.0, total_accounting=accounting_method)
-    who = {"num_rounds": config.num_rounds}
-    who |= {"filter_cost": hidden if filtered else FilterCost()}
+    who = {"num_rounds": 50, "filter_cost": hidden if filtered else FilterCost()}
     book = Book(3, mechanism, promise, who=who)
     if filtered:
         book.record_pass()
@@ -174,37 +153,24 @@ def test_g9_with_a_filter_the_promise_is_proved_and_the_tally_is_not(
 @pytest.mark.parametrize("cohort", [1, 2, 5, 10])
 def test_g7_a_smaller_cohort_claims_what_its_noise_gives(cohort: int):
     """The claim stayed at 5.299 where 5 of 10 clients had an exact ε of 6.57."""
-    mechanism = made_of("dp_fedavg", noise_multiplier=1.0, delta=1e-5)
+    mechanism = make("dp_fedavg", noise_multiplier=1.0, delta=1e-5)
     book = Book(10, mechanism)
     z = 1.0 / math.sqrt(10)
-    record(
-        book,
-        np.arange(cohort),
-        multiplier=z,
-        std=z,
-        epsilon=concentrated_epsilon(1.0, 1e-5),
-        delta=1e-5,
-        weights=1 / cohort,
-    )
+    whole = {"epsilon": concentrated_epsilon(1.0, 1e-5), "delta": 1e-5}
+    record(book, range(cohort), multiplier=z, std=z, weights=1 / cohort, **whole)
     exact = composed_epsilon("gdp", 10 / cohort, 1e-5)
     basic = book.epsilon_spent("basic")
     assert basic >= exact
-    assert basic == pytest.approx(
-        float(concentrated_epsilon(math.sqrt(cohort / 10), 1e-5)), rel=1e-5
-    )
+    left = concentrated_epsilon(math.sqrt(cohort / 10), 1e-5)
+    assert basic == pytest.approx(float(left), rel=1e-5)
 
 
 @pytest.mark.hole
 @pytest.mark.parametrize("weighting", ["examples", "uniform"])
 def test_amplification_needs_equal_weights_of_clients_never_drawn_too(weighting: str):
     """A client of another size, not drawn so far, is another outcome of the draw."""
-    config = small(
-        mechanism="gaussian",
-        sensitivity="update_clip",
-        partition="dirichlet",
-        num_hbc_clients=0,
-        weighting=weighting,
-    )
+    run = {"mechanism": "gaussian", "partition": "dirichlet", "num_hbc_clients": 0}
+    config = small(weighting=weighting, **CLIPPED, **run)
     program = federation.build([config], digits())
     assert program.data.min_num_examples < program.data.max_num_examples
     assert program.equal_weights == (weighting == "uniform")

@@ -90,14 +90,13 @@ def test_n6_poisson_batches_of_clients_of_two_sizes_compose() -> None:
 def test_n6_a_run_says_how_many_clients_hold_one_record(partition: str) -> None:
     config = small(partition=partition, mechanism="nbafl", sensitivity="update_clip")
     program = federation.build([config], digits())
-    held = np.zeros(len(digits().train_labels), int)
-    for side in ("train", "validation"):
-        rows, counts = (
-            np.asarray(getattr(program.data.split, name)[0])
-            for name in (side, f"num_{side}")
-        )
+    held, split = np.zeros(len(digits().train_labels), int), program.data.split
+    for rows, counts in (
+        (split.train[0], split.num_train[0]),
+        (split.validation[0], split.num_validation[0]),
+    ):
         for client, count in enumerate(counts):
-            held[rows[client, :count]] += 1
+            held[np.asarray(rows[client, :count])] += 1
     (copies,) = program.data.most_copies
     assert copies == held.max() and (copies > 1) == (partition == "paper")
 

@@ -8,15 +8,15 @@ dp-accounting's Rényi accountant, and by prv-accountant, which says how wrong i
 
 import functools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.rdp import RdpAccountant, rdp_privacy_accountant
-from drawn_settings import Drawn, account
+from drawn_settings import Drawn, Uploaded, account
 from prv_accountant import PRVAccountant
 from prv_accountant import privacy_random_variables as variables
 
@@ -30,84 +30,54 @@ VIEWS = {
 QUICK = (3, 4, 17)
 ROOM = 2e-3  # of ε, relative and absolute, between two grids of privacy losses
 READABLE = (0.02, 30.0)  # ε that prv-accountant composes in a second
-
 MOST_KINDS = 6  # of Gaussians that prv-accountant composes as they are
+Event = tuple[str, float, float]  # kind, z (ε of a pure release), q of a sampled step
+Seen = frozenset[tuple[Event, int]]  # what one client has shown: events, their numbers
 
 
-class Seen(NamedTuple):
-    """What one adversary has of one client; every kind with its number."""
+def seen_by(told: Drawn, view: str) -> set[Seen]:
+    """Of the clients that uploaded: what the server, an observer or others have."""
+    config, steps = told.config, _steps_of(told)
+    release, cost = told.account.release_epsilon, told.account.filter_cost
+    found: dict[int, Counter[Event]] = defaultdict(Counter)
+    for clients in told.rounds:
+        multipliers = _multipliers(told, clients, view).tolist()
+        for client, z in zip(clients.client_id.tolist(), multipliers, strict=True):
+            mine = found[client]
+            if release:
+                mine["response", release, 1] += 1
+            if steps is None and not math.isinf(z):
+                mine["gaussian", z, 1] += 1
+            elif steps is not None and not math.isinf(z):
+                rate, count, most = steps[client]
+                mine["sampled", z * math.sqrt(most), rate] += count
+    for mine in found.values():
+        if cost.passes:
+            mine["gaussian", config.contribution_noise / 2, 1] += cost.passes
+            mine["response", config.vote_epsilon / 2, 1] += config.num_clients - 1
+    return {frozenset(mine.items()) for mine in found.values()}
 
-    gaussians: tuple[tuple[float, int], ...] = ()  # z
-    sampled: tuple[tuple[float, float, int], ...] = ()  # z and q of a step
-    responses: tuple[tuple[float, int], ...] = ()  # ε of a pure release
 
-    @property
-    def precision(self) -> float:
-        """Σ1/z²: by it clients are compared, and nothing is computed from it."""
-        return sum(math.inf if z == 0 else n / z**2 for z, n in self.gaussians)
-
-
-def seen_by(told: Drawn, view: str) -> dict[int, Seen]:
-    """By client that uploaded: what the server, an observer or other clients have.
+def _multipliers(told: Drawn, clients: Uploaded, view: str) -> np.ndarray:
+    """z of a round's uploads; in the average, without the loudest others' noise.
 
     An observer sees the average; a curious client knows its own noise, `colluders` of
     them what they know together. Which ones they are is not, so the worst is taken.
     """
-    config, steps = told.config, _steps_of(told)
-    known = {"observer": 0, "curious_client": 1, "colluders": config.colluders}
-    gaussians: dict[int, Counter[float]] = {}
-    sampled: dict[int, Counter[tuple[float, float]]] = {}
-    responses: dict[int, Counter[float]] = {}
-    for clients in told.rounds:
-        z = np.asarray(clients.noise.noise_multiplier, float)
-        ids = np.asarray(clients.client_id).tolist()
-        in_sum = (
-            np.asarray(clients.noise.noise_std) > 0
-        ) | told.account.mechanism.claim.central
-        if view != "server" and np.all(in_sum | (z == 0) | np.isinf(z)):
-            p, size = np.asarray(clients.weight, float), clients.noise.sensitivity
-            size = np.asarray(size, float)
-            part = np.where(np.isinf(z), 0.0, p * np.where(np.isinf(z), 1.0, z) * size)
-            z = np.array(
-                [_averaged(part, p, size, z, i, known[view]) for i in range(len(z))]
-            )
-        for client, one in zip(ids, z.tolist(), strict=True):
-            for table in (gaussians, sampled, responses):
-                table.setdefault(client, Counter())
-            if told.account.release_epsilon:
-                responses[client][told.account.release_epsilon] += 1
-            if math.isinf(one):
-                continue
-            if steps is None:
-                gaussians[client][one] += 1
-            else:
-                rate, count, most = steps[client]
-                sampled[client][one * math.sqrt(most), rate] += count
-    cost = told.account.filter_cost
-    for client in gaussians:
-        if cost.passes:
-            gaussians[client][config.contribution_noise / 2] += cost.passes
-            flipped = config.vote_epsilon / 2
-            responses[client][flipped] += config.num_clients - 1
-    return {
-        client: Seen(
-            tuple(sorted(gaussians[client].items())),
-            tuple(sorted((*kind, n) for kind, n in sampled[client].items())),
-            tuple(sorted(responses[client].items())),
-        )
-        for client in gaussians
-    }
-
-
-def _averaged(
-    part: np.ndarray, p: np.ndarray, size: np.ndarray, z: np.ndarray, i: int, known: int
-) -> float:
-    """z of client i in the average, without the loudest `known` others."""
-    if z[i] == 0 or np.isinf(z[i]):
-        return float(z[i])
-    others = np.sort(np.delete(part, i) ** 2)
-    left = others[: max(0, len(others) - known)]
-    return math.sqrt(part[i] ** 2 + left.sum()) / (p[i] * size[i])
+    noise, p = clients.noise, np.asarray(clients.weight, float)
+    z, std, size = (
+        np.asarray(leaf, float)
+        for leaf in (noise.noise_multiplier, noise.noise_std, noise.sensitivity)
+    )
+    noised = (z > 0) & np.isfinite(z)
+    in_sum = (std > 0) | told.account.mechanism.claim.central
+    if view == "server" or not np.all(in_sum | ~noised):
+        return z
+    known = {"observer": 0, "curious_client": 1, "colluders": told.config.colluders}
+    kept = max(0, len(z) - 1 - known[view])
+    square = (p * size * np.where(noised, z, 0)) ** 2
+    left = [np.sort(np.delete(square, i))[:kept].sum() for i in range(len(z))]
+    return np.divide(np.sqrt(square + left), p * size, out=z.copy(), where=noised)
 
 
 def _steps_of(told: Drawn) -> list[tuple[float, int, int]] | None:
@@ -127,53 +97,46 @@ def _steps_of(told: Drawn) -> list[tuple[float, int, int]] | None:
     ]
 
 
-def worst(seen: dict[int, Seen]) -> list[Seen]:
+def kinds(one: Seen, kind: str) -> list[tuple[float, float, int]]:
+    """z, q and the number of the events of a kind, in order."""
+    return sorted((z, q, n) for (name, z, q), n in one if name == kind)
+
+
+def worst(seen: set[Seen]) -> list[Seen]:
     """A few clients, of whom one has shown most: by number of releases, by noise."""
-    by_number: dict[tuple[int, ...], Seen] = {}
-    for one in seen.values():
-        number = tuple(
-            sum(kind[-1] for kind in kinds) for kinds in (one.responses, one.sampled)
+
+    def key(one: Seen) -> tuple[int, int, float]:
+        responses, steps = (
+            sum(n for *_, n in kinds(one, kind)) for kind in ("response", "sampled")
         )
-        best = by_number.get(number)
-        if best is None or one.precision > best.precision:
-            by_number[number] = one
-    return [by_number[key] for key in sorted(by_number)[-3:]]
+        gaussians = kinds(one, "gaussian")
+        precision = sum(n / z**2 if z else math.inf for z, _, n in gaussians)
+        return responses, steps, precision
 
-
-def _events(one: Seen, *, concentrated: bool = False) -> list[tuple[Any, int]]:
-    """dp-accounting's events."""
-
-    def gaussian(z: float) -> Any:
-        if concentrated:  # of discrete noise that alone is proved
-            return dp_accounting.ZCDpEvent(0.5 / z**2)
-        return dp_accounting.GaussianDpEvent(z)
-
-    def sampled(z: float, q: float) -> Any:
-        event = dp_accounting.GaussianDpEvent(z)
-        return dp_accounting.PoissonSampledDpEvent(q, event)
-
-    def response(e: float) -> Any:
-        return dp_accounting.RandomizedResponseDpEvent(2 / (1 + math.exp(e)), 2)
-
-    return [
-        *((gaussian(z), n) for z, n in one.gaussians),
-        *((sampled(z, q), n) for z, q, n in one.sampled),
-        *((response(e), n) for e, n in one.responses),
-    ]
+    by_number = {key(one)[:2]: one for one in sorted(seen, key=key)}
+    return [by_number[number] for number in sorted(by_number)[-3:]]
 
 
 @functools.cache
-def by_rdp(one: Seen, delta: float, *, concentrated: bool = False) -> float:
+def by_rdp(one: Seen, delta: float, concentrated: bool) -> float:
     """dp-accounting's ε by RDP; of whole orders where batches are sampled."""
     orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
-    if any(q < 1 for _, q, _ in one.sampled):
+    if any(q < 1 for (_, _, q), _ in one):
         orders = orders[orders == np.round(orders)]
     relations = dp_accounting.NeighboringRelation
     relation = relations.ADD_OR_REMOVE_ONE  # a Gaussian's z is the same in all
-    if one.responses:
-        relation = relations.REPLACE_SPECIAL if one.sampled else relations.REPLACE_ONE
+    if kinds(one, "response"):
+        sampled = kinds(one, "sampled")
+        relation = relations.REPLACE_SPECIAL if sampled else relations.REPLACE_ONE
     accountant = RdpAccountant(orders, neighboring_relation=relation)
-    for event, count in _events(one, concentrated=concentrated):
+    for (kind, z, q), count in one:
+        event: Any = dp_accounting.GaussianDpEvent(z)
+        if kind == "gaussian" and concentrated:  # of discrete noise, alone proved
+            event = dp_accounting.ZCDpEvent(0.5 / z**2)
+        elif kind == "sampled":
+            event = dp_accounting.PoissonSampledDpEvent(q, event)
+        elif kind == "response":
+            event = dp_accounting.RandomizedResponseDpEvent(2 / (1 + math.exp(z)), 2)
         accountant.compose(event, count)
     return float(accountant.get_epsilon(delta))
 
@@ -186,24 +149,21 @@ def by_prv(one: Seen, delta: float, about: float) -> tuple[float, float]:
       about: what ε is expected to be; the error is a fiftieth of it, of thousands of
         steps a tenth.
     """
-    kept = list(one.gaussians[:MOST_KINDS])
-    rest = sum(n / z**2 for z, n in one.gaussians[MOST_KINDS:])
-    kept += [(rest**-0.5, 1)] if rest else []
-    parts = [(variables.GaussianMechanism(noise_multiplier=z), n) for z, n in kept]
+    gaussians, sampled = kinds(one, "gaussian"), kinds(one, "sampled")
+    rest = sum(n / z**2 for z, _, n in gaussians[MOST_KINDS:])
+    kept = gaussians[:MOST_KINDS] + ([(rest**-0.5, 1, 1)] if rest else [])
+    parts = [(variables.GaussianMechanism(noise_multiplier=z), n) for z, _, n in kept]
+    step = variables.PoissonSubsampledGaussianMechanism
     parts += [
-        (
-            variables.PoissonSubsampledGaussianMechanism(
-                sampling_probability=q, noise_multiplier=z
-            ),
-            n,
-        )
-        for z, q, n in one.sampled
+        (step(sampling_probability=q, noise_multiplier=z), n) for z, q, n in sampled
     ]
-    parts += [(variables.PureDPMechanism(eps=e), n) for e, n in one.responses]
+    parts += [
+        (variables.PureDPMechanism(eps=e), n) for e, _, n in kinds(one, "response")
+    ]
     accountant = PRVAccountant(
         prvs=[prv for prv, _ in parts],
         max_self_compositions=[n for _, n in parts],
-        eps_error=max(about / (10 if one.sampled else 50), 1e-3),
+        eps_error=max(about / (10 if sampled else 50), 1e-3),
         delta_error=delta / 1000,
     )
     low, _, high = accountant.compute_epsilon(delta, [n for _, n in parts])
@@ -268,46 +228,32 @@ def ordinary(seed: int) -> dict[str, Any]:
 
 
 def agree(told: Drawn) -> int:
-    """Compares every row; the number of rows that prv-accountant had a say in."""
-    delta, by_prv = told.config.target_delta, 0
+    """Compares every row; the number of rows that prv-accountant had a say in.
+
+    No row is below what a client has spent, nor above it where that is exact: a client
+    of another size is counted with the worst of all.
+    """
+    claim, delta, by_both = told.account.mechanism.claim, told.config.target_delta, 0
     equal = len(set(told.sizes.tolist())) == 1
-    concentrated = told.account.mechanism.claim.concentrated
     for row in told.summary["guarantees"]:
         ours, method = row["epsilon"], row["method"]
-        one_copy = row["relation"] == told.account.mechanism.claim.relation
-        if not (method in ("rdp", "pld") and one_copy and 0 < ours < math.inf):
+        if row["relation"] != claim.relation or not 0 < ours < math.inf:
             continue
-        view = VIEWS.get(row["adversary"], "colluders")
-        seen = worst(seen_by(told, view))
-        for one in seen:  # a client of another size is counted with the worst of all
-            exact = not one.sampled or (equal and len(one.sampled) == 1)
-            check(one, ours, method, delta, exact=exact and len(seen) == 1, told=told)
-        if method == "pld" and READABLE[0] < ours < READABLE[1]:
-            by_prv += 1
+        seen = worst(seen_by(told, VIEWS.get(row["adversary"], "colluders")))
         if method == "rdp":
-            theirs = max(by_rdp(o, delta, concentrated=concentrated) for o in seen)
-            assert ours == pytest.approx(theirs, rel=0.02) or any(
-                o.sampled for o in seen
-            )
-    return by_prv
-
-
-def check(
-    one: Seen, ours: float, method: str, delta: float, *, exact: bool, told: Any
-) -> None:
-    """Our ε is not below what a client has spent, nor above it where that is exact."""
-    concentrated = told.account.mechanism.claim.concentrated
-    theirs = by_rdp(one, delta, concentrated=concentrated)
-    if method == "rdp":
-        assert ours >= theirs * (1 - 1e-6)
-        return
-    if not READABLE[0] < ours < READABLE[1]:
-        return
-    room = 10 * ROOM if one.sampled else ROOM
-    low, high = by_prv(one, delta, ours)
-    assert low <= ours
-    if exact:
-        assert ours <= high * (1 + room) + room
+            theirs = max(by_rdp(one, delta, claim.concentrated) for one in seen)
+            assert ours >= theirs * (1 - 1e-6)
+            assert ours <= theirs * 1.02 or any(kinds(one, "sampled") for one in seen)
+        if method == "pld" and READABLE[0] < ours < READABLE[1]:
+            by_both += 1
+            for one in seen:
+                sampled = kinds(one, "sampled")
+                low, high = by_prv(one, delta, ours)
+                assert low <= ours
+                if len(seen) == 1 and (not sampled or (equal and len(sampled) == 1)):
+                    room = 10 * ROOM if sampled else ROOM
+                    assert ours <= high * (1 + room) + room
+    return by_both
 
 
 def promise_holds(told: Drawn) -> bool:
@@ -316,8 +262,7 @@ def promise_holds(told: Drawn) -> bool:
     rows = [row for row in told.summary["guarantees"] if "promise" in row["method"]]
     if not any(row["status"] == "proved" for row in rows):
         return False
-    view = told.account.view
-    for one in seen_by(told, view).values():
+    for one in seen_by(told, told.account.view):
         low, _ = by_prv(one, config.target_delta, config.total_epsilon)
         assert low <= config.total_epsilon
     return True

@@ -64,7 +64,7 @@ def test_a_sum_of_residues_tells_the_sum_alone_however_often_they_wrap():
     )
 
     def seen(*cohort: np.ndarray) -> np.ndarray:
-        total = sum(discrete_gaussian.encoded(sent, bits) for sent in cohort)
-        return discrete_gaussian.decoded(total, bits)
+        total = sum(sent % 2**bits for sent in cohort)
+        return discrete_gaussian.wrapped(total, bits)
 
     np.testing.assert_array_equal(seen(one, other), seen(one + shift, other - shift))

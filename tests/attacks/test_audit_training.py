@@ -9,7 +9,7 @@ from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
-from fedsvp_jax.mechanisms.sensitivity import query_bound
+from fedsvp_jax.mechanisms.sensitivity import record_bound
 
 DELTA = 1e-5
 
@@ -50,7 +50,7 @@ def test_a_private_record_moves_an_upload_as_far_as_the_bound_says():
             key=jax.random.key(3),
         )
         gap = abs(moved[0] - moved[1])
-        bound = query_bound(0.5, 4, factor=factor)
+        bound = record_bound(0.5, 4, factor)
         np.testing.assert_allclose(gap, bound, rtol=1e-4)
 
 

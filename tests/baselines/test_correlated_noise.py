@@ -8,20 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.linalg
-from published import make, upload
+from published import make, served, upload
 
 from fedsvp_jax import prng
 from fedsvp_jax.baselines import correlated_noise
 from fedsvp_jax.structs import NoiseInfo
 
-SEED = 3
-
 
 def matrix(coefficients: np.ndarray, num_rounds: int) -> np.ndarray:
     """The lower triangular Toeplitz matrix of a first column, filled up with zeros."""
-    column = np.zeros(num_rounds)
-    count = min(num_rounds, len(coefficients))
-    column[:count] = coefficients[:count]
+    column = np.pad(coefficients, (0, num_rounds))[:num_rounds]
     return scipy.linalg.toeplitz(column, np.zeros(num_rounds))
 
 
@@ -33,14 +29,11 @@ def banded(num_bands: int, num_rounds: int) -> np.ndarray:
 def test_the_noise_solves_the_banded_system(num_bands: int) -> None:
     rounds, size = 12, 7
     past = correlated_noise.inverse_coefficients(num_bands, rounds)
-    noise = [
-        correlated_noise.round_noise(prng.root_key(SEED), jnp.int32(t), past, size=size)
-        for t in range(rounds)
-    ]
-    drawn = [
-        prng.normal(jax.random.fold_in(prng.root_key(SEED), t), size)
-        for t in range(rounds)
-    ]
+    root, drawn, noise = prng.root_key(3), [], []
+    for t in range(rounds):
+        drawn.append(prng.normal(jax.random.fold_in(root, t), size))
+        found = correlated_noise.round_noise(root, jnp.int32(t), past, size=size)
+        noise.append(found)
     np.testing.assert_allclose(
         banded(num_bands, rounds) @ np.stack(noise), np.stack(drawn), atol=2e-6
     )
@@ -78,15 +71,8 @@ def test_no_pattern_of_uploads_moves_more_than_the_bound(
     assert tight == pytest.approx(1)
 
 
-SETTINGS = {
-    "noise_multiplier": 2.0,
-    "noise_bands": 5,
-    "cohorts": "cyclic",
-    "num_clients": 20,
-    "cohort_size": 4,
-    "num_rounds": 12,
-    "l2_norm_clip": 3.0,
-}
+SETTINGS = {"noise_multiplier": 2.0, "noise_bands": 5, "l2_norm_clip": 3.0}
+SETTINGS |= {"num_clients": 20, "cohort_size": 4, "cohorts": "cyclic", "num_rounds": 12}
 
 
 def test_the_server_adds_it_and_an_upload_counts_the_bands_norm() -> None:
@@ -105,19 +91,12 @@ def test_the_server_adds_it_and_an_upload_counts_the_bands_norm() -> None:
 
 def after_rounds(mechanism: Any, infos: NoiseInfo, key: jax.Array) -> jax.Array:
     """(T,) what the server adds to a model of one number, by round."""
-    state = mechanism.init(20)
-    nothing = {"w": jnp.zeros((1,))}
+    state, nothing, taking_part = None, {"w": jnp.zeros((1,))}, jnp.ones((4,), bool)
     added = []
     for t in range(12):
-        after, state = mechanism.server(
-            nothing,
-            nothing,
-            state,
-            key=prng.stream_key(prng.round_key(key, t), prng.Stream.SERVER_NOISE),
-            round_num=jnp.int32(t),
-            infos=infos,
-            valid=jnp.ones((4,), bool),
-        )
+        own = prng.stream_key(prng.round_key(key, t), prng.Stream.SERVER_NOISE)
+        now = {"state": state, "key": own, "round_num": t}
+        after, state = served(mechanism, nothing, nothing, infos, taking_part, **now)
         added.append(after["w"][0])
     return jnp.stack(added)
 
@@ -127,11 +106,8 @@ def test_an_audit_of_what_the_server_adds_finds_the_claim_and_no_more() -> None:
     mechanism = make("dp_fedavg", **SETTINGS)
     info = upload(mechanism, jnp.ones((1,)))[2]
     infos = jax.tree.map(lambda leaf: jnp.stack([leaf] * 4), info)
-    added = np.asarray(
-        jax.jit(jax.vmap(lambda key: after_rounds(mechanism, infos, key)))(
-            jax.random.split(prng.root_key(0), 3000)
-        )
-    )
+    runs = jax.jit(jax.vmap(lambda key: after_rounds(mechanism, infos, key)))
+    added = np.asarray(runs(jax.random.split(prng.root_key(0), 3000)))
     c = banded(5, 12)
     for rounds, shortest in ((0, 5, 10), True), ((0, 3, 6), False):
         took_part = np.zeros(12)

@@ -15,14 +15,8 @@ def test_sum_and_count_together_are_one_gaussian_of_multiplier_z():
     z, count = 1.2, 1.5
     on_sum = float(dp_fedavg.update_multiplier(z, count))
     np.testing.assert_allclose(on_sum**-2 + count**-2, z**-2, rtol=1e-6)
-    mechanism = make(
-        "dp_fedavg",
-        noise_multiplier=z,
-        count_noise_std=count,
-        adaptive_clip=True,
-        l2_norm_clip=1.0,
-        cohort_size=4,
-    )
+    told = {"noise_multiplier": z, "count_noise_std": count, "adaptive_clip": True}
+    mechanism = make("dp_fedavg", l2_norm_clip=1.0, cohort_size=4, **told)
     info = upload(mechanism, jnp.ones((3,)))[2]
     says(info, noise_std=on_sum / 2, noise_multiplier=z / 2)
     assert not mechanism.claim.against_server
@@ -67,15 +61,8 @@ def test_an_upload_is_told_with_its_part_of_the_rounds_noise_and_the_rounds_clai
 
 @pytest.mark.parametrize("took_part", [3, 0])
 def test_the_server_moves_the_clip_by_the_noised_share_of_whole_updates(took_part: int):
-    mechanism = make(
-        "dp_fedavg",
-        noise_multiplier=1.0,
-        count_noise_std=2.0,
-        clip_quantile=0.4,
-        clip_learning_rate=0.3,
-        l2_norm_clip=2.0,
-        adaptive_clip=True,
-    )
+    told = {"clip_quantile": 0.4, "clip_learning_rate": 0.3, "count_noise_std": 2.0}
+    mechanism = make("dp_fedavg", l2_norm_clip=2.0, adaptive_clip=True, **told)
     info = upload(mechanism, jnp.ones((1,)))[2]
     infos = info.replace(clipped=jnp.asarray([1.0, 0.0, 0.0, 0.0]))
     key, params = jax.random.key(3), {"w": jnp.ones((1,))}

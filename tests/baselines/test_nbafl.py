@@ -41,14 +41,9 @@ def test_uplink(set_up: dict[str, float], epsilon: float, std: float):
     ],
 )
 def test_downlink(set_up, epsilon, exposures, rounds, of, cohort, std):
-    found = baselines.nbafl_downlink_std(
-        epsilon=epsilon,
-        exposures=exposures,
-        num_rounds=rounds,
-        num_clients=of,
-        cohort_size=cohort,
-        **set_up,
-    )
+    told = {"epsilon": epsilon, "exposures": exposures, "num_rounds": rounds}
+    told |= {"num_clients": of, "cohort_size": cohort}
+    found = baselines.nbafl_downlink_std(**told, **set_up)
     np.testing.assert_allclose(found, std, rtol=5e-6)
 
 

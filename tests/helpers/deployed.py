@@ -16,7 +16,7 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import Policy, Seeded, Site, Trained, answer, make_policy
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
-from fedsvp_jax.mechanisms.discrete_gaussian import decoded
+from fedsvp_jax.mechanisms.discrete_gaussian import wrapped
 from fedsvp_jax.mechanisms.grid import residues
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
@@ -115,7 +115,7 @@ def simulated_share(
 
 def opened(made: Policy, total: Sequence[Any]) -> list[np.ndarray]:
     """A sum of shares as the whole numbers that a server reads."""
-    return [decoded(np.asarray(leaf), made.mechanism.grid.bits) for leaf in total]
+    return [wrapped(np.asarray(leaf), made.mechanism.grid.bits) for leaf in total]
 
 
 def example(file: str) -> ModuleType:

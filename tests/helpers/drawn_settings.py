@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from promised import uploads_in_a_row
 
@@ -72,13 +71,8 @@ ORDINARY |= {"total_epsilon": 3.0, "vote_epsilon": 1.0, "contribution_noise": 1.
 EXTREMES = (0.0, 1e-37, 1e-30, 1e-6, 1e-3, 0.5, 1e3, 1e6, 1e30, 3e38, math.inf)
 PARTS = (mechanisms.BuiltInSettings, NoiseSettings, PromiseSettings)
 NAMES = {field.name for part in PARTS for field in dataclasses.fields(part)}
-NAMES |= {
-    "cohorts",
-    "weighting",
-    "influence_filter",
-    "vote_epsilon",
-    "contribution_noise",
-}
+NAMES |= {"cohorts", "weighting"}
+NAMES |= {"influence_filter", "vote_epsilon", "contribution_noise"}
 NAMES -= {"noise_examples_scale", "noise_bands", *SIZES}  # they fit few others
 FIELDS = [f for f in dataclasses.fields(ExperimentConfig) if f.name in NAMES]
 
@@ -174,7 +168,9 @@ def account(
             after = after.record_pass()
         after = after.record(clients.client_id, clients.noise, clients.weight)
         uploaded.append(clients)
-    summary, text = _summed_up(config, after)
+    summary = claims.summary(after)
+    written = json.loads(json.dumps(plain(summary)))
+    text = spent_text.spent_line(summary) + guarantees_page.table(written)
     return Drawn(
         config,
         uploads_in_a_row(kept._replace(budget=np.max(kept.budget))),
@@ -236,19 +232,7 @@ def _infos(
     group_of = np.zeros(len(sizes), int)
     for number, group in enumerate(groups):
         group_of[list(group.clients)] = number
-    found = [
-        jax.vmap(played.player(group.mechanism), (0, 0, None))(
-            jnp.asarray(sizes), jnp.asarray(ratios), jnp.int32(round_num)
-        )
-        for group in groups
-    ]
-    return jax.tree.map(
-        lambda *leaves: np.stack(leaves)[group_of, np.arange(len(sizes))], *found
-    )
-
-
-def _summed_up(config: ExperimentConfig, after: Account) -> tuple[dict[str, Any], str]:
-    summary = claims.summary(after)
-    written = json.loads(json.dumps(plain(summary)))
-    text = spent_text.spent_line(summary) + guarantees_page.table(written)
-    return summary, text
+    uploads = [jax.vmap(played.player(one.mechanism), (0, 0, None)) for one in groups]
+    found = [one(sizes, ratios, np.int32(round_num)) for one in uploads]
+    mine = group_of, np.arange(len(sizes))
+    return jax.tree.map(lambda *leaves: np.stack(leaves)[mine], *found)

@@ -28,14 +28,10 @@ class Book:
         who: dict[str, Any] | None = None,
         **claimed: Any,
     ) -> None:
-        own = {
-            name: claimed.pop(name)
-            for name in ("subsampling", "release_epsilon")
-            if name in claimed
-        }
         if mechanism is None:
-            claim = base.Basis("replace one record", claimed.pop("proved", False), "a")
+            claim = base.Basis("replace one record", False, "a")
             mechanism = Mechanism(base.stateless, lambda *_: None, claim=claim)
+        own = {name: claimed.pop(name) for name in Mechanism._fields if name in claimed}
         claim = mechanism.claim._replace(**claimed)
         mechanism = mechanism._replace(claim=claim, **own)
         taking_part = Participation(num_clients, **(who or {}))
@@ -47,7 +43,8 @@ class Book:
     def again(self) -> "Book":
         """The same, from what a checkpoint keeps."""
         other = object.__new__(Book)
-        other.account = self.account.from_json(self.account.to_json())
+        before = Account.of(self.mechanism, self.participation, self.terms)
+        other.account = before.from_json(self.account.to_json())
         return other
 
     def claiming(self, **who: Any) -> Account:
@@ -83,7 +80,7 @@ def record(
         noise_std=sigma,
         step_noise_std=nothing,
         noise_l2=nothing,
-        sensitivity=np.where(finite, sigma / np.where(finite, z, 1), 0),
+        sensitivity=np.divide(sigma, z, out=np.zeros_like(z), where=finite),
         epsilon=each(epsilon),
         delta=each(delta),
         risk_tolerance=nothing,

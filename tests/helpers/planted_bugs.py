@@ -81,8 +81,8 @@ BUGS = {
         noise, "add_gaussian_noise", _HALF_NOISE, "dp_fedavg-update_clip-presence"
     ),
     "the update is not clipped": Bug(
-        sensitivity,
-        "clip_update",
+        noise,
+        "clip_into_ball",
         lambda _, updates, *rest: (updates, jnp.zeros((), jnp.float32)),
         "gaussian-update_clip-update",
     ),
@@ -164,10 +164,9 @@ BUGS = {
     ),
     "the private query's noise is divided by |P| twice": Bug(
         sensitivity,
-        "query_bound",
-        lambda right, clip, num_private, *, factor: (
-            right(clip, num_private, factor=factor)
-            / jnp.asarray(num_private, jnp.float32)
+        "record_bound",
+        lambda right, clip, num_private, factor: (
+            right(clip, num_private, factor) / jnp.asarray(num_private, jnp.float32)
         ),
         "gaussian-attribute_records-private_record",
     ),

@@ -5,7 +5,6 @@ from functools import cache, partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import published
 
@@ -16,6 +15,7 @@ from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.mechanisms.played import player
 from fedsvp_jax.structs import NoiseInfo
 
 
@@ -47,19 +47,10 @@ def _least_noise(
 ) -> Callable[[int], NoiseInfo]:
     """What an upload of a round says of its noise, at the R at which that is least."""
     config, mechanism = told(name, **dict(changes))
-    ratio = 1.0 if config.contribution_release == "worst_case" else 0.0
-
-    @jax.jit
-    def upload(round_num: jax.Array) -> NoiseInfo:
-        return published.upload(
-            mechanism,
-            jnp.ones((1,)),
-            num_examples=int(config.min_num_examples),
-            ratio=ratio,
-            round_num=round_num,
-        )[2]
-
-    return lambda round_num: upload(jnp.int32(round_num))
+    size = np.int32(config.min_num_examples)
+    ratio = np.float32(config.contribution_release == "worst_case")
+    upload = jax.jit(player(mechanism))
+    return lambda round_num: upload(size, ratio, np.int32(round_num))
 
 
 @partial(jax.jit, static_argnums=(4, 5))
@@ -114,16 +105,9 @@ class Played:
         self.rounds, self.sizes = 0, list[int]()
         while self.rounds < num_rounds:
             mask = everybody if admitted is None else admitted(self.rounds)
-            clients, over = jax.device_get(
-                _asked(
-                    self.allowance,
-                    spent,
-                    np.int32(self.rounds),
-                    mask,
-                    self.config.cohort_size,
-                    cohorts,
-                )
-            )
+            now = self.allowance, spent, np.int32(self.rounds), mask
+            asked = _asked(*now, self.config.cohort_size, cohorts)
+            clients, over = jax.device_get(asked)
             if over and admitted is None:
                 break
             ids = clients[clients >= 0]

@@ -54,6 +54,7 @@ def served(
     *,
     state: MechanismState | None = None,
     key: Array | None = None,
+    round_num: int = 0,
 ) -> tuple[Params, MechanismState]:
     """The server's step of a round between two models."""
     assert mechanism.server is not None
@@ -62,7 +63,7 @@ def served(
         before,
         mechanism.init(100) if state is None else state,
         key=jax.random.key(0) if key is None else key,
-        round_num=jnp.int32(0),
+        round_num=jnp.int32(round_num),
         infos=infos,
         valid=valid,
     )
@@ -76,7 +77,6 @@ def upload(
     num_examples: int = 2000,
     ratio: float = 1.0,
     round_num: int = 0,
-    params: Array | None = None,
 ) -> tuple[Params, MechanismState, NoiseInfo]:
     """One client's upload of {"w": update}, from a server's model of zeros."""
     return mechanism.update(
@@ -86,5 +86,5 @@ def upload(
         num_examples=jnp.int32(num_examples),
         contribution_ratio=jnp.float32(ratio),
         round_num=jnp.int32(round_num),
-        params={"w": jnp.zeros_like(update) if params is None else params},
+        params={"w": jnp.zeros_like(update)},
     )

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from published import SET_UP, make, published, says, upload
+from published import SET_UP, make, published, says, served, upload
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, UploadNoise, noise
-from fedsvp_jax.mechanisms.base import Law, chain, claimed
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, noise
+from fedsvp_jax.mechanisms.base import Law, UploadNoise, chain, claimed
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
@@ -22,14 +22,8 @@ WIDE = 1e9  # a clip that nothing reaches
 
 
 def config_of(name: str, **changes) -> MechanismConfig:
-    small = {
-        "epsilon": 0.5,
-        "l2_norm_clip": 2.0,
-        "min_num_examples": 50.0,
-        "num_rounds": 8,
-        "num_clients": 6,
-        "cohort_size": 3,
-    }
+    small = {"epsilon": 0.5, "l2_norm_clip": 2.0, "min_num_examples": 50.0}
+    small |= {"num_rounds": 8, "num_clients": 6, "cohort_size": 3}
     if name == "gaussian":
         small["noise_std"] = 0.3
     return published(name, **(small | changes))
@@ -39,14 +33,13 @@ def mechanism_of(name: str, **changes) -> Mechanism:
     return mechanisms.make_mechanism(name, config_of(name, **changes))
 
 
-def tree(size: int = 7, dtype: jnp.dtype = jnp.float32) -> Params:
-    rows = jnp.linspace(-1.0, 1.0, size * 3, dtype=jnp.float32)
-    leaf = rows.at[0].set(-0.0).reshape(3, size).astype(dtype)
-    return {"a": leaf, "b": (jnp.float32(0.5) * leaf[0].astype(jnp.float32))}
+def tree(dtype: jnp.dtype = jnp.float32) -> Params:
+    leaf = jnp.linspace(-1.0, 1.0, 21).at[0].set(-0.0).reshape(3, 7)
+    return {"a": leaf.astype(dtype), "b": 0.5 * leaf[0]}
 
 
 def call(
-    mechanism: Mechanism, updates: Params, key: Array, *, round_num: int = 2
+    mechanism: Mechanism, updates: Params, key: Array
 ) -> tuple[Params, MechanismState, NoiseInfo]:
     return mechanism.update(
         updates,
@@ -54,7 +47,7 @@ def call(
         key=key,
         num_examples=jnp.int32(100),
         contribution_ratio=jnp.float32(0.4),
-        round_num=jnp.int32(round_num),
+        round_num=jnp.int32(2),
         params=jax.tree.map(jnp.zeros_like, updates),
     )
 
@@ -86,8 +79,7 @@ def test_noise_to_zero_is_fedavg_to_the_bit(name: str):
 @pytest.mark.parametrize("name", NOISY)
 def test_noise_is_gaussian_with_the_promised_std(name: str):
     updates = {"w": jnp.zeros((40, 50)), "b": jnp.zeros((500,))}
-    mechanism = mechanism_of(name)
-    noised, _, info = call(mechanism, updates, jax.random.key(3))
+    noised, _, info = call(mechanism_of(name), updates, jax.random.key(3))
     draws = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(noised)])
     assert info.noise_std > 0
     test = scipy.stats.kstest(draws / float(info.noise_std), "norm")
@@ -143,22 +135,19 @@ def test_state_is_scalars_per_client_and_keeps_its_shape(name: str):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_jit_and_a_traced_config_agree_with_the_plain_call(name: str):
-    plain = call(mechanism_of(name), tree(), jax.random.key(5))
-    traced = jax.jit(
-        lambda config, updates, key: call(
-            mechanisms.make_mechanism(name, config), updates, key
-        )
-    )(config_of(name), tree(), jax.random.key(5))
+    def called(config: MechanismConfig) -> tuple[Params, MechanismState, NoiseInfo]:
+        made = mechanisms.make_mechanism(name, config)
+        return call(made, tree(), jax.random.key(5))
+
+    plain, traced = called(config_of(name)), jax.jit(called)(config_of(name))
     chex.assert_trees_all_close(plain, traced, rtol=2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize("name", NAMES)
 def test_dtypes_are_kept(name: str, dtype: jnp.dtype):
-    mechanism = mechanism_of(name)
-    noised, _, _ = jax.eval_shape(
-        lambda: call(mechanism, tree(dtype=dtype), jax.random.key(0))
-    )
+    mechanism, key = mechanism_of(name), jax.random.key(0)
+    noised, _, _ = jax.eval_shape(lambda: call(mechanism, tree(dtype), key))
     assert [leaf.dtype for leaf in jax.tree.leaves(noised)] == [dtype, jnp.float32]
 
 
@@ -170,24 +159,18 @@ def test_the_server_step_keeps_structure_and_ignores_empty_places(name: str):
         assert name not in ("nbafl", "reestimation", "dp_fedavg")
         return
     _, _, info = call(mechanism, tree(), jax.random.key(0))
-    state = mechanism.init(6)
+    valid, zeros = (
+        jnp.asarray([True, True, False]),
+        jax.tree.map(jnp.zeros_like, tree()),
+    )
 
     def serve(last: float) -> tuple[Params, MechanismState]:
-        infos = jax.tree.map(
-            lambda leaf: jnp.stack([leaf, leaf, jnp.full((), last)]), info
-        )
-        return mechanism.server(
-            tree(),
-            jax.tree.map(jnp.zeros_like, tree()),
-            state,
-            key=jax.random.key(7),
-            round_num=jnp.int32(0),
-            infos=infos,
-            valid=jnp.asarray([True, True, False]),
-        )
+        infos = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf, last]), info)
+        return served(mechanism, tree(), zeros, infos, valid)
 
     one_way, other_way = serve(0.0), serve(5.0)
-    assert jax.tree.structure(one_way) == jax.tree.structure((tree(), state))
+    before = tree(), mechanism.init(6)
+    assert jax.tree.structure(one_way) == jax.tree.structure(before)
     assert bits(one_way) == bits(other_way)
 
 

@@ -31,11 +31,8 @@ def test_the_sampler_draws_from_the_exact_probabilities(variance):
     rare = expected < 10
     observed = np.append(counts[~rare], counts[rare].sum())
     predicted = np.append(expected[~rare], expected[rare].sum())
-    filled = predicted > 0
-    if filled.sum() > 1:
-        predicted = predicted[filled] * number / predicted[filled].sum()
-        assert stats.chisquare(observed[filled], predicted).pvalue > 0.01
-    assert observed[~filled].sum() == 0
+    test = stats.chisquare(observed, predicted * number / predicted.sum())
+    assert test.pvalue > 0.01
 
 
 @pytest.mark.parametrize("variance", [10**6 + 1, 2**40 + 12345, dg.LARGEST_VARIANCE])
@@ -71,18 +68,15 @@ def test_words_past_the_last_multiple_are_drawn_again():
     assert all(int(w) % 2 == 0 for w in drawn)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 2**55, Fraction(1, 2**54)])
-def test_variances_out_of_range_are_refused(bad):
-    with pytest.raises(ValueError, match="variance must be"):
-        dg.discrete_gaussian(bad, 1, dg.seeded_words(0))
-
-
-def test_what_is_not_finite_or_has_too_many_bits_is_refused():
+def test_numbers_out_of_range_are_refused():
     spoilt, words = np.asarray([1.0, np.nan]), dg.seeded_words(0)
+    for bad in (0, -1, 2**55, Fraction(1, 2**54)):
+        with pytest.raises(ValueError, match="variance must be"):
+            dg.discrete_gaussian(bad, 1, words)
     with pytest.raises(ValueError, match="values must be finite"):
         dg.rounded(spoilt, step=0.1, norm_bound=1.0, words=words)
     with pytest.raises(ValueError, match="bits must be in"):
-        dg.encoded(np.asarray([1]), 31)
+        dg.wrapped(np.asarray([1]), 31)
 
 
 def test_the_variance_covers_the_rounding_of_the_claimed_product():
@@ -129,10 +123,10 @@ def test_sums_of_residues_wrap_around_to_the_sum():
     whole = generator.integers(-(10**6), 10**6, size=(50, 200))
     whole[-1] -= whole.sum(axis=0)  # parts far outside, a sum of at most 100 inside
     whole[-1] += generator.integers(-100, 100, size=200)
-    total = dg.encoded(whole, 8).sum(axis=0, dtype=np.uint32)
-    np.testing.assert_array_equal(dg.decoded(total, 8), whole.sum(axis=0))
+    total = (whole % 256).astype(np.uint8).sum(axis=0, dtype=np.uint32)
+    np.testing.assert_array_equal(dg.wrapped(total, 8), whole.sum(axis=0))
     edge = np.asarray([-128, 127, 128])
-    assert dg.decoded(dg.encoded(edge, 8), 8).tolist() == [-128, 127, -128]
+    assert dg.wrapped(edge, 8).tolist() == [-128, 127, -128]
 
 
 def divergence(mass: np.ndarray, shift: int, order: float) -> float:

@@ -12,14 +12,9 @@ PLAIN = Grid(bits=16, summed=1, norm=1.0)
 
 
 def noised(vector, std, grid=PLAIN, seed=0, num_examples=1):
-    tree = {"w": jnp.asarray(vector, jnp.float32)}
-    found, length = grids.add_discrete_noise(
-        tree,
-        jnp.float32(std),
-        grid,
-        num_examples=jnp.int32(num_examples),
-        key=jax.random.key(seed),
-    )
+    tree, key = {"w": jnp.asarray(vector, jnp.float32)}, jax.random.key(seed)
+    told = {"num_examples": jnp.int32(num_examples), "key": key}
+    found, length = grids.add_discrete_noise(tree, jnp.float32(std), grid, **told)
     return np.asarray(found["w"]), float(length)
 
 
@@ -66,12 +61,9 @@ def test_rounding_leaves_neighbours_as_far_apart_as_they_may_be():
 @pytest.mark.parametrize("bits", [12, 24])
 def test_the_server_averages_residues_that_wrap_around(bits):
     grid, std = Grid(bits, 5, 1.0), jnp.float32(0.4)
-    sent = [
-        noised(np.linspace(-0.02, 0.02, 999), std, grid, seed)[0] for seed in range(5)
-    ]
-    total = sum(
-        np.asarray(grids.residues(one, grid, std=std)).astype(np.uint32) for one in sent
-    )
+    vector = np.linspace(-0.02, 0.02, 999)
+    sent = [noised(vector, std, grid, seed)[0] for seed in range(5)]
+    total = sum(np.asarray(grids.residues(one, grid, std=std)) for one in sent)
     assert total.dtype == np.uint32 and total.max() >= 1 << bits
     found = grids.average(jnp.asarray(total), grid, std=std, count=jnp.int32(5))
     np.testing.assert_allclose(found, np.mean(np.stack(sent), 0), rtol=1e-6, atol=1e-7)
@@ -84,14 +76,15 @@ def test_an_upload_that_is_not_finite_stays_so():
 
 @pytest.mark.parametrize("apart", [None, lambda held: 0.01 / held])
 def test_a_grid_that_is_too_coarse_is_refused_with_the_bits_that_suffice(apart):
-    grid = Grid(8, 10, 1.0, apart=apart)
+    def check(bits, std=0.1):
+        grid = Grid(bits, 10, 1.0, apart=apart)
+        grids.check_grid(grid, std=std, num_examples=1, size=10_000)
+
     with pytest.raises(ValueError, match=r"noise_bits must be [0-9]+ for") as refusal:
-        grids.check_grid(grid, std=0.1, num_examples=1, size=10_000)
+        check(8)
     least = int(str(refusal.value).split()[3])
-    fine = grid._replace(bits=least)
-    grids.check_grid(fine, std=0.1, num_examples=1, size=10_000)
+    check(least)
     with pytest.raises(ValueError, match="noise_bits must be"):
-        coarser = grid._replace(bits=least - 1)
-        grids.check_grid(coarser, std=0.1, num_examples=1, size=10_000)
+        check(least - 1)
     with pytest.raises(ValueError, match="more than 24"):
-        grids.check_grid(grid, std=1e-9, num_examples=1, size=10_000)
+        check(8, std=1e-9)

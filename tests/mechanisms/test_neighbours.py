@@ -53,7 +53,7 @@ def excess(loss: Loss, ordinary: float, record: float, pull: float) -> float:
     x, y = np.zeros((EXAMPLES, 2)), np.zeros(EXAMPLES)
     x[:, 0], x[0, 0], y[0] = ordinary, record, pull
     gap = update(loss, x, y) - update(loss, x, -y)
-    return float(np.linalg.norm(gap) / sensitivity.published_bound(CLIP, EXAMPLES))
+    return float(np.linalg.norm(gap) / sensitivity.record_bound(CLIP, EXAMPLES))
 
 
 def test_one_record_exceeds_the_papers_bound_400_times_on_a_linear_loss():

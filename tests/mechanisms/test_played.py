@@ -11,7 +11,7 @@ from small_runs import digits, small
 
 from fedsvp_jax import federation
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.mechanisms.base import Law, UploadNoise, chain, claimed
+from fedsvp_jax.mechanisms.base import Law, chain, claimed
 from fedsvp_jax.mechanisms.played import check_noise
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
@@ -51,33 +51,22 @@ def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int
         check_noise(found, ROUNDS)
 
 
-def of(epsilon: float) -> Callable[[Any, Any], UploadNoise]:
-    return lambda z, _: claimed(z, epsilon, 1e-5)
-
-
-LITTLE = of(1.0)
-
-
-def counts_two(z: Any, _: Any) -> UploadNoise:
-    return LITTLE(z, _)._replace(counted_multiplier=jnp.float32(2.0))
-
-
 def own(
-    z: Callable[[Any, Any], Any],
-    said: Callable[[Any, Any], UploadNoise] = LITTLE,
-    **law: Any,
+    z: Callable[[Any, Any], Any], says: float = 1.0, *, counts: Any = None, **law: Any
 ) -> Mechanism:
-    """A mechanism from outside, of noise multiplier z(R, round) and what it says."""
+    """A mechanism from outside, of noise multiplier z(R, round) and the ε it says."""
     rule = make_sensitivity(published("nbafl", sensitivity="update_clip"))
 
     def calibrate(ratio: Any, round_num: Any, bound: Any) -> Any:
-        return said(z(ratio, jnp.float32(round_num)), bound)
+        told = claimed(z(ratio, jnp.float32(round_num)), says, 1e-5)
+        return told if counts is None else told._replace(counted_multiplier=counts)
 
     return chain(rule, Law(calibrate, **law))
 
 
 GUIDED, ANY = {"needs_contribution": True}, {"any_epsilon": True}
 TWO = lambda r, t: 2.0  # noqa: E731 (which spends 1.99 at δ = 1e-5)
+COUNTS_TWO = own(lambda r, t: 0.5, counts=jnp.float32(2))
 
 
 @pytest.mark.hole
@@ -90,11 +79,11 @@ TWO = lambda r, t: 2.0  # noqa: E731 (which spends 1.99 at δ = 1e-5)
         (own(lambda r, t: 2.0 + r, **GUIDED), r"has at any R, got 2\.125"),
         (own(lambda r, t: 2 - r * (1 - r), **GUIDED), r"got 1\.89.* at R = 0\.125"),
         # N21: the basic row called a plugin's (ε, δ) proved, whatever its noise was.
-        (own(TWO, of(0.3)), r"spends at its delta, got 0\.3 in round 1 at R = 1$"),
-        (own(TWO, of(1.9), **ANY), r"spends at its delta, got 1\.9 in round 1 at R"),
-        (own(TWO, of(2.1), **ANY), None),
-        (own(TWO, of(1.0)), None),  # the classical formula from 1 on: nominal
-        (own(lambda r, t: 0.5, counts_two), "counted_multiplier must be at most"),
+        (own(TWO, 0.3), r"spends at its delta, got 0\.3 in round 1 at R = 1$"),
+        (own(TWO, 1.9, **ANY), r"spends at its delta, got 1\.9 in round 1 at R"),
+        (own(TWO, 2.1, **ANY), None),
+        (own(TWO, 1.0), None),  # the classical formula from 1 on: nominal
+        (COUNTS_TWO, "counted_multiplier must be at most"),
     ],
 )
 def test_n17_n21_noise_and_claims_that_are_not_sure_are_refused(
@@ -113,8 +102,8 @@ def test_n21_the_largest_client_s_noise_is_looked_at_too() -> None:
         published("nbafl", sensitivity="attribute_records", private_clip=1.0)
     )
 
-    def calibrate(ratio: Any, round_num: Any, bound: Any) -> UploadNoise:
-        return LITTLE(8.0 * bound, bound)
+    def calibrate(ratio: Any, round_num: Any, bound: Any) -> Any:
+        return claimed(8.0 * bound, 1.0, 1e-5)
 
     found = chain(rule, Law(calibrate, min_num_examples=10))
     check_noise(found, ROUNDS, sizes=(10, 10))

@@ -14,26 +14,16 @@ from fedsvp_jax import settings
 from fedsvp_jax.clips import CLIPS
 from fedsvp_jax.mechanisms import base, sensitivity
 from fedsvp_jax.mechanisms.noise import clip_by_l2_norm
-
-
-def test_clipping_weights_keeps_the_bits_of_an_update_that_needs_no_clip():
-    params = {"w": jnp.asarray([0.1, 0.2])}
-    update = {"w": jnp.asarray([1e-9, -0.0])}
-    moved, was = sensitivity.clip_weights(update, params, 5.0)
-    assert was == 0
-    assert np.asarray(moved["w"]).tobytes() == np.asarray(update["w"]).tobytes()
+from fedsvp_jax.structs import NoiseInfo
 
 
 @pytest.mark.parametrize("name", ["nbafl", "fedsva", "dpa", "reestimation"])
 def test_a_scale_gives_the_noise_of_a_client_with_so_many_times_the_examples(name: str):
-    few, many = (
-        upload(
-            make(name, min_num_examples=size, noise_examples_scale=scale),
-            jnp.ones((3,)),
-            num_examples=size,
-        )[2]
-        for size, scale in ((325, 80.0), (26_000, 1.0))
-    )
+    def told(size: int, scale: float) -> NoiseInfo:
+        made = make(name, min_num_examples=size, noise_examples_scale=scale)
+        return upload(made, jnp.ones((3,)), num_examples=size)[2]
+
+    few, many = told(325, 80.0), told(26_000, 1.0)
     np.testing.assert_allclose(few.noise_std, many.noise_std, rtol=1e-6)
     np.testing.assert_allclose(few.sensitivity, 2 * 20 / 26_000, rtol=1e-6)
     claim = make(name, noise_examples_scale=80.0).claim
@@ -78,6 +68,9 @@ def test_the_rules_are_those_of_the_modules_table_under_either_relation(
         length = 3.0 if clip.in_ball else 5e5
         np.testing.assert_allclose(jnp.linalg.norm(ends), length, rtol=3e-6)
         assert bool(was) == clip.in_ball
+        short = jnp.asarray([1e-9, -0.0])  # which is told to the bit
+        kept, was = made.clip({"w": short}, start)
+        assert was == 0 and kept["w"].tobytes() == short.tobytes()
 
 
 def test_the_least_clip_still_clips_what_float32_can_square() -> None:

@@ -17,14 +17,9 @@ COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
 
 
 def shared(name: str = "nbafl", **changes) -> Mechanism:
-    settings = {
-        "noise_trust": "secure_aggregation",
-        "sensitivity": "attribute_records",
-        "colluders": COLLUDERS,
-        "cohort_size": COHORT,
-        "min_num_examples": SMALLEST,
-        "epsilon": 0.5,
-    }
+    settings = {"noise_trust": "secure_aggregation", "colluders": COLLUDERS}
+    settings |= {"cohort_size": COHORT, "min_num_examples": SMALLEST, "epsilon": 0.5}
+    settings |= {"sensitivity": "attribute_records"}
     return make(name, **(settings | changes))
 
 
@@ -54,16 +49,10 @@ def three_rounds(mechanism: Mechanism, *, present: int, colluders: int) -> Book:
     """What was in the sums of three rounds, of the clients that stayed."""
     _, _, info = share_of(mechanism, 40)
     book = Book(COHORT, mechanism, who={"colluders": colluders})
+    z = info.noise_multiplier
     for _ in range(3):
-        record(
-            book,
-            range(present),
-            multiplier=info.noise_multiplier,
-            std=info.noise_multiplier * info.sensitivity,
-            epsilon=info.epsilon,
-            delta=info.delta,
-            weights=1 / present,
-        )
+        std = z * info.sensitivity
+        record(book, range(present), multiplier=z, std=std, weights=1 / present)
     return book
 
 
@@ -75,12 +64,11 @@ def test_dropouts_and_colluders_share_h_and_the_rows_count_who_was_in_the_sum(
     z, planned = float(mechanism.least_multiplier), COHORT - COLLUDERS
     promised = composed_epsilon("gdp", 3 / z**2, 1e-5)
     book = three_rounds(mechanism, present=COHORT - dropouts, colluders=1)
-    sharers = COHORT - dropouts - 1
     spent = book.epsilon_spent("gdp", 1e-5, view="colluders")
+    sharers = COHORT - dropouts - 1
     exact = composed_epsilon("gdp", 3 / z**2 * planned / sharers, 1e-5)
     assert spent == pytest.approx(exact)
-    kept = spent <= promised * (1 + 1e-6)
-    assert kept == (dropouts + 1 <= COLLUDERS)
+    assert (spent <= promised * (1 + 1e-6)) == (dropouts + 1 <= COLLUDERS)
 
 
 def test_the_promise_of_the_sum_holds_against_the_colluders_exactly():
@@ -118,14 +106,9 @@ def test_rounds_before_the_first_private_query_cost_nothing():
 
 def test_one_poisson_step_is_one_gaussian_of_the_cohorts_sum():
     """The cohort's sum hides a record as central DP-SGD with the whole noise does."""
-    mechanism = shared(
-        sensitivity="per_example",
-        relation="add_remove",
-        batches="poisson",
-        local_steps=1,
-        batch_size=10,
-        max_num_examples=int(SMALLEST),
-    )
+    sampled = {"sensitivity": "per_example", "batches": "poisson", "local_steps": 1}
+    sizes = {"batch_size": 10, "max_num_examples": int(SMALLEST)}
+    mechanism = shared(relation="add_remove", **sampled, **sizes)
     _, _, info = share_of(mechanism, 40)
     assert mechanism.claim.any_epsilon  # by zCDP, whatever the clients' own formula
     z, root = float(mechanism.least_multiplier), math.sqrt(COHORT - COLLUDERS)

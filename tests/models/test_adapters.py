@@ -71,6 +71,23 @@ def test_the_key_decides_dropout_and_only_training_moves_statistics(net):
         model.apply(params, stats, x, train=True, key=None)
 
 
+def test_an_nnx_module_trains_under_vmap_over_stacked_parameters(net):
+    model, params, stats, x = net
+
+    @jax.jit
+    def gradient(params, key):
+        return jax.grad(
+            lambda p: jnp.sum(model.apply(p, stats, x, train=True, key=key)[0] ** 2)
+        )(params)
+
+    stacked = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf * 2]), params)
+    keys = jax.random.split(jax.random.key(4), 2)
+    together = jax.jit(jax.vmap(gradient))(stacked, keys)
+    alone = gradient(jax.tree.map(lambda leaf: leaf * 2, params), keys[1])
+    beside = jax.tree.map(lambda leaf: leaf[1], together)
+    chex.assert_trees_all_close(beside, alone, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["mlp", "small_cnn", "resnet18", "resnet18_gn"])
 def test_in_bfloat16_every_product_is_and_every_gradient_is_float32(name):
     model = models.make_model(name, num_classes=3)
