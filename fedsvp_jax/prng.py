@@ -173,6 +173,4 @@ def generator(seed: int, draw: Draw, client: int = 0) -> np.random.Generator:
     Raises:
       ValueError: seed is negative.
     """
-    if seed < 0:
-        raise ValueError(f"seed must be >= 0, got {seed}")
     return np.random.default_rng((seed, Stream.PARTITION, draw, client))
