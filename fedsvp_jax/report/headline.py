@@ -52,6 +52,7 @@ def privacy(summary: Mapping[str, Any]) -> str:
         (epsilon, one["copies"])
         for one in told
         if one.get("adversary") == main
+        and one.get("method") in _OF_RUN
         and (one.get("copies") or 1) > 1
         and (epsilon := read.number(one.get("epsilon"))) is not None
     ]

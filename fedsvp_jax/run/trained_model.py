@@ -216,7 +216,10 @@ def _weights(
         both = zip(jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True)
         for wanted, leaf in both:
             if wanted.shape != leaf.shape:
-                raise ValueError(f"{leaf.shape} where the model has {wanted.shape}")
+                raise ValueError(
+                    f"it holds an array of the shape {leaf.shape} where the model has "
+                    f"{wanted.shape}"
+                )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"the checkpoint is of another model ({error})") from error
     return model, tree["params"], tree["stats"]
