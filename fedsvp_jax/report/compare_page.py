@@ -200,7 +200,10 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
     return [
         dict(zip(head, row, strict=True)) | group | cost
         for row, group, cost in zip(
-            cells, tables.group_cells(groups), spent.columns(summaries), strict=True
+            cells,
+            tables.group_cells(groups),
+            spent.least_columns(summaries),
+            strict=True,
         )
     ]
 
