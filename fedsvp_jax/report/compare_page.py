@@ -51,12 +51,12 @@ def write_compare_report(
             "Results",
             page.table(list(columns), cells, caption=_CAPTION)
             + _nominal(files)
-            + page.download("table", "the table"),
+            + page.part("download", "table", "the table"),
         ),
         (
             "curves",
             "Curves",
-            page.plot_grid(plots),
+            page.part("grid", plots),
         ),
         ("settings", "Settings that differ", _differences(files)),
     ]
@@ -208,7 +208,7 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
     ]
 
 
-def _nominal(files: dict[str, Files]) -> str:
+def _nominal(files: dict[str, Files]) -> page.Markup:
     summaries = {}
     for name, one in files.items():
         if isinstance(one, read.RunFiles):
@@ -220,7 +220,7 @@ def _nominal(files: dict[str, Files]) -> str:
     return guarantees.nominal_note(summaries)
 
 
-def _differences(files: dict[str, Files]) -> str:
+def _differences(files: dict[str, Files]) -> page.Markup:
     settings = {
         name: provenance.read_settings(one.config) for name, one in files.items()
     }
@@ -234,7 +234,7 @@ def _differences(files: dict[str, Files]) -> str:
         if len(set(values)) > 1:
             rows.append([name, *values])
     if not rows:
-        return "<p>All settings are the same.</p>"
+        return page.part("paragraphs", ["All settings are the same."])
     return page.table(
         ["setting", *files],
         rows,

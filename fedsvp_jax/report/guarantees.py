@@ -11,7 +11,7 @@ def rows_of(summary: read.Row) -> list[read.Row]:
     return [{"status": _status(row.get("proved"))} | row for row in rows]
 
 
-def nominal_note(summaries: Mapping[str, read.Row]) -> str:
+def nominal_note(summaries: Mapping[str, read.Row]) -> page.Markup:
     """A paragraph that names the nominal ε of several results; empty for none.
 
     Args:
@@ -25,17 +25,15 @@ def nominal_note(summaries: Mapping[str, read.Row]) -> str:
             named.append(f"{name} ({', '.join(methods)})")
     if not named:
         return ""
-    return (
-        "<p>ε spent is nominal, that is, not proved:"
-        f" {page.escape('; '.join(named))}.</p>"
-    )
+    sentence = f"ε spent is nominal, that is, not proved: {'; '.join(named)}."
+    return page.part("paragraphs", [sentence])
 
 
-def table(summary: read.Row) -> str:
+def table(summary: read.Row) -> page.Markup:
     """The table of guarantees and the numbered list of their assumptions."""
     rows = rows_of(summary)
     if not rows:
-        return "<p>This run has no finite privacy guarantee.</p>"
+        return page.part("paragraphs", ["This run has no finite privacy guarantee."])
     columns = {
         "adversary": "adversary",
         "relation": "neighbouring relation",
@@ -60,8 +58,7 @@ def table(summary: read.Row) -> str:
         " numbers of its assumptions in the list below. Nominal: not proved.",
         methods=[str(row.get("method")) for row in rows],
     )
-    items = "".join(f"<li>{page.escape(one)}</li>" for one in listed)
-    return table + (f"<h3>Assumptions</h3><ol>{items}</ol>" if items else "")
+    return table + page.part("items", "Assumptions", listed, numbered=True)
 
 
 def _status(proved: object) -> str:

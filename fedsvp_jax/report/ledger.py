@@ -300,7 +300,7 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         ("public key of its witness", ledger.first["witness"]),
     ]
     sections = [
-        ("verdict", "Verdict", page.facts(facts(ledger)) + _listed(ledger)),
+        ("verdict", "Verdict", page.part("facts", facts(ledger)) + _listed(ledger)),
         (
             "uploads",
             "Uploads",
@@ -311,7 +311,7 @@ def write_page(ledger: Ledger, path: Path) -> Path:
                 "that was never sent counts with the most that it might have cost.",
             ),
         ),
-        ("curve", "ε by round", page.plot_grid([plot] if rows else [])),
+        ("curve", "ε by round", page.part("grid", [plot] if rows else [])),
         (
             "promise",
             "Promise and keys",
@@ -334,13 +334,7 @@ _SAID = (
 )
 
 
-def _listed(ledger: Ledger) -> str:
+def _listed(ledger: Ledger) -> page.Markup:
     """What is wrong, and what else should be known."""
-    parts = (("Not in order", ledger.problems), ("To be known", ledger.notes))
-    return "".join(
-        f"<h3>{head}</h3><ul>"
-        + "".join(f"<li>{page.escape(line)}</li>" for line in lines)
-        + "</ul>"
-        for head, lines in parts
-        if lines
-    )
+    problems = page.part("items", "Not in order", ledger.problems)
+    return problems + page.part("items", "To be known", ledger.notes)

@@ -38,10 +38,10 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
         (
             "accuracy",
             "Accuracy against ε of the run",
-            "".join(map(page.plot_figure, first)),
+            page.part("figures", first),
         ),
         ("table", "Results", _table(rows, sweep)),
-        ("rounds", "Curves by round", "".join(map(page.plot_figure, curves))),
+        ("rounds", "Curves by round", page.part("figures", curves)),
         (
             "provenance",
             "Settings, versions, command",
@@ -67,7 +67,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     )
 
 
-def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> str:
+def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> page.Markup:
     shown = tables.shown_cells(rows)
     texts = [list(row.values()) for row in shown]
     caption = (
@@ -84,5 +84,5 @@ def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> str:
     return (
         page.table(list(shown[0]), texts, caption=caption)
         + note
-        + page.download("table", "the table")
+        + page.part("download", "table", "the table")
     )
