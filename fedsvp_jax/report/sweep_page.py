@@ -13,7 +13,6 @@ from fedsvp_jax.report import (
     page,
     provenance,
     read,
-    spent,
     tables,
 )
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -83,7 +82,6 @@ def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> str:
         " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
         " ε spent: after the last round, the largest over seeds. Basic composition"
         " holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
-        f" {spent.by_client_note(sweep.config)}"
     )
     by_mechanism = {
         mechanisms.about(str(cell.get("mechanism"))).label: cell for cell in sweep.cells
