@@ -87,10 +87,9 @@ class TrainingSettings(Settings):
     )
     weighting: str = setting(
         "examples",
-        "Weights of the average of uploads: examples (n_i/n), uniform (the authors' "
-        "public code), or epsilon (in proportion to n_i·ε_i with the clients' own ε of "
-        "--client_epsilons: uploads of more noise count less).",
-        choices=("examples", "uniform", "epsilon"),
+        "Weights of the average of uploads: examples (n_i/n), or uniform (the "
+        "authors' public code).",
+        choices=("examples", "uniform"),
     )
     compute_dtype: str = setting(
         "float32",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import mechanisms, optimizers, shapley
-from fedsvp_jax.accounting.settings import ClientPromiseSettings, PromiseSettings
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.common_settings import (
     EvaluationSettings,
     ExecutionSettings,
@@ -36,7 +36,6 @@ class FederationSettings(
     shapley.ClientValueSettings,
     FilterSettings,
     CorruptionSettings,
-    ClientPromiseSettings,
     PromiseSettings,
     NoiseSettings,
     TrainingSettings,
@@ -77,7 +76,6 @@ class NoisedSettings(
 class AccountedSettings(
     NoisedSettings,
     FilterSettings,
-    ClientPromiseSettings,
     PromiseSettings,
     mechanisms.BuiltInSettings,
     optimizers.ClientSettings,

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.accounting.copies import epsilon_of_copies
 from fedsvp_jax.accounting.participation import ANY_CHANGE
 from fedsvp_jax.accounting.promise import Plan
@@ -173,14 +172,6 @@ def table(
       In a fixed order: adversaries from the strongest to the weakest.
     """
     found = _spent(account, methods)
-    groups = client_groups.shown(account)
-    for promised, part in groups:
-        found += [
-            client_groups.of_group(one, promised, f"of {promised.epsilon:g} promised")
-            for one in _spent(part, methods)
-            if (one.adversary, one.copies) == (adversary(part), 1)
-            and one.method in methods
-        ]
     if tally := _tally(account):
         why = _TALLY.format(tally)
         found = [
@@ -196,8 +187,7 @@ def table(
             for one in _spent(planned, methods)
             if one.method != "none"
         ]
-    found += [client_groups.of_group(_promised(part), one) for one, part in groups]
-    if account.terms.total_epsilon is not None and not groups:
+    if account.terms.total_epsilon is not None:
         found.append(_promised(account))
     nothing = account.mechanism.claim.relation == "none"
     return [one for one in found if not nothing or math.isfinite(one.epsilon)]

@@ -180,14 +180,8 @@ def make_policy(
     Raises:
       ValueError: settings that cannot be kept outside the simulator: noise in local
         steps, noise that only the cohort's sum has enough of, a mechanism with a step
-        at the server, no noise at all, a promise that not even one upload keeps, or
-        promises of others.
+        at the server, no noise at all, or a promise that not even one upload keeps.
     """
-    if config.client_epsilons is not None:
-        raise ValueError(
-            "client_epsilons must be left out of a deployed client, which promises "
-            "its own total_epsilon; sites may promise different ones"
-        )
     facts: dict[str, Any] = {
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,

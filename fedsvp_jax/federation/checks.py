@@ -94,14 +94,6 @@ def check_mechanism(
                 "own, whose value for guessing is not known, got "
                 f"{config.empty_utility}"
             )
-    if config.weighting == "epsilon":
-        if data.promised[0] is None:
-            raise ValueError("weighting=epsilon needs client_epsilons, each client's ε")
-        if mechanism.uniform_weights or config.client_values != "none":
-            raise ValueError(
-                "weighting must not be epsilon where all clients of a cohort weigh the "
-                "same, as this mechanism needs it, nor with client_values"
-            )
     if config.client_values != "none" and claim.central:
         raise ValueError(
             "client_values must be none where the noise hides a cohort's sum and no "

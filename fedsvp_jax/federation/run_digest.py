@@ -37,7 +37,7 @@ _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
     for field in dataclasses.fields(settings)
-} | {"data_dir", "features_dir", "schema", "client_epsilons"}
+} | {"data_dir", "features_dir", "schema"}
 
 
 def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str | None:
@@ -79,7 +79,7 @@ def run_digest(
 
     Args:
       config: resolved, its noise solved for; every setting that it has counts.
-      own: says what the settings do not name: the ε of each client, a model or a loss
+      own: says what the settings do not name: a model or a loss
         of one's own. Of a model the shapes are known here and of a loss the name, not
         what they compute: runs that differ in more share their noise.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms, student
-from fedsvp_jax.accounting import client_groups, tradeoff
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
 from fedsvp_jax.report import guarantees, headline, labels, page, read, tables
 
@@ -115,14 +115,10 @@ def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] 
     if accuracy is None or not claimed:
         return None
     own = [one for one in claimed if one["adversary"] == row.adversary]
-    rows = [one for cell in cells for one in guarantees.rows_of(cell)]
-    by_client = client_groups.smallest_and_largest(rows)
     left = [one["uploads_left"] for one in cells if one.get("uploads_left") is not None]
     return {
         "mechanism": mechanisms.about(row.mechanism).label,
-        "epsilon": max(by_client, default=row.total_epsilon)
-        or (own or claimed)[0]["epsilon"],
-        **({"epsilon_by_client": by_client} if by_client else {}),
+        "epsilon": row.total_epsilon or (own or claimed)[0]["epsilon"],
         "promised": row.total_epsilon is not None,
         "adversary": row.adversary,
         "accuracy": accuracy,
@@ -216,7 +212,7 @@ def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "mechanism": point["mechanism"],
-            "epsilon": _epsilon_text(point),
+            "epsilon": labels.significant(point["epsilon"], 3),
             "accuracy": _accuracy_text(point["accuracy"]),
             "mean": labels.percent(point["accuracy"]["mean"], digits=1) + " %",
             "scale": _scale(point["accuracy"]),
@@ -226,13 +222,6 @@ def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for point in ordered
     ]
-
-
-def _epsilon_text(point: Mapping[str, Any]) -> str:
-    """`3`, or `1 to 8 by client` where clients are promised an ε of their own."""
-    ends = point.get("epsilon_by_client", [point["epsilon"]])
-    shown = dict.fromkeys(labels.significant(one, 3) for one in ends)
-    return " to ".join(shown) + (" by client" if len(shown) > 1 else "")
 
 
 def _shown_guarantee(one: Mapping[str, Any]) -> dict[str, Any]:

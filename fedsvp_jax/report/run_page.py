@@ -295,8 +295,6 @@ def _by_client(run: read.RunFiles) -> page.Markup:
     in_steps = any(row.get("step_noise_std") for row in run.clients)
     noise = "step_noise_std" if in_steps else "noise_std"
     spent = run.summary.get("by_client") or {}
-    promises = {"ε promised": spent["promised"]} if "promised" in spent else {}
-    promises |= {"ε spent, RDP": spent["epsilon_rdp"]} if promises else {}
     rows = [
         (
             read.client_name(run.summary, client),
@@ -305,21 +303,15 @@ def _by_client(run: read.RunFiles) -> page.Markup:
             labels.significant(_mean(uploads, noise)),
             labels.significant(_item(spent.get("epsilon"), client)),
             labels.significant(_item(spent.get("delta"), client)),
-            *(labels.significant(_item(one, client)) for one in promises.values()),
         )
         for client, uploads in sorted(by_client.items())
     ]
     sigma = "mean σ per local step" if in_steps else "mean σ"
-    head = ("client", "uploads", "mean R", sigma, "ε", "δ", *promises)
+    head = ("client", "uploads", "mean R", sigma, "ε", "δ")
     caption = (
         "Every client that uploaded. ε and δ are what it has spent at the end, by basic"
         " composition; a dash means that there is no finite guarantee, or no end yet."
     )
-    if promises:
-        caption += (
-            " ε promised and ε spent by Rényi DP are at the target δ: "
-            f"{labels.significant(read.number(run.summary.get('target_delta')))}."
-        )
     status = (run.summary.get("status") or {}).get("basic")
     if status:
         caption += f" ({meaning(run.summary, status)})"

@@ -144,13 +144,6 @@ def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
     return marked(title, " | ".join(told))
 
 
-def by_client_note(config: read.Row) -> str:
-    """Of a sweep's config.json: whose ε of the run the rows name; "" if everybody's."""
-    if config.get("client_epsilons") is None:
-        return ""
-    return "\nε of the run: of clients that client_epsilons does not name.\n"
-
-
 def without_neighbours(words: str) -> str:
     """`nominal; against: server`, where a sentence beside it names the neighbours."""
     return words.partition(_NEIGHBOURS)[0].rstrip("; ")

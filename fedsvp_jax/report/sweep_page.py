@@ -13,7 +13,6 @@ from fedsvp_jax.report import (
     page,
     provenance,
     read,
-    spent,
     tables,
 )
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -75,7 +74,6 @@ def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> page.Markup
         " interval over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. ε"
         " spent: after the last round, the largest over seeds. Nominal: not proved. The"
         " download has all columns: best rounds, p, noise, ε by every accounting."
-        f" {spent.by_client_note(sweep.config)}"
     )
     by_mechanism = {
         mechanisms.about(str(cell.get("mechanism"))).label: cell for cell in sweep.cells

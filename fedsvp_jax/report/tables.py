@@ -216,8 +216,7 @@ def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
     """
     rows = summarize(read.read_sweep(sweep_dir).results)
     markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    note = spent.by_client_note(read.read_sweep(sweep_dir).config)
-    read.write_text(markdown, text_table.markdown(shown_cells(rows)) + note)
+    read.write_text(markdown, text_table.markdown(shown_cells(rows)))
     read.write_text(table, csv_table(rows))
     return markdown, table
 

@@ -55,7 +55,7 @@ class SweepPlan:
         """
         varied: list[dict[str, Any]]
         if self.total_epsilons and mechanism == "none":  # which keeps no promise
-            base = dataclasses.replace(base, solve="uploads", client_epsilons=None)
+            base = dataclasses.replace(base, solve="uploads")
             varied = [{"total_epsilon": None}]
         elif self.total_epsilons:
             base = dataclasses.replace(base, solve="noise")

@@ -105,7 +105,7 @@ def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
     subtitle = re.search(r"<header><h1>.*?</h1><p>(.*?)</p>", text)
     assert subtitle
     assert ("ε per upload" in subtitle[1]) == claims
-    assert "<td>epsilon</td>" not in text and "--epsilon=" not in text
+    assert ">epsilon</td>" not in text and "--epsilon=" not in text
     if claims:
         (claimed,) = {row["epsilon"] for row in read_rows(folder / "clients.jsonl")}
         whom = "proved; against: outside observer of the final model; neighbours: add"
