@@ -61,20 +61,17 @@ demo: setup
 # fixtures are then made once, and the longest come first. Compiled programs are kept in
 # .cache/compiled, so a second time takes half as long.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
-OF_BITS := FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) \
-	-m "bits and not slow" $(BITS)
 test: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "not lab and not slow and not bits"
-	$(OF_BITS)
+	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) \
+		-m "bits and not slow" $(BITS)
 
 # The same of what stands around the core: attacks, reports, commands, documentation.
 test-lab: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "lab and not slow and not bits"
 
-# Both in one session, at whose end alone a worker waits for the other.
-test-all: setup
-	$(BIN)/python -m pytest $(IN_TWO) -m "not slow and not bits"
-	$(OF_BITS)
+# What CI runs: the README's command and the rest.
+test-all: test test-lab
 
 # Which files take longest: tests/durations.json, by which they are put in order.
 durations: setup
