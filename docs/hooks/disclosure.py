@@ -1,4 +1,4 @@
-"""MkDocs hook: the page of what a run discloses, made from what the library declares."""
+"""MkDocs hook: the page of what a run discloses, which the library declares."""
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
