@@ -8,17 +8,12 @@ Markdown is installed, whose place `fedsvp` prints, and of the studies their pag
 
 from setuptools import find_namespace_packages, setup
 
-NOT_INSTALLED = [
-    "*__pycache__*",
-    "docs.hooks*",
-    "docs.results.*",
-    "experiments.studies*",
-]
+CACHES = ["*__pycache__*"]
 
 
 def folders(name: str) -> list[str]:
     """The folder and those below it, with their data, as packages."""
-    return find_namespace_packages(include=[f"{name}*"], exclude=NOT_INSTALLED)
+    return find_namespace_packages(include=[f"{name}*"], exclude=CACHES)
 
 
 setup(
