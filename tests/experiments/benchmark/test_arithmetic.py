@@ -1,6 +1,8 @@
 """The arithmetic of a round, not its clock: which operations, and how many."""
 
 import itertools
+import json
+import pathlib
 
 import pytest
 
@@ -65,6 +67,22 @@ def test_a12_products_of_a_round_are_those_of_the_models_layers(
     assert arithmetic.round_flops(trainer) == (trained * expected, 0)
     if name == "W1":
         assert round(LEAF / 1e6, 1) == 102.0
+
+
+@pytest.mark.hole
+def test_a12_kept_shares_are_those_of_the_kept_seconds() -> None:
+    """W1's was eight times what it is."""
+    file = pathlib.Path(__file__).parents[3] / "docs" / "results" / "bench_gpu.jsonl"
+    rows = {row["work"]: row for row in map(json.loads, file.open())}
+    by_hand = {
+        "W1": 4000 * LEAF,
+        "W2": 280 * SMALL,
+        "W3": 500 * resnet_step(1, 32, 10, winograd=False),
+    }
+    for name, flops in by_hand.items():
+        row = rows[name]
+        share = flops / row["seconds_per_round_median"] / 1e9 / row["gemm_gflops"]
+        assert row["gemm_fraction"] == pytest.approx(share)
 
 
 @pytest.mark.hole
