@@ -55,7 +55,7 @@ class Secret:
         """
         del round_num
         words = np.frombuffer(os.urandom(8), np.uint32)
-        return jax.random.wrap_key_data(jnp.asarray(words))
+        return prng.key_of(jnp.asarray(words))
 
 
 @dataclasses.dataclass(frozen=True)
