@@ -89,8 +89,8 @@ def shuffled(key: Array, member: Array) -> Array:
 def _below(key: Array, size: int, limit: Array) -> Array:
     """(size,) uint32 in [0, limit): each a word of 64 bits modulo limit () < 2^31.
 
-    `jax.random.randint` draws the same numbers up to a limit of 2^16. Above, its product
-    of 2^32 mod limit overflows 32 bits; here the upper half is doubled 32 times.
+    `jax.random.randint` draws the same numbers up to a limit of 2^16, above which its
+    product with 2^32 mod limit overflows. Here the upper half is doubled 32 times.
     """
     limit = limit.astype(jnp.uint32)
     upper, lower = (

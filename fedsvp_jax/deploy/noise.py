@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 

@@ -17,7 +17,7 @@ from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, here
-from fedsvp_jax.federation import checks
+from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.federation.client_promises import (
@@ -33,7 +33,12 @@ from fedsvp_jax.federation.federated_data import (
 )
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import claimed, run_digest
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    from_outside,
+    make_mechanism,
+)
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.structs import Array, Model
 
@@ -55,6 +60,7 @@ class Program:
       stream: the cohorts of clients that are kept on disk; None for data in memory.
       groups: per cell, the clients by the ε that they are promised, where they are
         promised an ε of their own; else ().
+      own_code: per cell, digests of what the settings only name: code of one's own.
     """
 
     configs: tuple[ExperimentConfig, ...]
@@ -67,6 +73,7 @@ class Program:
     cells_together: int
     stream: CohortStream | None
     groups: tuple[tuple[Group[ExperimentConfig], ...], ...]
+    own_code: tuple[tuple[str, ...], ...]
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -181,10 +188,8 @@ def build(
             f"{first.influence_filter}"
         )
 
-    def by_name(num_classes: int) -> Model:
-        return models.make_model(
-            first.model, num_classes=num_classes, kernels=target.platform
-        )
+    def by_name(num_classes: int, kernels: str = target.platform) -> Model:
+        return models.make_model(first.model, num_classes=num_classes, kernels=kernels)
 
     build_model = by_name if model is None else None
     own, model = model, model or by_name(dataset.num_classes)
@@ -207,20 +212,29 @@ def build(
     asked = plans.asked_of(told, model, build_model, data)
     for one in itertools.chain(*groups):
         checks.check_mechanism(first, one.told, one.mechanism, model, data, asked)
-    own_words = []
-    if own is not None or loss is not None:
-        shapes = jax.eval_shape(model.init, jax.random.key(0), data.example)
-        own_words = [str(shapes), "" if loss is None else losses.name_of(loss)]
-    by_client, allowances, roots = [], [], []
+    of_model = ""
+    if (own is not None or loss is not None) and not first.paired_noise:
+        # By name, the same on every device.
+        traced = model if own is not None else by_name(dataset.num_classes, "cpu")
+        of_model = own_code.of_model(
+            traced._replace(loss=model.loss),
+            data,
+            batch_size=plans.poisson_places(told) or told.batch_size,
+            dtype=first.compute_dtype,
+        )
+    by_client, allowances, roots, codes = [], [], [], []
     for config, of, promised in zip(configs, groups, data.promised, strict=True):
-        mechanism, words = of[0].mechanism, list(own_words)
+        mechanism, words = of[0].mechanism, [of_model] if of_model else []
         by_client.append(() if promised is None else of)
         if promised is not None:
             words.append(f"client_epsilons {promised.tolist()}")
+        if from_outside(config.mechanism) and not config.paired_noise:
+            words.append(own_code.of_mechanism(mechanism, model, config, data, asked))
         account = promising(account_of(config, mechanism), by_client[-1])
         allowances.append(account.plan.allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest))
+        codes.append(tuple(words))
     mechanism_configs = tuple(jax.tree.map(np.float32, of[0].told) for of in groups)
     shares = None
     if first.weighting == "epsilon":
@@ -251,4 +265,5 @@ def build(
         cells_together=together.cells,
         stream=stream,
         groups=tuple(by_client),
+        own_code=tuple(codes),
     )

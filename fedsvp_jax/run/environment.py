@@ -30,8 +30,8 @@ def versions() -> dict[str, str]:
 def environment() -> dict[str, Any]:
     """Versions, JAX's settings, flags, device: equal ones are promised equal bits.
 
-    A run is not resumed under others (`RunFolder.start`). Of a CPU the number of threads
-    (NPROC sets it) and the instruction set count, since convolutions follow them.
+    A run is not resumed under others (`RunFolder.start`). Of a CPU the number of
+    threads (NPROC sets it) and the instruction set count: convolutions follow them.
 
     Raises:
       ValueError: the device computes wrong numbers (`compiler_flags`).

@@ -92,7 +92,7 @@ def test_a_batch_holds_each_record_with_probability_b_over_d_and_no_others():
 @pytest.mark.hole
 @pytest.mark.parametrize("size", [1_000, 1 << 16, (1 << 16) + 1, 70_000])
 def test_a_record_is_drawn_by_a_word_of_64_bits_modulo_the_number_of_records(size: int):
-    """Above 2^16 records randint has 32 bits, and a rate that is none that is claimed."""
+    """Above 2^16 records randint has 32 bits, and another rate than is claimed."""
     key, batch_size = jax.random.key(size), size // 2
     upper, lower = (
         np.asarray(jax.random.bits(half, (size,), np.uint32)).astype(object)
