@@ -27,10 +27,9 @@ from fedsvp_jax.structs import Array, MechanismState, Model, Params
 def traced_sha256(function: Callable[..., Any], *args: Any) -> str:
     """SHA-256 of a function's traced program, the same in every process.
 
-    The text of a program has no array that is closed over and no number of a literal
-    array; they are hashed with it. Without addresses of memory, Python functions have
-    their names alone there: rules of differentiation, which a gradient's program holds
-    as operations.
+    The text of a program lacks the arrays that are closed over, so they are hashed
+    beside it. Of Python functions, such as rules of differentiation, it has the names
+    alone, once addresses of memory are left out: trace gradients to see their rules.
 
     Args:
       function: traceable.
