@@ -23,6 +23,8 @@ import numpy as np
 
 from fedsvp_jax.structs import Array
 
+IMPLEMENTATION = "threefry2x32"  # of every key here, whatever JAX's default is
+
 
 class Stream(enum.IntEnum):
     """What a key is for. Numbers are part of the format: append, never renumber."""
@@ -84,7 +86,12 @@ def run_keys(seed: int, digest: Digest | None) -> Keys:
 
 def root_key(seed: Array | int) -> Array:
     """The run's root key; `seed` may be traced (a sweep's seed axis)."""
-    return jax.random.key(seed)
+    return jax.random.key(seed, impl=IMPLEMENTATION)
+
+
+def key_of(words: Array) -> Array:
+    """The key whose `jax.random.key_data` are these two words, uint32."""
+    return jax.random.wrap_key_data(words, impl=IMPLEMENTATION)
 
 
 def round_key(root: _Key, round_num: Array | int) -> _Key:
@@ -146,7 +153,8 @@ def normal(key: Array, size: int) -> Array:
 
     JAX runs the hash of a CPU as a loop over arrays in memory. As one kernel without
     a loop it takes a third of the time (BUILD_NOTES.md, "The noise of an upload"). The
-    key is of JAX's default kind, and the numbers are fewer than 2**32.
+    key is one of `root_key`'s, jax_threefry_partitionable is true, and the numbers are
+    fewer than 2**32.
     """
     words = _threefry2x32(jax.random.key_data(key), jnp.arange(size, dtype=jnp.uint32))
     mantissa = (words[0] ^ words[1]) >> jnp.uint32(9) | jnp.uint32(0x3F800000)

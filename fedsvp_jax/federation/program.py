@@ -15,7 +15,7 @@ from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, here
-from fedsvp_jax.federation import checks
+from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.budget import account_of, solve_noise
 from fedsvp_jax.federation.federated_data import (
@@ -25,7 +25,12 @@ from fedsvp_jax.federation.federated_data import (
 )
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import claimed, run_digest
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    from_outside,
+    make_mechanism,
+)
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.structs import Array, Model
 
@@ -45,6 +50,7 @@ class Program:
       target: what the rounds are compiled for.
       cells_together: cells of a sweep that fit side by side on one device.
       stream: the cohorts of clients that are kept on disk; None for data in memory.
+      own_code: per cell, digests of what the settings only name: code of one's own.
     """
 
     configs: tuple[ExperimentConfig, ...]
@@ -56,6 +62,7 @@ class Program:
     target: Target
     cells_together: int
     stream: CohortStream | None
+    own_code: tuple[tuple[str, ...], ...]
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -164,10 +171,8 @@ def build(
             f"{first.influence_filter}"
         )
 
-    def by_name(num_classes: int) -> Model:
-        return models.make_model(
-            first.model, num_classes=num_classes, kernels=target.platform
-        )
+    def by_name(num_classes: int, kernels: str = target.platform) -> Model:
+        return models.make_model(first.model, num_classes=num_classes, kernels=kernels)
 
     build_model = by_name if model is None else None
     own, model = model, model or by_name(dataset.num_classes)
@@ -187,15 +192,25 @@ def build(
     asked = plans.asked_of(told[0], model, build_model, data)
     for one, mechanism in made:
         checks.check_mechanism(first, one, mechanism, model, data, asked)
-    own_words = []
-    if own is not None or loss is not None:
-        shapes = jax.eval_shape(model.init, jax.random.key(0), data.example)
-        own_words = [str(shapes), "" if loss is None else losses.name_of(loss)]
-    allowances, roots = [], []
+    of_model = ""
+    if (own is not None or loss is not None) and not first.paired_noise:
+        # By name, the same on every device.
+        traced = model if own is not None else by_name(dataset.num_classes, "cpu")
+        of_model = own_code.of_model(
+            traced._replace(loss=model.loss),
+            data,
+            batch_size=plans.poisson_places(told[0]) or told[0].batch_size,
+            dtype=first.compute_dtype,
+        )
+    allowances, roots, codes = [], [], []
     for config, mechanism in zip(configs, mechanisms, strict=True):
+        words = [of_model] if of_model else []
+        if from_outside(config.mechanism) and not config.paired_noise:
+            words.append(own_code.of_mechanism(mechanism, model, config, data, asked))
         allowances.append(account_of(config, mechanism).plan.allowance)
-        digest = run_digest(config, mechanism, data.fingerprint, *own_words)
+        digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest))
+        codes.append(tuple(words))
     mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
@@ -217,4 +232,5 @@ def build(
         target=target,
         cells_together=together.cells,
         stream=stream,
+        own_code=tuple(codes),
     )

@@ -119,6 +119,11 @@ def unread_settings(name: str) -> frozenset[str]:
     return others - entry.own_settings | frozenset(common)
 
 
+def from_outside(name: str) -> bool:
+    """Whether code that is not this package's makes the mechanism."""
+    return name not in _BUILT_IN
+
+
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     """Builds a mechanism; concrete numbers of the config are checked, tracers pass.
 
@@ -289,3 +294,4 @@ register_mechanism(
     summary="Noise of one given standard deviation",
     unread=(*_CALIBRATION, *_CONTRIBUTION),
 )
+_BUILT_IN = mechanism_names()

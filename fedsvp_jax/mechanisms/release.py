@@ -35,11 +35,24 @@ def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
         P(1) = 1/(1 + e^ε) + R·(e^ε − 1)/(e^ε + 1)
 
     For R in [0, 1] that lies between 1/(1 + e^ε) and e^ε/(1 + e^ε), a quotient of
-    e^ε for either answer: (ε, 0)-DP (Warner 1965).
+    e^ε for either answer: (ε, 0)-DP (Warner 1965). These ends are rounded towards 1/2,
+    to `drawable` probabilities.
     """
     ratio = bounded_ratio(ratio)
     eps = jnp.asarray(epsilon, jnp.float32)
-    return jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
+    chance = jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
+    least = drawable(jax.nn.sigmoid(-eps))
+    return jnp.clip(chance, least, 1 - least)
+
+
+def drawable(chance: Array) -> Array:
+    """A probability of at most 1/2, float32, rounded up to a multiple of 2^-23.
+
+    `jax.random.uniform` draws such multiples. The margin of 2^-20 is more than what a
+    chance that was computed in float32 is off by.
+    """
+    up = jnp.ceil(chance * jnp.float32((1 + 2.0**-20) * 2.0**23)) * jnp.float32(2**-23)
+    return jnp.minimum(up, jnp.float32(0.5))
 
 
 def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -> Array:

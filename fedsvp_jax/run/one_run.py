@@ -71,6 +71,8 @@ def train(
     (config,) = program.configs
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data, loss, model) | environment()
+    if any(program.own_code):
+        settings["own_code"] = program.own_code
     if options.reveal:
         settings["reveal"] = sorted(options.reveal)
     layout = dataclasses.asdict(trainer.placement)
