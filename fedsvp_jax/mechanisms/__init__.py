@@ -10,7 +10,6 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
     about,
-    current_name,
     make_mechanism,
     mechanism_names,
     noise_setting,
@@ -28,7 +27,6 @@ __all__ = [
     "about",
     "analytic_multiplier",
     "classical_multiplier",
-    "current_name",
     "guided_multiplier",
     "make_mechanism",
     "mechanism_names",
