@@ -162,7 +162,6 @@ class NoiseSettings(Settings):
         "more than a cohort's sum, so each of its K clients adds a part of "
         "std/√(K − --colluders); the average then has equal weights.",
         choices=("nobody", "secure_aggregation"),
-        former={"server": "nobody"},
     )
     noise_sampler: str = setting(
         "gaussian",
@@ -201,7 +200,6 @@ class NoiseSettings(Settings):
         "How the noise uses the contribution ratio R: raw (R itself, as published: "
         "the noise leaks R), worst_case (always R = 1), laplace or "
         "randomized_response (a differentially private estimate of R).",
-        former={"none": "raw"},
         choices=("raw", "worst_case", "laplace", "randomized_response"),
     )
     release_epsilon: float = setting(

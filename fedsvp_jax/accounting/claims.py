@@ -52,7 +52,7 @@ def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
     """`nominal; against: server; neighbours: replace one record of a client`.
 
     What every ε that is printed says of itself beside its δ; empty where nothing is
-    claimed, and shorter where a file of an older version does not tell.
+    claimed.
 
     Args:
       row: with `adversary` and `relation`, as metrics.jsonl, results.jsonl,

@@ -7,8 +7,7 @@ from fedsvp_jax.report import labels, page, read
 
 def rows_of(summary: read.Row) -> list[read.Row]:
     """The guarantees of summary.json or of a cell, each with its `status`."""
-    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
-    return [{"status": _status(row.get("proved"))} | row for row in rows]
+    return [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
 
 
 def nominal_note(summaries: Mapping[str, read.Row]) -> page.Markup:
@@ -19,7 +18,7 @@ def nominal_note(summaries: Mapping[str, read.Row]) -> page.Markup:
     """
     named = []
     for name, summary in summaries.items():
-        nominal = [row for row in rows_of(summary) if row["status"] == "nominal"]
+        nominal = [row for row in rows_of(summary) if row.get("status") == "nominal"]
         methods = dict.fromkeys(str(row.get("method")) for row in nominal)
         if methods:
             named.append(f"{name} ({', '.join(methods)})")
@@ -59,10 +58,6 @@ def table(summary: read.Row) -> page.Markup:
         methods=[str(row.get("method")) for row in rows],
     )
     return table + page.part("items", "Assumptions", listed, numbered=True)
-
-
-def _status(proved: object) -> str:
-    return "–" if proved is None else "proved" if proved else "nominal"
 
 
 def _text(value: object) -> str:

@@ -16,7 +16,7 @@ from commands import start
 from fedsvp_jax import prng
 from fedsvp_jax.devices import cpu, processes
 from fedsvp_jax.run import environment
-from fedsvp_jax.run.checkpoint import STATE_VERSION, Checkpointer
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import WriteError, plain, write_json
 from fedsvp_jax.run.folder import RunFolder, identity
 
@@ -168,7 +168,7 @@ def test_a_file_behind_a_link_is_replaced_where_it_lies(tmp_path: pathlib.Path) 
 def test_a_setting_that_came_later_and_is_not_given_keeps_the_checkpoints(
     tmp_path: pathlib.Path,
 ) -> None:
-    old = {"seed": 0, "num_rounds": 3, "state_version": STATE_VERSION}
+    old = {"seed": 0, "num_rounds": 3}
     folder = RunFolder(tmp_path / "run")
     folder.start(old, resume=False)
     first, now = folder.identity, old | {"schema": None}
@@ -227,7 +227,9 @@ def test_a_process_that_is_not_the_first_writes_nothing(
     folder = RunFolder(tmp_path / "run")
     folder.append("metrics.jsonl", [{"round": 1}])
     folder.write("summary.json", {"rounds": 1})
-    Checkpointer(folder.path / "checkpoints").save(1, {"x": np.zeros(2, np.float32)})
+    Checkpointer(folder.path / "checkpoints", "run").save(
+        1, {"x": np.zeros(2, np.float32)}
+    )
     assert not folder.path.exists()
 
 
