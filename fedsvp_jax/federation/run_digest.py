@@ -30,8 +30,8 @@ PAIRED = (
 )
 VALUES = (
     "the values of clients are the server's, from uploads as they were sent and from "
-    "validation examples that no client holds: they cost who sees the uploads nothing, "
-    "and nobody else is shown them"
+    "validation examples that no client trains on: they cost who sees the uploads "
+    "nothing, and nobody else is shown them"
 )
 _CHANGES_NOTHING = {
     field.name

@@ -1,6 +1,6 @@
 """The sentences in front of a run: which ε, against whom, and what the model is worth.
 
-Both are made from summary.json alone.
+They are made from summary.json and config.json alone.
 """
 
 import json
@@ -118,11 +118,50 @@ def details(summary: Mapping[str, Any]) -> str:
     )
 
 
+def unprotected(config: Mapping[str, Any]) -> str:
+    """How many rows no ε covers, and what that leaves to the experimenter; "" if none.
+
+    Args:
+      config: what config.json says of a run or a sweep.
+    """
+    if config.get("public_test") is not False:
+        return ""
+    centre = config["influence_filter"] != "none" and config["warmup_examples"]
+    rows = {
+        "for the test": config["num_test_examples"],
+        "for validation": config["validation_examples"],
+        "of the centre (--warmup_examples)": int(centre),
+    }
+    number = sum(rows.values())
+    total = config["num_train_examples"] + number - int(centre)
+    kinds = ", ".join(f"{count} {name}" for name, count in rows.items() if count)
+    sentence = (
+        f"No ε covers {number} of the {total} rows ({100 * number / total:.3g} %): "
+        f"{kinds}. Keep what is scored on them to yourself"
+    )
+    reasons = {
+        "it starts from the centre's": centre,
+        "--patience ends it by their scores": config["patience"],
+        "their scores may choose its cell": config.get("mechanisms"),
+    }
+    if why := " and ".join(reason for reason, true in reasons.items() if true):
+        sentence += f"; the model tells of them too, since {why}"
+    return sentence + "."
+
+
 def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
     """All of the above, of a run's folder."""
+    config = _content(folder / "config.json")
+    fedavg = _content(folder / REFERENCE / "summary.json")
+    written = [privacy(summary), unprotected(config)]
+    written += [quality(summary, fedavg), details(summary)]
+    return [sentence for sentence in written if sentence]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Of a JSON file; {} where there is none."""
     try:
-        fedavg = json.loads((folder / REFERENCE / "summary.json").read_bytes())
+        content: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        fedavg = None
-    found = [privacy(summary), quality(summary, fedavg), details(summary)]
-    return [sentence for sentence in found if sentence]
+        return {}
+    return content

@@ -28,6 +28,11 @@ def escape(value: object) -> str:
     return html.escape(str(value), quote=True)
 
 
+def paragraphs(sentences: Iterable[str]) -> str:
+    """Each sentence that is not empty, in a paragraph of its own."""
+    return "".join(f"<p>{escape(text)}</p>" for text in sentences if text)
+
+
 def write(
     path: Path,
     *,

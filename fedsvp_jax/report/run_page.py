@@ -116,8 +116,7 @@ def _headline(run: read.RunFiles, folder: Path) -> str:
     """The sentences in front, once the run has ended."""
     if run.unfinished is not None:
         return ""
-    told = [*headline.sentences(folder, run.summary), _NOT_PUBLIC]
-    return "".join(f"<p>{page.escape(sentence)}</p>" for sentence in told)
+    return page.paragraphs([*headline.sentences(folder, run.summary), _NOT_PUBLIC])
 
 
 _CELL_NUMBERS = (

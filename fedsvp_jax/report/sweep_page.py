@@ -9,6 +9,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.report import (
     epsilon_page,
     guarantees,
+    headline,
     labels,
     page,
     provenance,
@@ -92,5 +93,6 @@ def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> str:
     return (
         page.table(list(shown[0]), texts, caption=caption)
         + note
+        + page.paragraphs([headline.unprotected(sweep.config)])
         + page.download("table", "the table")
     )

@@ -94,7 +94,8 @@ def from_table(  # noqa: PLR0913
       schema: what is declared; None: what the records tell.
       image: the column of uint8 images, all of one shape; other columns are then no
         features, but may still be attributes.
-      test: a table of test examples; None divides `table`.
+      test: a table of test examples, of people who agreed that what is scored on them
+        is published; None divides `table`, and no ε covers its test rows.
       test_fraction: part of the rows for the test, where nothing else divides them.
       name: of the data set, in messages.
       most_bytes: that the features may take.
@@ -176,6 +177,7 @@ def from_table(  # noqa: PLR0913
         test_columns={k: c._replace(codes=c.codes[tested]) for k, c in named.items()},
         from_records=described.from_records,
         schema=schema if image is None else None,
+        public_test=test is not None,
     )
 
 
