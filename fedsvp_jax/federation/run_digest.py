@@ -37,7 +37,7 @@ _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
     for field in dataclasses.fields(settings)
-} | {"data_dir", "features_dir", "schema", "client_epsilons"}
+} | {"data_dir", "features_dir", "schema", "test_data", "client_epsilons"}
 
 
 def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str | None:
