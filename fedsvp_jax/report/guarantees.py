@@ -34,6 +34,8 @@ def nominal_note(summaries: Mapping[str, read.Row]) -> str:
 def table(summary: read.Row) -> str:
     """The table of guarantees and the numbered list of their assumptions."""
     rows = rows_of(summary)
+    if "published_scores" in summary:
+        rows.append(summary["published_scores"])
     if not rows:
         return "<p>This run has no finite privacy guarantee.</p>"
     columns = {

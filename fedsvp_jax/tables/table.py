@@ -280,8 +280,8 @@ def _joined(
     if differ := sorted(columns.keys() ^ more.keys()):
         raise ValueError(
             f"{name}: the test table must have the same columns; "
-            f"{', '.join(differ)} is in one of the two alone: add it there, or leave it "
-            "out (--drop_columns)"
+            f"{', '.join(differ)} is in one of the two alone: add it, or leave it out "
+            "(--drop_columns)"
         )
     return {k: np.concatenate([v, more[k]]) for k, v in columns.items()}, num_train
 

@@ -44,7 +44,11 @@ def test_all_rows_of_the_table_train_and_those_of_the_file_are_public(
 @pytest.mark.parametrize(
     ("table", "tested", "message"),
     [
-        (TABLE, "age,ill,sex\n1,0,f\n", "same columns; id, sex is in one of .*--drop_columns"),
+        (
+            TABLE,
+            "age,ill,sex\n1,0,f\n",
+            "same columns; id, sex is in one of .*--drop_columns",
+        ),
         (TABLE, HEADER, "too few to train and to test"),
         (
             "split,ward,age,ill\ntrain,n,1,0\ntest,n,2,1\n",
