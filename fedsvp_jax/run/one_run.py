@@ -70,7 +70,7 @@ def train(
     logs = logs_of(folder.path, options.loggers)
     program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs
-    published_scores.check(config, program, options, loss)
+    published_scores.check(program, options, loss)
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data, loss, model) | environment()
     if options.reveal:

@@ -17,7 +17,6 @@ import jax
 import numpy as np
 
 from fedsvp_jax import prng
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import Program
 from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, seeded_words
@@ -35,17 +34,13 @@ _ASSUMPTIONS = (
 _NOMINAL = "nominal"  # how a reason begins
 
 
-def check(
-    config: ExperimentConfig,
-    program: Program,
-    options: Options,
-    loss: ExampleLoss | None,
-) -> None:
+def check(program: Program, options: Options, loss: ExampleLoss | None) -> None:
     """Refuses scores that the ε of the run would not cover.
 
     Raises:
       ValueError: names the setting and what to do.
     """
+    (config,) = program.configs
     if not config.publish_scores:
         return
     chooser = {

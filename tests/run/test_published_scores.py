@@ -87,7 +87,7 @@ def test_the_sampler_draws_those_probabilities(epsilon: float) -> None:
 
 def test_two_worlds_that_differ_in_a_test_row_are_told_apart_as_claimed() -> None:
     """The best guess is a threshold; its odds move by e^ε, no more and no less."""
-    draws = range(1500)
+    draws = range(800)
     counts = [[published(n, model=f"{n} {draw}") for draw in draws] for n in (20, 21)]
     without, with_it = (np.mean(np.array(one) >= 21) for one in counts)
     assert math.log(with_it / without) == pytest.approx(1.0, abs=0.15)
