@@ -16,9 +16,10 @@ from fedsvp_jax.accounting.claims import meaning, planned_row
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program
+from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.played import extreme_uploads
-from fedsvp_jax.report import figures, labels, spent, text_table
+from fedsvp_jax.report import figures, headline, labels, spent, text_table
 from fedsvp_jax.run.folder import PLANNED
 from fedsvp_jax.tree import num_parameters
 
@@ -69,9 +70,10 @@ def holdings(program: Program) -> Holdings | None:
 def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     """Everything but the picture, as text."""
     held = holdings(program)
-    parts = [_data(program, dataset, held), _noise(program, held)]
-    parts += [_spent(program), _price(program)]
-    return "\n\n".join(parts)
+    settings = recorded_settings(program.configs[0], dataset, model=program.model)
+    parts = [_data(program, dataset, held), headline.unprotected(settings)]
+    parts += [_noise(program, held), _spent(program), _price(program)]
+    return "\n\n".join(filter(None, parts))
 
 
 def _data(

@@ -74,6 +74,7 @@ def synthetic(schema: Any, sizes: Sequence[int], seed: int) -> Any:
         train_writers=np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
         schema=schema,
         from_records=schema.from_records,
+        public_test=True,
     )
 
 

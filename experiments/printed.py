@@ -5,7 +5,7 @@ from pathlib import Path
 
 from absl import flags
 
-from fedsvp_jax.report import read, tables, text_table
+from fedsvp_jax.report import headline, read, tables, text_table
 
 _FORMAT = flags.DEFINE_enum(
     "format",
@@ -24,5 +24,7 @@ def table(rows: Sequence[text_table.Row]) -> str:
 def sweep_tables(folder: str | Path) -> None:
     """Writes table.md and table.csv of a sweep's folder, and prints the table."""
     tables.write_tables(folder)
-    results = read.read_sweep(folder).results
-    print(table(tables.shown_cells(tables.summarize(results))))
+    sweep = read.read_sweep(folder)
+    print(table(tables.shown_cells(tables.summarize(sweep.results))))
+    if note := headline.unprotected(sweep.config):
+        print(note)

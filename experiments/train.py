@@ -25,7 +25,9 @@ fixed defaults, against the server (docs/own_data.md):
   python -m experiments.train --data=DATA.csv --schema=schema.toml --goal=proved \\
       --total_epsilon=3 --output_dir=runs/proved
 
-A run on a table leaves model.safetensors too, which experiments.predict takes anywhere.
+Scores on rows of the table stay with you; --publish_scores and --test_data give some
+that may be published. A run on a table leaves model.safetensors too, which
+experiments.predict takes anywhere.
 
 --dry_run keeps no model: it shows who holds what, the noise, the ε of the whole run,
 and how long it would take, by timing a few rounds. --config=FILE.toml takes flags from
@@ -50,7 +52,8 @@ flags.DEFINE_bool(
     "keep_best",
     False,
     "Also keep the model of the round with the highest validation accuracy (test "
-    "accuracy without --validation_examples), in OUTPUT_DIR/best.",
+    "accuracy without --validation_examples), in OUTPUT_DIR/best. No ε covers what "
+    "it tells of the examples that chose it.",
 )
 flags.DEFINE_enum(
     "preset",

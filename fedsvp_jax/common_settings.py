@@ -243,9 +243,17 @@ class EvaluationSettings(Settings):
         "Early stopping: end the run when so many rounds have passed without a higher "
         "validation accuracy (test accuracy without --validation_examples). The ε "
         "of all planned rounds is proved then, that of the rounds that were run is "
-        "nominal. No ε covers what the choice of the end tells of the server's "
-        "examples.",
+        "nominal. No ε covers what the choice of the end tells of the examples "
+        "that chose it.",
         at_least=1,
+    )
+    publish_scores: bool = setting(
+        False,
+        "Also write an accuracy on the test rows that may be published, in "
+        "summary.json (`published_scores`): a count with noise of --total_epsilon. For "
+        "runs that hide one record. No client trains on a test row, so the ε of the "
+        "run stays the same.",
+        needs=("total_epsilon", ()),
     )
     eval_batch_size: int = setting(
         250, "Examples in one evaluation batch.", at_least=1, at_most=100_000

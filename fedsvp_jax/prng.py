@@ -47,6 +47,7 @@ class Stream(enum.IntEnum):
     BATCH = 15
     WARM_UP = 16
     CLIENT_VALUES = 17
+    SCORES = 18
 
 
 HIDING = frozenset(
@@ -58,6 +59,7 @@ HIDING = frozenset(
         Stream.BATCH,
         Stream.VOTE,
         Stream.INFLUENCE,
+        Stream.SCORES,
     }
 )
 

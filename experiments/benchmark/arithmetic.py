@@ -41,7 +41,7 @@ def _count(jaxpr: Any) -> int:
     total = 0
     for equation in jaxpr.eqns:
         name, told = equation.primitive.name, equation.params
-        factors = 0
+        factors: fractions.Fraction | int = 0
         if name == "dot_general":
             (contracted, _), _ = told["dimension_numbers"]
             left = equation.invars[0].aval.shape

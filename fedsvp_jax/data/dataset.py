@@ -82,6 +82,8 @@ class Dataset:
         record that changes may change it for all, so every claim is nominal then.
       schema: of the table that it was, by which other rows become examples
         (`tables.schema.Schema`); or None.
+      public_test: whether what is scored on the test examples may be published: they
+        are a published data set's, or of people who agreed. No ε covers them.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -103,6 +105,7 @@ class Dataset:
     from_records: tuple[str, ...] = ()
     schema: Any = None
     writer_names: tuple[str, ...] | None = None
+    public_test: bool = False
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -286,6 +289,7 @@ class RowSource(NamedTuple):
     test_labels: np.ndarray  # (m,) int32
     num_classes: int
     from_records: tuple[str, ...] = ()  # as `Dataset` has it
+    public_test: bool = False  # likewise
 
     def whole(self, **more: Any) -> Dataset:
         """All of it, in memory; with `more` fields of a `Dataset`."""
@@ -311,6 +315,7 @@ class ClientStore:
       fingerprint: SHA-256 of the digests and of what is not the clients'.
       most_copies: the most clients that hold one example.
       from_records: as `Dataset` has it.
+      public_test: likewise.
     """
 
     name: str
@@ -324,6 +329,7 @@ class ClientStore:
     fingerprint: str
     most_copies: int = 1
     from_records: tuple[str, ...] = ()
+    public_test: bool = False
 
     @property
     def example_shape(self) -> tuple[int, ...]:

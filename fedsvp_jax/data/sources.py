@@ -61,11 +61,25 @@ class TableSettings(Settings):
         needs=_TABLE,
     )
 
+    test_data: str | None = setting(
+        None,
+        "A file of test rows, of people who agreed that what is scored on them is "
+        "published, and who are in no client's rows: a CSV file with the table's "
+        "columns of features and classes, or an .npz file with x_test and y_test. "
+        "Default: rows of the table itself, whose scores stay with you.",
+        needs=("dataset", ("csv", "npz")),
+    )
+
     @property
     def dropped(self) -> list[str]:
         """The names of `drop_columns`."""
         names = (self.drop_columns or "").split(",")
         return [name.strip() for name in names if name.strip()]
+
+    @property
+    def test_path(self) -> Path | None:
+        """Of `test_data`."""
+        return None if self.test_data is None else Path(self.test_data).expanduser()
 
     def declared(self) -> Any:
         """The schema (`tables.schema.Schema`); None without one.

@@ -162,4 +162,5 @@ def load_adult(data_dir: Path) -> Dataset:
         num_classes=2,
         columns=columns,
         test_columns=test_columns,
+        public_test=True,
     )

@@ -80,4 +80,5 @@ def load_cifar(name: str, data_dir: Path) -> Dataset:
         test_inputs=test_inputs,
         test_labels=test_labels,
         num_classes=files_of.num_classes,
+        public_test=True,
     )

@@ -44,6 +44,7 @@ def load_digits() -> Dataset:
         test_inputs=pixels[is_test],
         test_labels=classes[is_test],
         num_classes=10,
+        public_test=True,
     )
 
 

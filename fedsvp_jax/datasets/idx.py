@@ -143,4 +143,5 @@ def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
         test_labels=files.check_labels(test_labels, num_classes, test_path),
         num_classes=num_classes,
         from_records=from_records,
+        public_test=True,
     )

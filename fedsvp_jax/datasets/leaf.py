@@ -105,15 +105,17 @@ def _users(folder: Path) -> Iterator[ClientExamples]:
                 yield _read_user(body, user, count, path)
 
 
-def _read_folder(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, labels, and whose each example is, by the place of its name in order."""
+def _read_folder(
+    folder: Path,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
+    """Inputs, labels, each example's writer by the place of its name, and the names."""
     users = list(_users(folder))
     if not users:
         raise ValueError(f"{folder} holds no example; at least one is needed")
     names, inputs, labels = zip(*users, strict=True)
     of_user = np.unique(np.asarray(names), return_inverse=True)[1].astype(np.int32)
     writers = np.repeat(of_user, [len(held) for held in labels])
-    return np.concatenate(inputs), np.concatenate(labels), writers
+    return np.concatenate(inputs), np.concatenate(labels), writers, set(names)
 
 
 def _find(data_dir: Path) -> Path:
@@ -125,13 +127,15 @@ def _find(data_dir: Path) -> Path:
 def stream_femnist(data_dir: Path) -> StoreSource:
     """FEMNIST's writers by name; one JSON file is in memory at a time.
 
+    The test examples count as the clients' own, since no writer of `train/` is known.
+
     Raises:
       FileNotFoundError: `train/` or `test/` is missing or empty.
       ValueError: a file is damaged. A file of `train/` is only read, and the error
         raised, when its users are asked for.
     """
     folder = _find(data_dir)
-    inputs, labels, _ = _read_folder(folder / "test")
+    inputs, labels, *_ = _read_folder(folder / "test")
     users = _users(folder / "train")
     return StoreSource("femnist", users, inputs, labels, _NUM_CLASSES)
 
@@ -139,13 +143,16 @@ def stream_femnist(data_dir: Path) -> StoreSource:
 def load_femnist(data_dir: Path) -> Dataset:
     """FEMNIST with pixels as round(255 x) and its writers, numbered by sorted name.
 
+    LEAF divides either the writers or each writer's examples. In the second case the
+    test examples are the clients' own.
+
     Raises:
       FileNotFoundError: `train/` or `test/` is missing or empty.
       ValueError: a file is damaged or holds impossible values.
     """
     folder = _find(data_dir)
-    train_inputs, train_labels, writers = _read_folder(folder / "train")
-    test_inputs, test_labels, _ = _read_folder(folder / "test")
+    train_inputs, train_labels, writers, names = _read_folder(folder / "train")
+    test_inputs, test_labels, _, tested = _read_folder(folder / "test")
     return Dataset(
         name="femnist",
         train_inputs=train_inputs,
@@ -154,4 +161,5 @@ def load_femnist(data_dir: Path) -> Dataset:
         test_labels=test_labels,
         num_classes=_NUM_CLASSES,
         train_writers=writers,
+        public_test=names.isdisjoint(tested),
     )

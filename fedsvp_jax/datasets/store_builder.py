@@ -44,6 +44,7 @@ def store_source(config: ExperimentConfig, scratch: Path) -> StoreSource:
         num_classes=source.num_classes,
         most_copies=int(np.bincount(np.concatenate(parts)).max()),
         from_records=source.from_records,
+        public_test=source.public_test,
     )
 
 
@@ -65,6 +66,7 @@ def rows_of(config: ExperimentConfig, scratch: Path) -> RowSource:
         test_labels=dataset.test_labels,
         num_classes=dataset.num_classes,
         from_records=dataset.from_records,
+        public_test=dataset.public_test,
     )
 
 

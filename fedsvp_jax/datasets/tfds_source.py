@@ -130,6 +130,7 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
         test_labels=files.check_labels(test_labels, num_classes, path),
         num_classes=num_classes,
         from_records=from_records,
+        public_test=True,
     )
 
 

@@ -253,7 +253,7 @@ def neighbour_assumptions(config: FederationSettings) -> str:
     given = "which client holds which record is given"
     if config.partition in ("paper", "shards", "dirichlet"):
         given += f", although partition={config.partition} looks at the labels"
-    sentences = [given]
+    sentences = [given, "the server's examples, for the test too, do not change"]
     if config.schema or config.classes:
         sentences.append(
             "bounds, categories and classes were declared without a look at the "

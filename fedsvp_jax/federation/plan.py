@@ -357,6 +357,7 @@ def recorded_settings(
         "coalition_chunk_size": together.coalitions,
         "num_train_examples": len(dataset.train_labels),
         "num_test_examples": len(dataset.test_labels) - config.validation_examples,
+        "public_test": dataset.public_test,
         "num_classes": dataset.num_classes,
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,

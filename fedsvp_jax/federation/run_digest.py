@@ -31,14 +31,14 @@ PAIRED = (
 )
 VALUES = (
     "the values of clients are the server's, from uploads as they were sent and from "
-    "validation examples that no client holds: they cost who sees the uploads nothing, "
-    "and nobody else is shown them"
+    "validation examples that no client trains on: they cost who sees the uploads "
+    "nothing, and nobody else is shown them"
 )
 _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
     for field in dataclasses.fields(settings)
-} | {"data_dir", "features_dir", "schema"}
+} | {"data_dir", "features_dir", "schema", "test_data"}
 
 
 def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str | None:

@@ -103,10 +103,12 @@ def _bernoulli_exp_times(
     return result
 
 
-def _discrete_laplace(scale: int, number: int, words: Words) -> np.ndarray:
-    """At most `number` int64 of P(x) in proportion to exp(−|x|/scale).
+def _discrete_laplace(
+    scale: int, number: int, words: Words, step: int = 1
+) -> np.ndarray:
+    """At most `number` int64 of P(x) in proportion to exp(−|x|·step/scale).
 
-    Algorithm 2 with s = 1, without those that it draws again.
+    Algorithm 2 with t = scale and s = step, without those that it draws again.
     """
     low = _below(scale, number, words)
     low = low[_bernoulli_exp([(low, scale)], number, words)]
@@ -117,10 +119,28 @@ def _discrete_laplace(scale: int, number: int, words: Words) -> np.ndarray:
         left = left[_bernoulli_exp([(ones[left], 1)], left.size, words)]
         high[left] += 1
         left = left[high[left] < _MOST_SCALES]
-    size = low.astype(np.int64) + scale * high
+    size = (low.astype(np.int64) + scale * high) // step
     negative = _below(2, low.size, words) == 1
     kept = (high < _MOST_SCALES) & ~(negative & (size == 0))
     return np.where(negative, -size, size)[kept]
+
+
+def discrete_laplace(epsilon: float, words: Words) -> int:
+    """A whole number of P(x) in proportion to exp(−ε'|x|), exact and in whole numbers.
+
+    ε' is ε rounded down to a multiple of 2^-20. Numbers beyond 256/ε' are drawn again;
+    their probability is below e^−255.
+
+    Raises:
+      ValueError: ε is below 2^-20.
+    """
+    step = min(math.floor(epsilon * _DENOMINATOR), LARGEST_VARIANCE)
+    if step < 1:
+        raise ValueError(f"epsilon must be at least 2^-20, got {epsilon:g}")
+    drawn = np.empty(0, np.int64)
+    while not drawn.size:
+        drawn = _discrete_laplace(_DENOMINATOR, 1, words, step)
+    return int(drawn[0])
 
 
 def discrete_gaussian(

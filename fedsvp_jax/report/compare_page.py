@@ -9,6 +9,7 @@ from typing import Any
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import (
     guarantees,
+    headline,
     labels,
     page,
     provenance,
@@ -51,6 +52,14 @@ def write_compare_report(
             "Results",
             page.table(list(columns), cells, caption=_CAPTION)
             + _nominal(files)
+            + page.part(
+                "paragraphs",
+                [
+                    f"{name}: {sentence}"
+                    for name, one in files.items()
+                    if (sentence := headline.unprotected(one.config))
+                ],
+            )
             + page.part("download", "table", "the table"),
         ),
         (

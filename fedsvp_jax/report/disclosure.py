@@ -61,6 +61,13 @@ EVENTS = (
         "one randomised response for each other client; with a second pass no finite ε",
     ),
     Event(
+        "accuracy on test rows (`--publish_scores`)",
+        "discrete Laplace, the ε of `--total_epsilon`, on the count of right answers",
+        "one test row is replaced",
+        "all who see what is published; who counts is trusted",
+        "alone: no client trains on a test row, so the larger of the two ε holds",
+    ),
+    Event(
         "statistics of BatchNorm",
         "none",
         "none",
@@ -90,14 +97,15 @@ PUBLIC = (
     "whatever an .npz file was scaled with before it came here. What is taken from the "
     "records is not public, and every claim is nominal then",
     "the model's shape and initial weights",
-    "the test set and the examples of the centre (`--warmup_examples`), which no "
-    "client holds. W_0 of the filter is trained on them without noise. "
-    "`--validation_examples` are taken from the test set, so the choice of the best "
-    "round by them tells nothing of a client's data that the broadcast models do not "
-    "tell",
+    "a test set that is published already or of people who agreed (`--test_data`), and "
+    "the validation examples taken from it. **Test rows of a table, of an .npz file or "
+    "of writers who train are not public**, and no ε covers them: of their scores only "
+    "`published_scores` (`--publish_scores`) is",
+    "the examples of the centre (`--warmup_examples`), on which W_0 of the filter is "
+    "trained without noise: of a table they are clients' rows, and no ε covers them",
     "what is released: the broadcast models and the final one, votes and R with their "
-    "noise, and what is a function of these and of the above: accuracies and losses on "
-    "the test set, also of the private group, and the table of guarantees",
+    "noise, and what is a function of these and of the above: the table of guarantees, "
+    "and on a public test set accuracies and losses, also of the private group",
     "under `--sensitivity=paper`, which is not proved anyway, which uploads were not "
     "finite, and a run that stopped for it",
 )
@@ -120,7 +128,7 @@ EXPERIMENTER = (
         ("metrics.jsonl", "results.jsonl", "table.*", "summary.json", "cells.json"),
         "numbers without noise: norms of updates and of noise, R, how many were "
         "clipped; the worst tenth of clients, which follows each client's counts by "
-        "class",
+        "class; scores on test rows of clients, of which one loss may tell each label",
     ),
     Kept(
         ("clients.jsonl",),

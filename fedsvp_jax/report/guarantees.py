@@ -31,6 +31,8 @@ def nominal_note(summaries: Mapping[str, read.Row]) -> page.Markup:
 def table(summary: read.Row) -> page.Markup:
     """The table of guarantees and the numbered list of their assumptions."""
     rows = rows_of(summary)
+    if "published_scores" in summary:
+        rows.append(summary["published_scores"])
     if not rows:
         return page.part("paragraphs", ["This run has no finite privacy guarantee."])
     columns = {

@@ -1,6 +1,6 @@
 """The sentences in front of a run: which ε, against whom, and what the model is worth.
 
-Both are made from summary.json alone.
+They are made from summary.json and config.json alone.
 """
 
 import json
@@ -41,13 +41,7 @@ def privacy(summary: Mapping[str, Any]) -> str:
     if not of.get(main):
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
     row = of[main]
-    assumptions = str(row.get("assumptions") or "").split("; ")
-    why = [text for text in assumptions if text.startswith(_NOMINAL)]
-    if row.get("proved"):
-        status = f"proved, unless one of its {len(assumptions)} assumptions fails"
-    else:
-        status = why[0] if why else "nominal, not proved"
-    sentence = claim(row, status)
+    sentence = claim(row, _status(row))
     copied = [
         (epsilon, one["copies"])
         for one in told
@@ -67,6 +61,15 @@ def privacy(summary: Mapping[str, Any]) -> str:
         much = f"ε = {labels.significant(bound)}" if bound else "nothing is hidden"
         sentence += f" Against the {who}: {much}."
     return sentence
+
+
+def _status(row: Mapping[str, Any]) -> str:
+    """Proved, unless what fails; or nominal, and why."""
+    assumptions = str(row.get("assumptions") or "").split("; ")
+    if row.get("proved"):
+        return f"proved, unless one of its {len(assumptions)} assumptions fails"
+    why = [text for text in assumptions if text.startswith(_NOMINAL)]
+    return why[0] if why else "nominal, not proved"
 
 
 def claim(row: Mapping[str, Any], status: str) -> str:
@@ -118,11 +121,71 @@ def details(summary: Mapping[str, Any]) -> str:
     )
 
 
+def published(summary: Mapping[str, Any]) -> str:
+    """The accuracy that may be published, and what it claims; "" if there is none."""
+    scores = summary.get("published_scores")
+    if not isinstance(scores, dict):
+        return ""
+    low, high = scores["interval"]
+    return (
+        f"To be published: accuracy {scores['accuracy']:.3f} (95 %: {low:.3f} to "
+        f"{high:.3f}) on {scores['rows']} test rows, with noise of its own. "
+        f"{claim(scores, _status(scores))}"
+    )
+
+
+def unprotected(config: Mapping[str, Any]) -> str:
+    """How many rows no ε covers, and what that leaves to the experimenter; "" if none.
+
+    Args:
+      config: what config.json says of a run or a sweep.
+    """
+    if config.get("public_test") is not False:
+        return ""
+    centre = config["influence_filter"] != "none" and config["warmup_examples"]
+    rows = {
+        "for the test": config["num_test_examples"],
+        "for validation": config["validation_examples"],
+        "of the centre (--warmup_examples)": int(centre),
+    }
+    total = config["num_train_examples"] + sum(rows.values()) - int(centre)
+    advice = (
+        "To publish scores: --test_data, or --publish_scores where one row is hidden"
+    )
+    if config["publish_scores"]:
+        del rows["for the test"]
+        advice = "On test rows, publish the score with noise alone"
+    number = sum(rows.values())
+    if not number:
+        return f"{advice}."
+    kinds = ", ".join(f"{count} {name}" for name, count in rows.items() if count)
+    sentence = (
+        f"No ε covers {number} of the {total} rows ({100 * number / total:.3g} %): "
+        f"{kinds}. Keep what is scored on them to yourself"
+    )
+    reasons = {
+        "it starts from the centre's": centre,
+        "--patience ends it by their scores": config["patience"],
+        "their scores may choose its cell": config.get("mechanisms"),
+    }
+    if why := " and ".join(reason for reason, true in reasons.items() if true):
+        sentence += f"; the model tells of them too, since {why}"
+    return f"{sentence}. {advice}."
+
+
 def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
     """All of the above, of a run's folder."""
+    config = _content(folder / "config.json")
+    fedavg = _content(folder / REFERENCE / "summary.json")
+    written = [privacy(summary), published(summary), unprotected(config)]
+    written += [quality(summary, fedavg), details(summary)]
+    return [sentence for sentence in written if sentence]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Of a JSON file; {} where there is none."""
     try:
-        fedavg = json.loads((folder / REFERENCE / "summary.json").read_bytes())
+        content: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        fedavg = None
-    found = [privacy(summary), quality(summary, fedavg), details(summary)]
-    return [sentence for sentence in found if sentence]
+        return {}
+    return content

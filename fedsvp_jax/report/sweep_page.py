@@ -9,6 +9,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.report import (
     epsilon_page,
     guarantees,
+    headline,
     labels,
     page,
     provenance,
@@ -79,8 +80,10 @@ def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> page.Markup
         mechanisms.about(str(cell.get("mechanism"))).label: cell for cell in sweep.cells
     }
     note = guarantees.nominal_note(by_mechanism)
+    unprotected = headline.unprotected(sweep.config)
     return (
         page.table(list(shown[0]), texts, caption=caption)
         + note
+        + page.part("paragraphs", list(filter(None, [unprotected])))
         + page.part("download", "table", "the table")
     )

@@ -7,8 +7,8 @@ post-processing of the one that is planned and is claimed at its planned length
 (`planned_rounds`). A hook that is also given numbers that no noise hides makes every
 claim of the run nominal: when the run ends then tells of them.
 
-What the end tells of the server's validation examples or of the test set, which no
-client holds, no ε counts.
+What the end tells of the validation or test examples by which it was chosen no ε
+counts: where these are rows of clients (`Dataset.public_test`), every page says so.
 """
 
 import operator

@@ -16,7 +16,7 @@ from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.losses import ExampleLoss
-from fedsvp_jax.run import records
+from fedsvp_jax.run import published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import RunFolder
@@ -69,6 +69,7 @@ def train(
     logs = logs_of(folder.path, options.loggers)
     program = federation.build([config], data, model=model, loss=loss)
     (config,) = program.configs
+    published_scores.check(program, options, loss)
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data, loss, model) | environment()
     if any(program.own_code):
@@ -116,19 +117,26 @@ def train(
                 config, program.data.corrupted[0], admitted
             )
         features = config.model in FEATURE_MODELS
-        if (
+        table = (
             isinstance(data, Dataset)
             and loss is None
             and (data.schema is not None or features)
-        ):
+        )
+        if table or config.publish_scores:
             params, stats = processes.to_host(
                 cell_of((session.state.params, session.state.stats), 0)
             )
             test = program.data.test
             trained = TrainedModel(program.model, params, stats, session.done, settings)
             chances = trained.probabilities(np.asarray(test.inputs))
-            scores = extras.around("tables.scores")
-            found = scores.of_table(chances, np.asarray(test.labels), data.class_names)
-            summary["test_scores"] = found
+            labels = np.asarray(processes.to_host(test.labels))
+            if table and isinstance(data, Dataset):
+                summary["test_scores"] = extras.around("tables.scores").of_table(
+                    chances, labels, data.class_names
+                )
+            if config.publish_scores:
+                summary["published_scores"] = published_scores.noised_accuracy(
+                    chances.argmax(-1) == labels, program, summary
+                )
         folder.write("summary.json", summary)
     return summary

@@ -175,8 +175,8 @@ def sweep(
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
       epsilon_spent, and `risk` by adversary (`accounting.tradeoff`).
     """
-    asked = {"patience": base.patience, **vars(options)}
-    for name in ("patience", "on_round", "reveal", "keep_best"):
+    asked = {**vars(base), **vars(options)}
+    for name in ("patience", "publish_scores", "on_round", "reveal", "keep_best"):
         if asked[name]:
             raise ValueError(
                 f"{name} must be left out of a sweep, whose cells run side by side"

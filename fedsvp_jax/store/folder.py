@@ -75,6 +75,7 @@ def open_store(folder: Path) -> ClientStore:
             raise ValueError(f"version {about['version']}")
         known = {key: about[key] for key in ("name", "fingerprint", *FACTS)}
         known["from_records"] = tuple(map(str, known["from_records"]))
+        known["public_test"] = about.get("public_test") is True
         shapes = {name: (tuple(s), t) for name, (s, t) in about["arrays"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(

@@ -43,6 +43,7 @@ class StoreSource(NamedTuple):
     num_classes: int
     most_copies: int = 1  # the most clients that hold one example
     from_records: tuple[str, ...] = ()  # as `Dataset` has it
+    public_test: bool = False  # likewise
 
 
 def write_store(folder: Path, stream: StoreSource) -> ClientStore:
@@ -113,6 +114,7 @@ def _write(folder: Path, stream: StoreSource) -> None:
     about = {
         "version": VERSION,
         "name": stream.name,
+        "public_test": stream.public_test,
         **facts,
         "fingerprint": fingerprint_of(arrays, facts),
         "arrays": {key: (a.shape, a.dtype.str) for key, a in arrays.items()},

@@ -1,5 +1,6 @@
 """Anyone's data: one .npz file of arrays.
 
+`--test_data` may name another file, whose `x_test` and `y_test` then count alone.
 `x_train` and `x_test` hold uint8 pixels, (n, H, W) or (n, H, W, C), or floats of
 any shape. `y_train` and `y_test` hold whole numbers from 0. `writer_train` and any
 number of `column_<name>_train` are optional; they hold one integer or text per
@@ -24,11 +25,30 @@ from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.settings import unknown
 from fedsvp_jax.tables import encoding, files
 
-_REQUIRED = ("x_train", "y_train", "x_test", "y_test")
+_TRAIN, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
+
+
+def _arrays(
+    path: Path,
+    settings: TableSettings,
+    scratch: Path | None = None,
+    *,
+    without: tuple[str, ...] = (),
+) -> dict[str, np.ndarray]:
+    """`_read_arrays` of the file, and of `test_data` where it is named."""
+    if settings.test_path is None:
+        return _read_arrays(path, (*_TRAIN, *_TEST), scratch, without=without)
+    tested = _read_arrays(settings.test_path, _TEST, without=without)
+    arrays = _read_arrays(path, _TRAIN, scratch, without=(*_TEST, *without))
+    return arrays | {key: tested[key] for key in _TEST if key in tested}
 
 
 def _read_arrays(
-    path: Path, scratch: Path | None = None, *, without: tuple[str, ...] = ()
+    path: Path,
+    required: tuple[str, ...],
+    scratch: Path | None = None,
+    *,
+    without: tuple[str, ...] = (),
 ) -> dict[str, np.ndarray]:
     """All arrays but those of `without`, which stay unread.
 
@@ -36,7 +56,7 @@ def _read_arrays(
     """
     if not path.is_file():
         raise FileNotFoundError(
-            f"data_dir {path} is not a file; npz expects the path of an .npz file"
+            f"{path} is not a file; npz expects the path of an .npz file"
         )
     try:
         # np.load leaves a file that it opened itself, and cannot read, open.
@@ -62,10 +82,10 @@ def _read_arrays(
             f"{path} cannot be read ({files.reason(error)}); it must be an .npz file "
             "of plain arrays (pickled objects are never loaded)"
         ) from error
-    missing = [key for key in _REQUIRED if key not in held]
+    missing = [key for key in required if key not in held]
     if missing:
         raise ValueError(
-            f"{path} lacks {', '.join(missing)}; it must hold {', '.join(_REQUIRED)}"
+            f"{path} lacks {', '.join(missing)}; it must hold {', '.join(required)}"
         )
     return arrays
 
@@ -148,7 +168,7 @@ def open_npz(path: Path, scratch: Path, settings: TableSettings) -> RowSource:
     Raises:
       OSError, ValueError: as `load_npz`.
     """
-    return _source(_read_arrays(path, scratch), path, settings)
+    return _source(_arrays(path, settings, scratch), path, settings)
 
 
 def _source(
@@ -164,6 +184,7 @@ def _source(
         test_labels=test_labels,
         num_classes=num_classes,
         from_records=told,
+        public_test=settings.test_path is not None,
     )
 
 
@@ -173,7 +194,7 @@ def npz_facts(path: Path, settings: TableSettings) -> Facts:
     Raises:
       OSError, ValueError: as `load_npz`.
     """
-    arrays = _read_arrays(path, without=("x_train", "x_test"))
+    arrays = _arrays(path, settings, without=("x_train", "x_test"))
     return Facts(
         num_examples=len(arrays["y_train"]),
         of_writers=examples_of(_writers(arrays, path)),
@@ -214,6 +235,6 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
       ValueError: the file is damaged or holds pickled objects, or its arrays do not
         fit together.
     """
-    arrays = _read_arrays(path)
+    arrays = _arrays(path, settings)
     source = _source(arrays, path, settings)
     return source.whole(columns=_named(arrays, path, settings))

@@ -8,7 +8,7 @@ every claim is nominal (`draft.py`).
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,12 @@ def load_csv(path: Path, settings: TableSettings) -> Dataset:
       FileNotFoundError: there is no such file.
       ValueError: it is damaged, or the settings name a column that it lacks.
     """
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"data_dir {path} is not a file; csv expects the path of a CSV file"
-        )
     schema = settings.declared()
-    columns = csv_file.read_csv(path)
+    columns, test = _read(path, "data_dir"), None
+    size = path.stat().st_size
+    if settings.test_path is not None:
+        test = _read(settings.test_path, "test_data")
+        size += settings.test_path.stat().st_size
     label = settings.label_column or (schema.label if schema else None)
     if label is None:
         raise ValueError(
@@ -50,10 +50,19 @@ def load_csv(path: Path, settings: TableSettings) -> Dataset:
         client=settings.client_column,
         drop=settings.dropped,
         schema=schema,
+        test=test,
         test_fraction=settings.test_fraction,
         name="csv",
-        most_bytes=_MOST_TIMES * path.stat().st_size + _MOST_BYTES,
+        most_bytes=_MOST_TIMES * size + _MOST_BYTES,
     )
+
+
+def _read(path: Path, setting: str) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{setting} {path} is not a file; csv expects the path of a CSV file"
+        )
+    return csv_file.read_csv(path)
 
 
 def load_rows(path: Path, schema: Schema) -> np.ndarray:
@@ -94,7 +103,9 @@ def from_table(  # noqa: PLR0913
       schema: what is declared; None: what the records tell.
       image: the column of uint8 images, all of one shape; other columns are then no
         features, but may still be attributes.
-      test: a table of test examples; None divides `table`.
+      test: a table of test examples, of people who agreed that what is scored on them
+        is published, with the columns that are features and the label; None divides
+        `table`, and no ε covers its test rows.
       test_fraction: part of the rows for the test, where nothing else divides them.
       name: of the data set, in messages.
       most_bytes: that the features may take.
@@ -102,9 +113,13 @@ def from_table(  # noqa: PLR0913
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    columns, num_train = _joined(table, test, name)
+    dropped: set[str | None] = {*drop}
     if schema is not None:
         label, client = label or schema.label, client or schema.client
+        dropped |= {k for k, one in schema.columns.items() if one.type == "drop"}
+        test_fraction = schema.test_fraction or test_fraction
+    dropped |= {client}
+    columns, num_train = _joined(table, test, name, optional=dropped)
     for asked in filter(None, (label, client, image, *drop)):
         if asked not in columns:
             raise ValueError(
@@ -112,10 +127,7 @@ def from_table(  # noqa: PLR0913
             )
     if label is None:
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
-    dropped = {label, client, image, *drop}
-    if schema is not None:
-        dropped |= {k for k, one in schema.columns.items() if one.type == "drop"}
-        test_fraction = schema.test_fraction or test_fraction
+    dropped |= {label, image}
     is_test, divides = _divided(
         columns, None if test is None else num_train, test_fraction, dropped, name
     )
@@ -145,8 +157,8 @@ def from_table(  # noqa: PLR0913
         if (of_row == "").any():
             at = column_values.place(of_row, of_row == "")
             wrong.append(f"{what} names no client {at}; name one, or leave the row out")
-        known, of_row = np.unique(of_row, return_inverse=True)
-        writers, writer_names = of_row[train].astype(np.int32), tuple(known.tolist())
+        names, writers = np.unique(of_row[train], return_inverse=True)
+        writers, writer_names = writers.astype(np.int32), tuple(names.tolist())
     features = any(one.type != "drop" for one in schema.columns.values())
     if features:
         encoded = encoding.encode(
@@ -176,6 +188,7 @@ def from_table(  # noqa: PLR0913
         test_columns={k: c._replace(codes=c.codes[tested]) for k, c in named.items()},
         from_records=described.from_records,
         schema=schema if image is None else None,
+        public_test=test is not None,
     )
 
 
@@ -222,11 +235,14 @@ def _divided(
       ValueError: a column of the name split says something else.
     """
     rows = len(next(iter(columns.values())))
-    if num_train is not None:
-        return np.arange(rows) >= num_train, set()
     for name in columns.keys() - dropped:
         if name.lower() != _SPLIT:
             continue
+        if num_train is not None:
+            raise ValueError(
+                f"{what}: column {name} and the test table both say which rows are for "
+                f"the test; leave one out (--drop_columns={name})"
+            )
         said = column_values.texts(columns[name], f"{what}: column {name}")
         known = set(np.unique(said).tolist())
         if name == _SPLIT and known == {"train", "test"}:
@@ -237,12 +253,19 @@ def _divided(
             "must say train or test of each row, and both must occur: write it so, "
             f"rename it, or leave it out (--drop_columns={name})"
         )
+    if num_train is not None:
+        return np.arange(rows) >= num_train, set()
     order = np.random.default_rng(0).permutation(rows)
     return order < round(test_fraction * rows), set()
 
 
-def _joined(table: Any, test: Any, name: str) -> tuple[dict[str, np.ndarray], int]:
-    """The columns of both tables, one below the other, and the rows of the first."""
+def _joined(
+    table: Any, test: Any, name: str, *, optional: Collection[str | None]
+) -> tuple[dict[str, np.ndarray], int]:
+    """The columns of both tables, one below the other, and the rows of the first.
+
+    A test table may lack the columns of `optional`, which nothing reads of its rows.
+    """
     columns = _columns(table)
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1 or 0 in lengths:
@@ -251,8 +274,15 @@ def _joined(table: Any, test: Any, name: str) -> tuple[dict[str, np.ndarray], in
     if test is None:
         return columns, num_train
     more = _columns(test)
-    if more.keys() != columns.keys():
-        raise ValueError(f"{name}: the test table must have the same columns")
+    rows = len(next(iter(more.values()), ()))
+    for left_out in columns.keys() & optional:
+        more[left_out] = columns[left_out][:1].repeat(rows)
+    if differ := sorted(columns.keys() ^ more.keys()):
+        raise ValueError(
+            f"{name}: the test table must have the same columns; "
+            f"{', '.join(differ)} is in one of the two alone: add it, or leave it out "
+            "(--drop_columns)"
+        )
     return {k: np.concatenate([v, more[k]]) for k, v in columns.items()}, num_train
 
 

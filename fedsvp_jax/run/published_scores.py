@@ -1,0 +1,130 @@
+"""One accuracy on the test rows that may be published: a count with noise (P19).
+
+No client trains on a test row, and which rows are for the test follows no value of
+theirs. So a row moves the model or the count of right answers, never both, and the
+larger of the two ε holds for it. The count moves by 1, and gets discrete Laplace noise
+of the run's whole ε (the geometric mechanism: Ghosh, Roughgarden and Sundararajan
+2009).
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedsvp_jax import prng
+from fedsvp_jax.federation import Program
+from fedsvp_jax.losses import ExampleLoss
+from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, seeded_words
+from fedsvp_jax.run.options import Options
+from fedsvp_jax.tree import cell_of
+
+_OF_ONE_RECORD = ("replace one record", "leave one record")
+_RISK = 0.05  # with which the interval misses, half of it for the noise
+_ASSUMPTIONS = (
+    "who counts the right answers is trusted; the public sees what is published",
+    "which rows are for the test follows none of their values",
+    "nothing else that is scored on them is published",
+    "a person has one row, for the test or at one client",
+)
+_NOMINAL = "nominal"  # how a reason begins
+
+
+def check(program: Program, options: Options, loss: ExampleLoss | None) -> None:
+    """Refuses scores that the ε of the run would not cover.
+
+    Raises:
+      ValueError: names the setting and what to do.
+    """
+    (config,) = program.configs
+    if not config.publish_scores:
+        return
+    chooser = {
+        "patience": config.patience,
+        "keep_best": options.keep_best,
+        "on_round": options.on_round,
+    }
+    relation = program.mechanism.claim.relation
+    if config.total_epsilon is None:
+        raise ValueError("publish_scores needs total_epsilon, the ε that its noise has")
+    if not relation.startswith(_OF_ONE_RECORD):
+        raise ValueError(
+            f"publish_scores hides one test row, and this run is to hide more: "
+            f"{relation}; leave it out, or test on rows of people who agreed "
+            "(--test_data)"
+        )
+    if loss is not None:
+        raise ValueError(
+            "publish_scores must be left out with a loss of your own, which counts no "
+            "right answers"
+        )
+    for name, given in chooser.items():
+        if given:
+            raise ValueError(
+                f"publish_scores must be left out with {name}: scores would choose the "
+                "model, which then tells of the rows that they are of"
+            )
+
+
+def noised_accuracy(
+    right: np.ndarray, program: Program, summary: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What summary.json says of the accuracy that may be published.
+
+    Args:
+      right: (n,) bool, the test rows that the final model classifies rightly.
+      program: of one cell.
+      summary: of the run, with params_sha256 and the promise among its guarantees.
+
+    Returns:
+      accuracy, its 95 % interval and the number of rows; and the claim: epsilon, delta,
+      status, adversary, relation, assumptions.
+    """
+    (config,) = program.configs
+    promise = next(
+        row for row in summary["guarantees"] if row["method"].startswith("promise")
+    )
+    epsilon = float(promise["epsilon"])
+    # Another model or other test rows are another release, with noise of its own.
+    release = [
+        *(summary["params_sha256"], program.data.fingerprint),
+        *(config.validation_examples, epsilon),
+    ]
+    digest = hashlib.sha256(json.dumps(release).encode()).digest()
+    key = prng.stream_key(cell_of(program.cells.root, 0), prng.Stream.SCORES)
+    words = seeded_words(*jax.random.key_data(key).tolist(), *digest)
+    count, rows = int(right.sum()) + discrete_laplace(epsilon, words), len(right)
+    reasons = str(promise["assumptions"]).split("; ")
+    nominal = [reason for reason in reasons if reason.startswith(_NOMINAL)]
+    return {
+        "accuracy": min(max(count, 0), rows) / rows,
+        "interval": interval(count, rows, epsilon),
+        "rows": rows,
+        **promise,
+        "adversary": "public",
+        "relation": "replace one test row by any other",
+        "method": "discrete Laplace noise on the count of right answers",
+        "assumptions": "; ".join((*_ASSUMPTIONS, *nominal)),
+        "copies": 1,
+    }
+
+
+def interval(count: int, rows: int, epsilon: float) -> tuple[float, float]:
+    """Ends of at least 95 % for the share that the model gets right of all such rows.
+
+    The noise exceeds t with probability 2a^(t+1)/(1+a), a = exp(−ε), at most 2.5 % for
+    the least such t. Around count ± t lie the ends of Clopper and Pearson (1934), which
+    miss with at most 2.5 %.
+    """
+    from scipy import stats
+
+    tail = math.log(4 / (_RISK * (1 + math.exp(-epsilon)))) / epsilon
+    wide = math.ceil(tail) - 1
+    low, high = max(count - wide, 0), min(count + wide, rows)
+    lower = stats.beta.ppf(_RISK / 4, low, rows - low + 1) if low else 0.0
+    upper = stats.beta.ppf(1 - _RISK / 4, high + 1, rows - high) if high < rows else 1.0
+    return float(lower), float(upper)
