@@ -108,7 +108,7 @@ class WitnessFolder:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        number = os.open(self._key.path, os.O_RDONLY)
+        number = os.open(self._key.path, os.O_RDWR)  # for NFS, whose locks are so
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
             yield

@@ -134,6 +134,8 @@ def test_a_log_goes_on_when_its_witness_failed(
         found = ledger.audit(one.path, tmp_path / "elsewhere" / "log.seen.json")
         assert not found.problems
         assert ("and by it nothing left" in found.notes[0]) == (lost == "before")
+        with one.opened():  # shows it
+            assert witness.last("log").number == 2
         sent(one, 2)
     assert uploads(one) == 2 and len(one.entries()) == 4
     found = ledger.audit(one.path, tmp_path / "elsewhere" / "log.seen.json")
@@ -189,17 +191,21 @@ class Lying(WitnessFolder):
 @pytest.mark.hole
 @pytest.mark.parametrize(
     "change",
-    [{"hash": "0" * 64}, {"number": 3}, {"signature": "0" * 128}, {"site": "ab"}],
+    [
+        *({"hash": "0" * 64}, {"number": 3}, {"signature": "0" * 128}, {"site": "ab"}),
+        None,  # the countersignature of the entry before
+    ],
     ids=str,
 )
 def test_a5_nothing_leaves_before_this_entry_is_countersigned(
-    change: dict[str, Any], tmp_path: pathlib.Path
+    change: dict[str, Any] | None, tmp_path: pathlib.Path
 ) -> None:
     """What a witness answered was not read."""
     site, _ = copies(tmp_path, witness := Lying(tmp_path / "elsewhere"))
+    first = witness.last("log")
     before = site.path.read_bytes()
     with site.opened():
-        witness.answer = lambda seen: seen._replace(**change)
+        witness.answer = lambda seen: seen._replace(**change) if change else first
         with pytest.raises(Refused, match="has not countersigned entry 2 of log"):
             sent(site, 1)
     assert site.path.read_bytes() == before
@@ -286,6 +292,10 @@ def test_a5_a_site_says_that_its_log_is_bound_to_no_records(
         path = tmp_path / f"{begun_with}{told}" / "log"
         Site(path, policy(**UPDATE_CLIP), data=begun_with).begin(30)
         assert len(said) == (begun_with is None)
+        said.clear()
+        monkeypatch.setattr(
+            site_module, "_warn_once", functools.cache(said.append), raising=False
+        )
         for number in (1, 2):
             sent(Site(path, data=told), number)
         assert len(said) == (None in (begun_with, told))
