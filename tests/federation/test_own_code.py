@@ -143,7 +143,7 @@ def test_models_and_losses_that_differ_in_anything_share_no_noise(what: str) -> 
 
 
 def phases(late: float, *, promised: float = 1.0, server: float | None = None) -> Any:
-    """The factory of a mechanism as docs/library.md has one; a number is in its code."""
+    """The factory of a mechanism as in docs/library.md; a number is in its code."""
 
     def make(config: Any) -> Any:
         def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
