@@ -180,7 +180,8 @@ def _floats(values: Array | np.ndarray) -> tuple[Any, Any]:
     """
     xp = jnp if isinstance(values, jax.Array) else np
     values = xp.asarray(values)
-    return xp, values.astype(xp.result_type(values.dtype, 0.0))
+    is_float = xp.issubdtype(values.dtype, xp.floating)
+    return xp, values if is_float else values.astype(xp.zeros(()).dtype)
 
 
 def exact_shapley(utilities: Array | np.ndarray) -> Array:

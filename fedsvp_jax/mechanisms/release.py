@@ -63,7 +63,8 @@ def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -
 
         raw                  R itself: no guarantee
         worst_case           1
-        laplace              clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP, as R moves by ≤ 1
+        laplace              clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP of real numbers, as
+                             R moves by ≤ 1; the last bits of float32 tell R
         randomized_response  one bit, R rounded at random to {0, 1} and told truly with
                              probability e^ε/(1 + e^ε): one draw of `response_chance`
     """
