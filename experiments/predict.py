@@ -94,6 +94,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError("name one folder of a run, or a model file, and the inputs")
     from fedsvp_jax import run
     from fedsvp_jax.federation import loading
+    from fedsvp_jax.report import headline
     from fedsvp_jax.tables import table
 
     place = Path(arguments[1])
@@ -140,6 +141,8 @@ def main(arguments: Sequence[str]) -> None:
     if labels is not None:
         accuracy = np.mean(predicted == labels)
         print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")
+        if sentence := headline.unprotected(trained.settings):
+            print(sentence)
     print(target)
 
 

@@ -64,7 +64,9 @@ def document(
     return {
         "format": 1,
         "data": labels.data_name(sweep.config),
-        "rows": rows or "the data set's test rows",
+        "rows": rows
+        or "the data set's test rows"
+        + (", which no ε covers" if headline.unprotected(sweep.config) else ""),
         "fedavg": reference,
         "guessing": first.get("guessing"),
         "test_rows": first.get("test_rows"),

@@ -26,7 +26,7 @@ from fedsvp_jax.tree import cell_of
 _OF_ONE_RECORD = ("replace one record", "leave one record")
 _RISK = 0.05  # with which the interval misses, half of it for the noise
 _ASSUMPTIONS = (
-    "who counts the right answers is trusted; the public sees what is published",
+    "who counts the right answers sees the test rows, and is trusted",
     "which rows are for the test follows none of their values",
     "nothing else that is scored on them is published",
     "a person has one row, for the test or at one client",

@@ -62,6 +62,8 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     model.save(file)
     taken = run.load_model(file)
     assert taken.claims == model.claims and taken.schema == model.schema
+    own = succeeds("experiments.predict", str(folder)).stdout
+    assert "No ε covers 12 of the 60 rows" in own
     trained.unlink()
     for place in (folder, file):
         line = ("experiments.predict", str(place), str(new), f"--to={target}")

@@ -92,6 +92,8 @@ def test_a_sweep_says_that_a_cell_chosen_by_them_tells(tmp_path: pathlib.Path) -
     run.sweep.sweep(small(num_rounds=1), plan, tmp_path, dataset=data)
     page = report.write_sweep_report(tmp_path).read_text()
     assert "since their scores may choose its cell" in page
+    curves = (tmp_path / "epsilon.html").read_text()
+    assert "test rows, which no ε covers" in curves
     run_small(small(mechanism="none", num_rounds=1), tmp_path / "b", dataset=data)
     compared = report.write_compare_report([tmp_path, tmp_path / "b"], tmp_path / "c")
     assert compared.read_text().count("No ε covers") == 2
