@@ -154,9 +154,9 @@ def normal(key: Array, size: int) -> Array:
     """(size,) float32 of N(0, 1): the bits of `jax.random.normal(key, (size,))`.
 
     JAX runs the hash of a CPU as a loop over arrays in memory. As one kernel without
-    a loop it takes a third of the time (BUILD_NOTES.md, "The noise of an upload"). The
-    key is one of `root_key`'s, jax_threefry_partitionable is true, and the numbers are
-    fewer than 2**32.
+    a loop it takes a third of the time (JAX 0.10.2, measured again on 2026-11-26;
+    BUILD_NOTES.md, "The noise of an upload"). The key is one of `root_key`'s,
+    jax_threefry_partitionable is true, and the numbers are fewer than 2**32.
     """
     words = _threefry2x32(jax.random.key_data(key), jnp.arange(size, dtype=jnp.uint32))
     mantissa = (words[0] ^ words[1]) >> jnp.uint32(9) | jnp.uint32(0x3F800000)
