@@ -12,15 +12,15 @@ sampling_rate = 1.0      # of Poisson batches
 epsilon = 8.0
 delta = 1e-5
 per = "run"              # or "upload"
-relation = "add_remove"  # or "replace_one"
+relation = "zero_out"    # one part against zero; or "replace_one"
 """
 
 import pathlib
 import tomllib
 from typing import Any
 
+from fedsvp_jax.check.made import finite, whole
 from fedsvp_jax.check.noise import RELATIONS, Facts, Noise, Setting, Stated
-from fedsvp_jax.check.python_calls import finite, whole
 
 _NAMES = {
     "noise": ("gaussian", "laplace"),
@@ -73,6 +73,8 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         delta = 0.0 if laplace else number(claim, "delta")
         stated = Stated(number(claim, "epsilon"), delta, word(claim, "per", "run"))
     steps = whole(path.name, "steps", told.get("steps", 1))
+    relation = word(claim, "relation", "zero_out")
+    moved = clip if relation == "zero_out" else 2 * clip
     what = "every upload" if by == "client" else "the sum of a cohort's parts"
     return [
         Noise(
@@ -83,8 +85,8 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
             multiplier=std / clip,
             view="server" if by == "client" else "observer",
             unit=word(told, "unit", "client"),
-            relation=word(claim, "relation", "add_remove"),
-            pure=steps * clip / std if laplace else None,
+            relation=relation,
+            pure=steps * moved / std if laplace else None,
             stated=stated,
             steps=steps,
             rate=rate,
