@@ -1,13 +1,14 @@
-"""Says which ε follows from somebody else's privacy settings; none of it is run.
+r"""Says which ε follows from somebody else's privacy settings; none of it is run.
 
   python -m experiments.check flare config_fed_client.json --rounds=20
   python -m experiments.check toml dp.toml
   python -m experiments.check flower pyproject.toml
-  python -m experiments.check opacus client.py --examples=3000 --batch_size=32 --epochs=1
+  python -m experiments.check opacus client.py --examples=3000 --batch_size=32 \
+    --epochs=1
   python -m experiments.check pfl train.py
 
-FILE is FLARE's config_fed_client.json; a TOML file whose settings docs/check.md lists; a
-Flower app's pyproject.toml, or a Python file of Flower, Opacus or pfl. Every noise is
+FILE is FLARE's config_fed_client.json; a TOML file whose settings docs/check.md lists;
+a Flower app's pyproject.toml, or a Python file of Flower, Opacus or pfl. Every noise is
 printed with its claims, against whom, for which neighbours, proved or nominal, and what
 they rest on. Where an ε is stated and does not follow, the least change that makes it
 true is named. A text of Python is never understood as a whole: its rows are nominal,
@@ -138,7 +139,9 @@ def _result(noise: Any) -> dict[str, Any]:
                 "follows": one.epsilon,
                 "reached": one.reached,
                 "change": noise.setting.name if one.needed is not None else None,
-                "from": noise.setting.value if one.needed is not None else None,
+                "from": noise.setting.per_multiplier * noise.multiplier
+                if one.needed is not None
+                else None,
                 "to": one.needed,
             }
             for one in verdicts

@@ -46,15 +46,13 @@ def live(
       filters: by every task whose result may hold a model.
       parameters: of the model.
     """
-    groups = []
-    for task, chain in filters.items():
-        made = [ask(one, _CLASSES) for one in chain]
-        named = [{"path": one.source, "args": one.values} for one in made]
-        groups.append({"tasks": [task], "filters": named})
-        if unknown(made):
-            raise ValueError("; ".join(unknown(made)))
-    facts = Facts(parameters=parameters)
-    return _noises(groups, {*filters}, "a job", facts)
+    made = [
+        (task, ask(one, _CLASSES)) for task, chain in filters.items() for one in chain
+    ]
+    if lines := unknown(one for _, one in made):
+        raise ValueError("; ".join(lines))
+    chains = [({task}, one.source, one.values) for task, one in made]
+    return _noises(chains, {*filters}, "a job", Facts(parameters=parameters))
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -63,52 +61,46 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     Raises:
       ValueError: the file is unreadable, or has a filter that is not known.
     """
-    content = _json(path)
     try:
+        content = json.loads(path.read_text(encoding="utf-8"))
         executors = content.get("executors", [{"tasks": ["train"]}])
         executed = {str(task) for one in executors for task in one["tasks"]}
-        return _noises(content["task_result_filters"], executed, path.name, facts)
-    except (AttributeError, KeyError, TypeError) as error:
+        chains = [
+            ({*group["tasks"]}, str(one.get("path") or one["name"]), one.get("args"))
+            for group in content["task_result_filters"]
+            if group.get("direction") != "in"
+            for one in group["filters"]
+        ]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is no config_fed_client.json, whose task_result_filters have "
             "tasks and filters"
         ) from error
+    return _noises(chains, executed, path.name, facts)
 
 
 def _noises(
-    groups: Sequence[Any], executed: set[str], file: str, facts: Facts
+    chains: Sequence[tuple[set[str], str, Any]],
+    executed: set[str],
+    file: str,
+    facts: Facts,
 ) -> list[Noise]:
     """Of every filter; there is none where a task's result leaves without it."""
     noises = []
-    tasks = ", ".join(sorted(executed))
-    for group in groups:
-        asked = {*group["tasks"]} if group.get("direction", "out") != "in" else set()
-        bare = executed - (asked - {"*"}) - {"validate"}  # FLARE asks "*" of no task
-        for one in group["filters"]:
-            args = dict(one.get("args") or {})
-            noise = _filter(str(one.get("path") or one.get("name")), args, file, facts)
-            if bare:
-                text = f"the task {min(bare)} sends its result without this filter"
-                noise = nothing(noise.source, text)._replace(stated=noise.stated)
-            only = f"no task but {tasks} is asked, and validate sends metrics alone"
-            noises.append(noise._replace(assumptions=(*noise.assumptions, only)))
+    only = f"of {', '.join(sorted(executed))} alone, validate sends no model"
+    for tasks, name, args in chains:
+        noise = _filter(name, {**(args or {}), **facts.overrides}, file, facts)
+        bare = executed - (tasks - {"*"}) - {"validate"}  # FLARE asks "*" of no task
+        if bare:
+            text = f"the task {min(bare)} sends its result without this filter"
+            noise = nothing(noise.source, text)._replace(stated=noise.stated)
+        noises.append(noise._replace(assumptions=(*noise.assumptions, only)))
     return noises
-
-
-def _json(path: pathlib.Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON that can be read") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} holds no JSON object")
-    return content
 
 
 def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
     root, name = name.partition(".")[0], name.rpartition(".")[2]
     source = f"{name} in {file}"
-    args = args | dict(facts.overrides)
     told = {key: value for key, value in args.items() if value is not None}
     if name == "PrivacyFilter":
         raise ValueError(
@@ -122,7 +114,7 @@ def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
     if name == "LocalDifferentialPrivacy":
         if told.get("off"):
             return nothing(source, "off is true: updates leave as they are")
-        return classical_noise(source, FLIP_DEFAULTS | told, assumptions=_REST)
+        return classical_noise(source, FLIP_DEFAULTS | told)
     if name == "SVTPrivacy":
         return _sparse_vector(source, told, facts)
     raise ValueError(f"{source} is no filter whose noise is known here")

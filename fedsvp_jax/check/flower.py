@@ -4,6 +4,7 @@ Source: flwr 1.42, `clientapp/mod/*.py`, `serverapp/strategy/dp_*.py`, `fedavg.p
 `supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
 """
 
+import math
 import pathlib
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -16,9 +17,8 @@ from fedsvp_jax.check.noise import (
     Noise,
     Setting,
     Stated,
-    classical_constant,
+    marked,
     nothing,
-    of_text,
 )
 
 _FLIP = "flip_local_dp_mod"
@@ -28,7 +28,7 @@ _FUNCTIONS = {
     "LocalDpMod": _LOCAL,
     "FedAvg": "",
     "FedProx": "",
-    "ClientApp": "client_fn mods",
+    "ClientApp": "mods",
     "fixedclipping_mod": "",
     _FLIP: "",
 } | dict.fromkeys(
@@ -78,18 +78,15 @@ def live(
       largest_weight: of a client in the average, in (0, 1].
     """
     clients = [ask(mod, _MODS) for mod in mods]
-    noises, lines = [_local(mod) for mod in clients if mod.name == "LocalDpMod"], []
+    lines: tuple[str, ...] = ()
+    noises = [_local(mod) for mod in clients if mod.name == "LocalDpMod"]
     if strategy is not None:
         server = ask(strategy, _STRATEGIES)
-        inner = ask(server.values.get("strategy"), _AVERAGES)
-        lines = [*unknown([server, inner])]
-        noises.append(
-            nothing(server.source, "what is added to the average is not understood")
-            if lines
-            else _central(server, {mod.name for mod in clients}, largest_weight)
-        )
-    lines += unknown(clients)
-    return [noise._replace(not_understood=tuple(lines)) for noise in noises]
+        lines = unknown([server, ask(server.values.get("strategy"), _AVERAGES)])
+        if not lines:
+            names = [mod.name for mod in clients]
+            noises.append(_central(server, names, largest_weight))
+    return marked(noises, "the app", lines + unknown(clients))
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -101,7 +98,9 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     config, files = _app(path) if path.suffix == ".toml" else ({}, [path])
     texts = [made.read(file, "flwr", _FUNCTIONS) for file in files]
     calls = [call for seen, _ in texts for call in seen]
-    mods = [mod for call in calls for mod in call.values.get("mods") or ()]
+    lists = [call.values.get("mods") for call in calls]
+    parts = [mod for mods in lists if isinstance(mods, list) for mod in mods]
+    mods = [mod for mod in parts if isinstance(mod, Made)]
     names = [mod.name for mod in mods]
     noises = [_local(mod) for mod in mods if mod.name == "LocalDpMod"]
     if _FLIP in names:
@@ -113,43 +112,38 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     ]
     others = tuple(line for _, lines in texts for line in lines)
     rounds = config.get("num-server-rounds")
+    rounds = rounds if isinstance(rounds, int) and rounds >= 1 else None
     noises = [noise._replace(rounds=rounds) for noise in noises]
-    return of_text(noises, path.name, others)
+    return marked(noises, path.name, others)
 
 
 def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
     """The app's run configuration, and the Python files of its package."""
     try:
         app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
-        module = str(app["components"]["clientapp"]).partition(":")[0]
+        package = app["components"]["clientapp"].partition(":")[0].partition(".")[0]
         config = dict(app.get("config", {}))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is no pyproject.toml of a Flower app, which has a table "
             "[tool.flwr.app.components]"
         ) from error
-    place = path.parent / module.partition(".")[0]
-    files = sorted(place.glob("**/*.py"))
-    if not files:
-        raise ValueError(f"{path} names the package {place.name}, which is not there")
-    return config, files
+    return config, sorted((path.parent / package).glob("**/*.py"))
 
 
-def classical_noise(
-    source: str, told: Mapping[str, Any], *, assumptions: tuple[str, ...] = _REST
-) -> Noise:
+def classical_noise(source: str, told: Mapping[str, Any]) -> Noise:
     """Noise of std s·sqrt(2 ln(1.25/δ))/ε on an update clipped to C, s given apart.
 
     Raises:
       ValueError: C, ε or δ out of its range.
     """
-    clip = finite(source, "clipping_norm", told["clipping_norm"], above=0)
-    sensitivity = finite(source, "sensitivity", told["sensitivity"], at_least=0)
-    epsilon = finite(source, "epsilon", told["epsilon"], above=0)
-    delta = finite(source, "delta", told["delta"], above=0)
+    own = Made("", source, told)
+    clip = own.number("clipping_norm", above=0)
+    sensitivity = own.number("sensitivity", at_least=0)
+    epsilon, delta = own.number("epsilon", above=0), own.number("delta", above=0)
     if delta >= 1:
         raise ValueError(f"delta of {source} must be in (0, 1), got {delta:g}")
-    per_std = epsilon / classical_constant(delta)
+    per_std = epsilon / math.sqrt(2 * math.log(1.25 / delta))
     std = sensitivity / per_std
     return Noise(
         source=source,
@@ -157,8 +151,8 @@ def classical_noise(
         std=std,
         multiplier=std / clip,
         stated=Stated(epsilon, delta, "upload"),
-        setting=Setting("sensitivity", sensitivity, clip * per_std),
-        assumptions=assumptions,
+        setting=Setting("sensitivity", clip * per_std),
+        assumptions=_REST,
     )
 
 
@@ -218,15 +212,13 @@ def _central(server: Made, mods: Collection[str], weight: float | None) -> Noise
         std=multiplier * clip / clients,
         multiplier=z,
         view="observer",
-        averaged=not adaptive,
         stated=stated,
         rounds=rounds,
-        setting=None
-        if adaptive
-        else Setting("noise_multiplier", multiplier, share * clients),
+        setting=None if adaptive else Setting("noise_multiplier", share * clients),
         assumptions=(
             "the server is trusted: it sees every update",
-            f"{clients:g} clients answer, and a client takes part in every round",
+            f"{clients:g} clients answer, and a client takes part in every round; one "
+            "that does not answer moves the average by as much as one that is replaced",
             *_REST,
         ),
         flaws=tuple(flaws),

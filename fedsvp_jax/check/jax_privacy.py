@@ -8,7 +8,7 @@ of records is drawn from in one step of `num_bands`, by Poisson batches of rate 
 from typing import Any
 
 from fedsvp_jax.check.made import ask, unknown
-from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
+from fedsvp_jax.check.noise import Noise, Setting, Stated, marked
 
 _CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
 _RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")  # both: one gradient of norm C
@@ -21,19 +21,19 @@ def live(config: Any) -> list[Noise]:
       config: a BandMFExecutionPlanConfig, whose plan trains.
     """
     made = ask(config, [_CONFIG])
-    lines = list(unknown([made]))
+    lines = unknown([made])
     if not lines:
         relation = config.accountant.neighboring_relation.name
-        event = config.plan.dp_event
-        if relation not in _RELATIONS or made.values.get("truncated_batch_size"):
-            lines.append(f"{relation}, or batches that are cut, is not read")
+        cut = made.values["truncated_batch_size"] is not None
+        if cut or relation not in _RELATIONS:
+            lines = (f"{made.source} for {relation}, or of batches that are cut",)
     if lines:
-        text = "the noise of this plan is not understood"
-        return [nothing(made.source, text)._replace(not_understood=tuple(lines))]
+        return marked([], made.source, lines)
+    event = config.plan.dp_event
     step, stated = event.event, None
     z, rate, steps = step.event.noise_multiplier, step.sampling_probability, event.count
-    if made.values.get("epsilon") is not None:
-        stated = Stated(made.values.get("epsilon"), made.values.get("delta"), "upload")
+    if config.epsilon is not None:
+        stated = Stated(config.epsilon, config.delta, "upload")
     return [
         Noise(
             source=made.source,
@@ -46,12 +46,12 @@ def live(config: Any) -> list[Noise]:
             stated=stated,
             steps=steps,
             rate=rate,
-            setting=Setting("noise_multiplier", z, 1.0),
+            setting=Setting("noise_multiplier", 1.0),
             assumptions=(
                 "the loop hands each batch of the plan to its clipped_grad, and this "
                 "sum, unchanged, to its noise",
                 "nothing else that these records decide leaves",
-                "the noise, floating-point numbers, is nobody's guess: no seed is known",
+                "the noise, floating-point numbers, is nobody's guess: no seed is told",
             ),
         )
     ]

@@ -4,6 +4,7 @@ import ast
 import contextlib
 import inspect
 import math
+import numbers
 import pathlib
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -70,7 +71,7 @@ def read(
 
     Returns:
       Calls whose parameters are literals, or are such calls; and every other statement
-      that names something of the engine.
+      that names something of the engine, with a last line for all that is elsewhere.
 
     Raises:
       ValueError: it is no Python file.
@@ -85,13 +86,14 @@ def read(
                 return node.value
             case ast.List():
                 return [value(part) for part in node.elts]
-            case ast.Name() if node.id in made:
+            case ast.Name() if made.get(node.id):
                 return made[node.id]
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
                 known = functions[name].split()
-                given = [*zip(known, node.args, strict=False)]
-                given += [(word.arg, word.value) for word in node.keywords]
-                values = {key: value(one) for key, one in given if key in (*known, None)}
+                given = dict(zip(known, node.args, strict=False))
+                given |= {word.arg or "**": word.value for word in node.keywords}
+                read = {*known, "**"} & {*given}
+                values = {key: value(given[key]) for key in sorted(read)}
                 return Made(name, f"{name} in {file.name}, line {node.lineno}", values)
         raise KeyError("only running the code would tell")
 
@@ -100,9 +102,7 @@ def read(
         text = file.read_text(encoding="utf-8")
         nodes = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt)]
         for statement in sorted(nodes, key=lambda node: node.lineno):
-            first, body = statement.lineno, getattr(statement, "body", None)
-            last = max(first, body[0].lineno - 1) if body else statement.end_lineno
-            line = " ".join(map(str.strip, text.splitlines()[first - 1 : last]))
+            line = ast.unparse(statement).partition("\n")[0]
             if names.isdisjoint(re.findall(r"\w+", line)):
                 continue
             seen = None
@@ -115,14 +115,14 @@ def read(
                     understood = all(part.name in functions for part in parts)
                 case ast.Assign(targets=[target]):
                     names.update(re.findall(r"\w+", ast.unparse(target)))
-                    made[ast.unparse(target)] = seen
+                    made[ast.unparse(target)] = seen if understood else None
                 case ast.Expr(value=ast.Constant()):
                     understood = True
             if isinstance(seen, Made):
                 calls.append(seen)
             if not understood:
-                others.append(f"{file.name}, line {first}: {line}")
-        return calls, tuple(others)
+                others.append(f"{file.name}, line {statement.lineno}: {line}")
+        return calls, (*others, f"{file.name}: what else runs, and may change this")
     raise ValueError(f"{file} is not a Python file that can be read")
 
 
@@ -140,12 +140,9 @@ def finite(
     Raises:
       ValueError: it is none, not finite, or not in its range.
     """
-    try:
-        usual = isinstance(value, int | float) and not isinstance(value, bool)
-        number = float(value) if usual else math.nan
-    except OverflowError:  # a whole number beyond all floats
-        number = math.inf
-    if not (above < number < math.inf and at_least <= number <= at_most):
+    usual = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = float(value) if usual and abs(value) < 1e300 else math.nan
+    if not (above < number and at_least <= number <= at_most):
         bounds = ((">", above), (">=", at_least), ("<=", at_most))
         limits = [f" {sign} {one:g}" for sign, one in bounds if math.isfinite(one)]
         raise ValueError(
@@ -165,5 +162,3 @@ def whole(source: str, name: str, value: Any) -> int:
     if not number.is_integer():
         raise ValueError(f"{name} of {source} must be a whole number, got {value!r}")
     return int(number)
-
-

@@ -2,8 +2,8 @@
 
 A reader of an engine's objects or files (`flower`, `flare`, `opacus`, `pfl`,
 `jax_privacy`, `settings_file`) describes each noise as `Noise`, in the terms of this
-package. The rest is one calculation: a Gaussian of multiplier z is counted exactly, Poisson batches by privacy
-loss distributions, noise of pure ε by basic composition.
+package. The rest is one calculation: a Gaussian of multiplier z is counted exactly,
+Poisson batches by privacy loss distributions, noise of pure ε by basic composition.
 """
 
 import math
@@ -22,7 +22,6 @@ _WORDS = {
     ("record", "zero_out"): "a record's part against zero, number fixed",
     ("record", "replace_one"): "replace a record of a client",
 }
-_ANY_CHANGE = "add, remove or replace a client"
 _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
 
 
@@ -62,12 +61,10 @@ class Setting(NamedTuple):
 
     Attributes:
       name: of the setting.
-      value: as it is.
       per_multiplier: its value where z is 1; it grows in proportion to z.
     """
 
     name: str
-    value: float
     per_multiplier: float
 
 
@@ -89,8 +86,6 @@ class Noise(NamedTuple):
       steps: noised sums in an upload.
       rate: q of Poisson batches; 1 without them.
       rounds: as the engine says; None where it does not.
-      averaged: by as many as answer, before noise of a fixed std: to add or remove a
-        client moves the average by as much as to replace it.
       setting: what to change; None where nothing helps.
       assumptions: what the numbers rest on.
       flaws: why they are nominal; () where they are proved under the assumptions.
@@ -109,7 +104,6 @@ class Noise(NamedTuple):
     steps: int = 1
     rate: float = 1.0
     rounds: int | None = None
-    averaged: bool = False
     setting: Setting | None = None
     assumptions: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
@@ -121,24 +115,20 @@ class Noise(NamedTuple):
         shuffled = self.unit == "record" and self.rate == 1
         return self.relation == "replace_one" and (shuffled or self.pure is not None)
 
-    def words(self, relation: str) -> str:
-        """What a relation means of this noise."""
-        changed = self.averaged and relation == "replace_one"
-        return _ANY_CHANGE if changed else _WORDS[self.unit, relation]
-
 
 def nothing(source: str, text: str, why: str = "there is no noise") -> Noise:
     """Of a setting from which no ε follows."""
     return Noise(source, text, std=0.0, multiplier=0.0, flaws=(why,))
 
 
-def of_text(
-    noises: list[Noise], file: str, not_understood: tuple[str, ...]
+def marked(
+    noises: list[Noise], source: str, not_understood: tuple[str, ...]
 ) -> list[Noise]:
-    """Noises that a file's text shows, which is never understood as a whole."""
-    rest = f"{file}: what else runs, which may change this"
-    shown = noises or [nothing(file, "its text shows no noise that is known")]
-    return [one._replace(not_understood=(*not_understood, rest)) for one in shown]
+    """The noises, or none, with what was not understood beside them."""
+    shown = noises or [
+        nothing(source, "no noise is seen", "what is there is not understood")
+    ]
+    return [one._replace(not_understood=not_understood) for one in shown]
 
 
 def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> float:
@@ -190,7 +180,7 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
             rows.append(
                 Claim(
                     SEEN[noise.view][0].format(1),
-                    noise.words(relation),
+                    _WORDS[noise.unit, relation],
                     f"{scope}, {'basic' if noise.pure is not None else counted}",
                     value,
                     delta if noise.pure is None else 0.0,
@@ -238,7 +228,7 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     if not reached and noise.setting is not None and stated.epsilon > 0:
         z = _least_multiplier(noise, stated, uploads)
         needed = noise.setting.per_multiplier * z
-    return Verdict(stated, noise.words(noise.relation), found, reached, needed)
+    return Verdict(stated, _WORDS[noise.unit, noise.relation], found, reached, needed)
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
@@ -264,8 +254,3 @@ def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if keeps(middle) else (middle, high)
     return high
-
-
-def classical_constant(delta: float) -> float:
-    """c = sqrt(2 ln(1.25/δ)), in double precision as engines have it."""
-    return math.sqrt(2 * math.log(1.25 / delta))

@@ -13,7 +13,7 @@ from typing import Any
 
 from fedsvp_jax.check import made
 from fedsvp_jax.check.made import Made, ask, finite, unknown
-from fedsvp_jax.check.noise import Facts, Noise, Setting, nothing, of_text
+from fedsvp_jax.check.noise import Facts, Noise, Setting, marked, nothing
 
 _FUNCTIONS = {
     "make_private": "noise_multiplier max_grad_norm poisson_sampling clipping",
@@ -29,10 +29,10 @@ _REST = (
     "the number of a client's records is public: what sums are divided by follows it",
     "nothing but what these steps trained leaves (no metric, no BatchNorm statistics)",
     "a client takes part in every round",
+    "the noise, floating-point numbers, is as good as real and nobody's guess",
     "a step is on one batch of this loader, unless the accountant counts more, and no "
     "setting is changed",
 )
-_SEED = "nobody knows torch's seed: secure_mode is off"
 _PLANNED = "planned: a schedule of noise or accumulated batches show in the accountant"
 
 
@@ -52,30 +52,24 @@ def live(
     """
     settings, batches = ask(optimizer, [_OPTIMIZER]), ask(loader, _LOADERS)
     sampler = ask(getattr(loader, "batch_sampler", None), _SAMPLERS)
-    lines = list(unknown([settings, batches, sampler]))
-    if lines:
-        text = "the noise of this training is not understood"
-        return [nothing(settings.source, text)._replace(not_understood=tuple(lines))]
-    sampled = batches.name == "DPDataLoader"
-    multiplier = settings.number("noise_multiplier", at_least=0)
-    size, flaws = len(loader), [_PLANNED]
-    steps = math.ceil(finite("live", "epochs", epochs, above=0) * size)
+    if lines := unknown([settings, batches, sampler]):
+        return marked([], settings.source, lines)
+    steps = math.ceil(finite("live", "epochs", epochs, above=0) * len(loader))
+    flaws = [_PLANNED]
     if accountant is not None and accountant.history:
         hook = inspect.getclosurevars(optimizer.step_hook).nonlocals
         rate, flaws = hook["sample_rate"], []
         kinds = [(z, round(q / rate), number) for z, q, number in accountant.history]
-        multiplier = min(z / math.sqrt(many) for z, many, _ in kinds)
         steps = sum(many * number for _, many, number in kinds)
-        if hook["self"] is not accountant or rate != 1 / size:
+        z = min(z / math.sqrt(many) for z, many, _ in kinds)
+        settings = settings._replace(values={**settings.values, "noise_multiplier": z})
+        if hook["self"] is not accountant or rate != 1 / len(loader):
             flaws.append("the accountant's steps are not this optimizer's and loader's")
+    sampled = batches.name == "DPDataLoader"
     if not sampled:
         flaws.append("that a record is in one batch of an epoch is not read")
-    clip = settings.number("max_grad_norm", above=0)
-    noise = _training(settings.source, sampled, multiplier, clip, size, steps)
-    seed = () if settings.values["secure_mode"] else (_SEED,)
-    return [
-        noise._replace(assumptions=(*noise.assumptions, *seed), flaws=tuple(flaws))
-    ]
+    noise = _training(settings, sampled, len(loader), steps)
+    return [noise._replace(flaws=tuple(flaws))]
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -86,7 +80,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     """
     calls, others = made.read(path, "opacus", _FUNCTIONS)
     noises = [_call(call, facts) for call in calls if call.name in _FUNCTIONS]
-    return of_text(noises, path.name, others)
+    return marked(noises, path.name, others)
 
 
 def _call(call: Made, facts: Facts) -> Noise:
@@ -94,27 +88,18 @@ def _call(call: Made, facts: Facts) -> Noise:
     if call.name == "make_private_with_epsilon" or not flat:
         text = "the optimizer that it returns has this noise, which is not in the text"
         return nothing(call.source, text)
-    told = Made("", call.source, call.values | facts._asdict())
-    examples, size = (told.number(n, above=0) for n in ("examples", "batch_size"))
-    return _training(
-        call.source,
-        call.values.get("poisson_sampling", True),
-        call.number("noise_multiplier", at_least=0),
-        call.number("max_grad_norm", above=0),
-        max(1, int(examples / size)),  # drop_last may leave the last one out
-        math.ceil(told.number("epochs", above=0) * math.ceil(examples / size)),
-    )
+    flags = {f"--{name}": value for name, value in facts._asdict().items()}
+    told = Made("", call.source, flags)
+    examples, size = (told.number(n, above=0) for n in ("--examples", "--batch_size"))
+    steps = math.ceil(told.number("--epochs", above=0) * math.ceil(examples / size))
+    batches = max(1, int(examples / size))  # drop_last may leave the last one out
+    return _training(call, call.values.get("poisson_sampling", True), batches, steps)
 
 
-def _training(
-    source: str,
-    sampled: bool,
-    multiplier: float,
-    clip: float,
-    batches: int,
-    steps: int,
-) -> Noise:
+def _training(settings: Made, sampled: bool, batches: int, steps: int) -> Noise:
     """So many steps on batches of which an epoch has so many."""
+    multiplier = settings.number("noise_multiplier", at_least=0)
+    clip = settings.number("max_grad_norm", above=0)
     epochs = math.ceil(steps / batches)
     how = (
         f"{steps} steps, on Poisson batches of rate 1/{batches}"
@@ -123,7 +108,7 @@ def _training(
         "accountant that counts sampling does not hold for them"
     )
     return Noise(
-        source=source,
+        source=settings.source,
         text=f"Gaussian noise of std {multiplier * clip:.4g} on the sum of a batch's "
         f"gradients, each clipped to {clip:g}; {how}",
         std=multiplier * clip,
@@ -132,6 +117,6 @@ def _training(
         relation="zero_out" if sampled else "replace_one",
         steps=steps if sampled else epochs,
         rate=1 / batches if sampled else 1.0,
-        setting=Setting("noise_multiplier", multiplier, 1.0),
+        setting=Setting("noise_multiplier", 1.0),
         assumptions=_REST,
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 from fedsvp_jax.check import made
 from fedsvp_jax.check.made import Made, ask, unknown
-from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, nothing, of_text
+from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, marked
 
 _CENTRAL = "CentrallyAppliedPrivacyMechanism"
 _FUNCTIONS = {
@@ -24,7 +24,9 @@ _MECHANISMS = [
     "pfl.privacy.laplace_mechanism.LaplaceMechanism",
 ]
 _WRAPPER = f"pfl.privacy.privacy_mechanism.{_CENTRAL}"
-_WEIGHTS = [f"pfl.aggregate.weighting.WeightBy{name}" for name in ("Datapoints", "User")]
+_WEIGHTS = [
+    f"pfl.aggregate.weighting.WeightBy{name}" for name in ("Datapoints", "User")
+]
 _ACCOUNTANTS = [
     f"pfl.privacy.privacy_accountant.{name}PrivacyAccountant"
     for name in ("PLD", "PRV", "RDP")
@@ -40,8 +42,10 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     things = [ask(one, [*_MECHANISMS, *_WEIGHTS, _WRAPPER]) for one in postprocessors]
     order = "postprocessors: " + ", ".join(one.source for one in things)
     private = [one for one in things if not one.name.startswith("Weight")]
-    alone = len(private) == 1 and private == things[-1:]
-    mechanism = things[-1]
+    if not private or private != things[-1:]:
+        text = f"{order}: one mechanism is read, which is the last of them"
+        return marked([], order, (text,))
+    (mechanism,) = private
     central = mechanism.name == _CENTRAL
     if central:
         mechanism = ask(mechanism.values["underlying_mechanism"], _MECHANISMS)
@@ -49,9 +53,8 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     accountant = mechanism.values.get("privacy_accountant")
     if accountant is not None:
         things.append(ask(accountant, _ACCOUNTANTS))
-    lines = unknown(things) if alone else (f"{order}: one mechanism, last, is read",)
-    if lines:
-        return [nothing(order, "is not understood")._replace(not_understood=lines)]
+    if lines := unknown(things):
+        return marked([], order, lines)
     noise = _noise(mechanism, central)
     return _accounted(noise, things[-1]) if accountant is not None else [noise]
 
@@ -67,7 +70,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         _noise(call.values.get("underlying_mechanism", call), call.name == _CENTRAL)
         for call in calls
     ]
-    return of_text(noises, path.name, others)
+    return marked(noises, path.name, others)
 
 
 def _noise(one: Made, central: bool) -> Noise:
@@ -86,7 +89,7 @@ def _noise(one: Made, central: bool) -> Noise:
         relation="zero_out" if central or pure else "replace_one",
         pure=pure,
         stated=Stated(pure, 0.0, "upload") if pure else None,
-        setting=None if pure else Setting("relative_noise_stddev", multiplier, 1.0),
+        setting=None if pure else Setting("relative_noise_stddev", 1.0),
         assumptions=(
             *(("the server is trusted: it sees every update",) if central else ()),
             "a user takes part in every round",
@@ -99,16 +102,12 @@ def _noise(one: Made, central: bool) -> Noise:
 def _accounted(noise: Noise, accountant: Made) -> list[Noise]:
     """As pfl's accountant, which solved for it, counts the noise; and unsampled."""
     rate = accountant.number("sampling_probability", above=0, at_most=1)
-    stated = Stated(accountant.values.get("epsilon"), accountant.values.get("delta"), "run")
+    stated = Stated(accountant.values["epsilon"], accountant.values["delta"], "run")
     noise = noise._replace(
-        rounds=accountant.values.get("num_compositions"),
+        rounds=accountant.values["num_compositions"],
         relation="zero_out",
         stated=stated,
-        setting=Setting(
-            "noise_parameter",
-            accountant.values.get("noise_parameter"),
-            1 / accountant.values.get("noise_scale"),
-        ),
+        setting=Setting("noise_parameter", 1 / accountant.values["noise_scale"]),
     )
     if rate == 1:
         return [noise]
