@@ -102,7 +102,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "check python": of_check("fixed"),
     "check json": of_check("flip"),
     "check opacus": of_check("shuffled"),
-    "check pfl": of_check("pfl, scaled"),
+    "check pfl": of_check("pfl, central"),
     "check toml": of_check("toml"),
 }
 OF_RUN = read.RUN_FILES
