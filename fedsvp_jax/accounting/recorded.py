@@ -147,7 +147,14 @@ class Recorded:
         return float(self.mechanism.release_epsilon)
 
     def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
-        """What a round's uploads count: `views.counted` of the claim's view."""
+        """What a round's uploads count: `views.counted` of the claim's view.
+
+        Discrete noise is counted upload by upload unless its whole numbers are summed:
+        an average of uploads that were weighted in float32 is no sum on one grid.
+        """
+        claim = self.mechanism.claim
+        if claim.concentrated and not claim.central:
+            weights = None
         return counted(noise, weights, self.view, self.participation.colluders)
 
     def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
