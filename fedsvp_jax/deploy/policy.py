@@ -220,8 +220,7 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism)
-    sizes = min_num_examples, told.max_num_examples
-    check_noise(mechanism, config.num_rounds, sizes=sizes)
+    check_noise(mechanism, told)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

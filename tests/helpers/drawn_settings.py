@@ -148,8 +148,8 @@ def account(
         epsilons = config.total_epsilon * shares
     groups = client_promises.groups_of(config, epsilons, **ends)
     for group in groups:
-        sizes_of = group.told.min_num_examples, group.told.max_num_examples
-        played.check_noise(group.mechanism, config.num_rounds, sizes=sizes_of)
+        uniform = config.weighting == "uniform"
+        played.check_noise(group.mechanism, group.told, uniform=uniform)
     config = dataclasses.replace(groups[0].config, total_epsilon=config.total_epsilon)
     before = account_of(
         config,
