@@ -47,8 +47,9 @@ class Policy:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """Made by the registry that the simulator uses."""
-        return make_mechanism(self.name, self.config)
+        """As the simulator makes it; a deployed client's noise is always discrete."""
+        made = make_mechanism(self.name, self.config)
+        return made._replace(claim=made.claim._replace(concentrated=True))
 
     @cached_property
     def account(self) -> Account:
