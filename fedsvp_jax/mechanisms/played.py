@@ -96,9 +96,9 @@ def check_noise(
     counted, most = played.noise_multiplier, 1 + _ROUNDING[0]
     of, count = "an upload", counted
     if claim.central:
-        of, weight = "a cohort's average", np.ones(len(numbers))
-        if not (uniform or mechanism.uniform_weights):
-            weight = numbers.astype(float)
+        of, weight = "a cohort's average", numbers.astype(float)
+        if uniform or mechanism.uniform_weights:
+            weight = np.ones(len(numbers))
         count = _of_cohort(claim.view, told, played, weight[:, None, None], given)
     limits = mechanism.least_multiplier, mechanism.most_epsilon, mechanism.most_delta
     least, most_epsilon, most_delta = (
@@ -125,7 +125,7 @@ def check_noise(
     _check_draws(mechanism, told)
 
 
-def _sizes(told: MechanismConfig) -> Array:
+def _sizes(told: MechanismConfig) -> np.ndarray:
     """Of the smallest and the largest client, (1,) where they are of one size."""
     return np.unique(
         np.asarray([told.min_num_examples, told.max_num_examples], np.int32)
