@@ -251,6 +251,15 @@ def test_a6_what_an_update_draws_is_what_it_says(
 
 
 @pytest.mark.hole
+def test_a6_a_clip_of_ones_own_is_played_too() -> None:
+    """Whose claim does not say how far two clients are apart."""
+    own_clip = averaged(counts=2.0, std=2.0)
+    assert own_clip.claim.client_swap is None
+    with pytest.raises(ValueError, match="clipped to its sensitivity: a long update"):
+        check_noise(drawn_otherwise(not_clipped, own_clip), COHORT)
+
+
+@pytest.mark.hole
 def test_a6_the_noise_of_a_trusted_server_and_of_local_steps_is_played_too() -> None:
     told = published("dp_fedavg", cohorts="cyclic", noise_bands=3, num_rounds=9)
     bands = make_mechanism("dp_fedavg", told)
