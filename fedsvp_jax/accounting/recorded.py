@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from fedsvp_jax.accounting.composition import METHODS, Sums, composed_epsilon
+from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import FilterCost, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.accounting.views import VIEWS, Counted, counted
@@ -122,7 +123,14 @@ class Recorded:
         return float(self.mechanism.release_epsilon)
 
     def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
-        """What a round's uploads count: `views.counted` of the claim's view."""
+        """What a round's uploads count: `views.counted` of the claim's view.
+
+        Discrete noise is counted upload by upload unless its whole numbers are summed:
+        an average of uploads that were weighted in float32 is no sum on one grid.
+        """
+        claim = self.mechanism.claim
+        if claim.concentrated and not claim.central:
+            weights = None
         return counted(noise, weights, self.view, self.participation.colluders)
 
     def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
@@ -244,6 +252,35 @@ class Recorded:
                 steps=one,
             )
             for one in steps
+        )
+
+    def certain_chance(self, sums: Sums, filter_cost: FilterCost) -> float:
+        """How likely the end of float32's noise tells one client's data for certain.
+
+        Discrete noise has no such end. See `noise_ends`.
+        """
+        of_filter = certain_chance(
+            filter_cost.contribution_multiplier, filter_cost.passes
+        )
+        subsampling = self.mechanism.subsampling
+        if self.mechanism.claim.concentrated or sums.precision == 0:
+            return of_filter
+        if subsampling is not None:
+            steps = subsampling.steps(sums.least, math.ceil(sums.uploads))
+            return of_filter + max(
+                certain_chance(one.multiplier, one.number, one.rate) for one in steps
+            )
+        number = sums.precision * sums.least**2 if sums.least > 0 else 1.0
+        return of_filter + certain_chance(sums.least, number)
+
+    def most_spent(self, view: str) -> Sums:
+        """As a view sees it, no client has sent more of any of these."""
+        number = VIEWS.index(view)
+        return Sums(
+            float(self.uploads.max()),
+            float(self.precision[number].max()),
+            float(self.epsilon.max()),
+            float(self.least[number].min()),
         )
 
     def delta_spent(self) -> float:

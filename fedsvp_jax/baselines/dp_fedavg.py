@@ -166,7 +166,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
         count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
-        count_noise = count_noise * jax.random.normal(key, (), jnp.float32)
+        count_noise = count_noise * prng.normal(key, 1)[0]
         clip = adapted_clip(
             state.shared["clip"],
             (within + count_noise) / uploads,

@@ -47,8 +47,9 @@ class Policy:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """Made by the registry that the simulator uses."""
-        return make_mechanism(self.name, self.config)
+        """As the simulator makes it; a deployed client's noise is always discrete."""
+        made = make_mechanism(self.name, self.config)
+        return made._replace(claim=made.claim._replace(concentrated=True))
 
     @cached_property
     def account(self) -> Account:
@@ -214,8 +215,7 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism)
-    sizes = min_num_examples, told.max_num_examples
-    check_noise(mechanism, config.num_rounds, sizes=sizes)
+    check_noise(mechanism, told)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

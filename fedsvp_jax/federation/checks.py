@@ -70,8 +70,7 @@ def check_mechanism(
     asked: Asked | None,
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
-    ends = told.min_num_examples, told.max_num_examples
-    check_noise(mechanism, config.num_rounds, sizes=ends)
+    check_noise(mechanism, told, uniform=config.weighting == "uniform")
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, asked)
     claim, has_targets = mechanism.claim, data.examples.targets is not None

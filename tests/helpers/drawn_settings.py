@@ -139,8 +139,7 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     if config.solve == "noise":
         config = solve_noise(config, **ends)
     told, mechanism = plan.told_and_made(config, **ends)
-    sizes_of = told.min_num_examples, told.max_num_examples
-    played.check_noise(mechanism, config.num_rounds, sizes=sizes_of)
+    played.check_noise(mechanism, told, uniform=config.weighting == "uniform")
     before = account_of(
         config,
         mechanism,
