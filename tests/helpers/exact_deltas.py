@@ -54,9 +54,7 @@ def by_inversion(
     grid = np.linspace(*ends, 200)
     best = int(np.argmin([height(one) for one in grid]))
     around = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    a = math.exp(
-        optimize.minimize_scalar(height, bounds=around, method="bounded").x
-    )
+    a = math.exp(optimize.minimize_scalar(height, bounds=around, method="bounded").x)
     top = height(math.log(a))
     if added and top + math.log(a) + math.log1p(a) < math.log(delta / 2):  # Chernoff
         return 0.0
@@ -106,9 +104,9 @@ def of_one(z: float, q: float, epsilon: float, added: bool) -> float:
     if epsilon >= -math.log1p(-q):
         return 0.0
     x = z * z * (math.log((math.exp(-epsilon) - 1 + q) / q)) + 0.5
-    return phi(x / z) * (1 - math.exp(epsilon) * (1 - q)) - math.exp(
-        epsilon
-    ) * q * phi((x - 1) / z)
+    return phi(x / z) * (1 - math.exp(epsilon) * (1 - q)) - math.exp(epsilon) * q * phi(
+        (x - 1) / z
+    )
 
 
 def by_sampling(
