@@ -96,7 +96,8 @@ class Gaussians(NamedTuple):
         reach = -z * float(special.ndtri_exp(share))
         if added:
             return -reach, reach
-        return -reach, min(1 + reach, -z * float(special.ndtri_exp(share - epsilon)))
+        low = 1 - reach if self.rate == 1 else -reach
+        return low, min(1 + reach, -z * float(special.ndtri_exp(share - epsilon)))
 
     def grid(
         self, interval: float, low: float, high: float

@@ -20,7 +20,7 @@ MOST_DRAWS = 4e6
 
 
 class Unresolved(Exception):
-    """It would take too many nodes."""
+    """It would take too many nodes or draws."""
 
 
 def by_inversion(
@@ -144,4 +144,7 @@ def by_sampling(
         sums += [values.sum(), (values**2).sum()]
     number = size * chunks
     mean = sums[0] / number
-    return mean, math.sqrt((sums[1] / number - mean**2) / number)
+    error = math.sqrt((sums[1] / number - mean**2) / number)
+    if epsilon > 0 and error > mean / 10:
+        raise Unresolved
+    return mean, error
