@@ -15,8 +15,8 @@ import numpy as np
 from scipy import optimize, special
 
 ACCURACY = 1e-7
-MOST_WORK = 4e6  # complex exponentials of one sum
-MOST_DRAWS = 4e6
+MOST_WORK = 2e6  # complex exponentials of one sum
+MOST_DRAWS = 1.2e6
 
 
 class Unresolved(Exception):
