@@ -6,16 +6,7 @@ import jax
 import pytest
 from drawn_settings import ROUNDING, Drawn, account
 
-from fedsvp_jax.accounting import composition
-
 FAST = range(24)
-
-
-@pytest.fixture(autouse=True)
-def coarse_grid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PLD on a coarse grid: the same steps in a fiftieth of the time, ε from above."""
-    monkeypatch.setattr(composition, "_FINEST_INTERVAL", 1e-2)
-    monkeypatch.setattr(composition, "_GRID_POINTS", 2e3)
 
 
 def check(seed: int) -> bool:
