@@ -229,7 +229,9 @@ def build(
         if promised is not None:
             words.append(f"client_epsilons {promised.tolist()}")
         if from_outside(config.mechanism) and not config.paired_noise:
-            words.append(own_code.of_mechanism(mechanism, model, config, data, asked))
+            words.append(
+                own_code.of_mechanism(mechanism, of[0].told, model, config, data, asked)
+            )
         account = promising(account_of(config, mechanism), by_client[-1])
         allowances.append(account.plan.allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)

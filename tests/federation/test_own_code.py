@@ -163,6 +163,10 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "norms": tuple({"model": scaled_norm(f)} for f in (1.0, 2.0)),
     "dropout": tuple({"model": dropped(r)} for r in (0.1, 0.2)),
+    "a key": tuple(
+        {"model": apply_with(lambda o, x, train, k=k: o + jax.random.uniform(k))}
+        for k in jax.random.split(jax.random.key(1))
+    ),
     "an operation": tuple(
         {"model": apply_with(lambda o, x, train, f=f: f(o))}
         for f in (jnp.sin, jnp.tanh)
@@ -179,13 +183,20 @@ def test_models_and_losses_that_differ_in_anything_share_no_noise(what: str) -> 
 
 
 def phases(
-    late: float, *, promised: float = 1, step: float = 1, server: float | None = None
+    late: float,
+    *,
+    promised: float = 1,
+    step: float = 1,
+    server: float | None = None,
+    traced: float = 1,
 ) -> Any:
     """The factory of a mechanism as in docs/library.md; a number is in its code."""
 
     def make(config: Any) -> Any:
         def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
             z = jnp.where(round_num < 1, 8.0, jnp.float32(late))
+            if isinstance(config.l2_norm_clip, jax.core.Tracer):
+                z = traced * z
             epsilon = calibration.concentrated_epsilon(z, config.delta)
             return base.claimed(z, epsilon, config.delta)
 
@@ -235,6 +246,7 @@ def test_mechanisms_of_one_name_that_differ_in_their_code_share_no_noise(
         key(4.0, promised=0.5),
         key(4.0, server=0.5),
         key(4.0, server=0.25),
+        key(4.0, traced=0.5),
     ]
     assert len({*others}) == len(others)
 
