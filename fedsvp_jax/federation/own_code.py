@@ -5,7 +5,6 @@ operations and every number that a function closes over.
 """
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +18,7 @@ from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.private_query import Asked
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.federation.federated_data import FederatedData
-from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.models import adapters
 from fedsvp_jax.structs import Array, MechanismState, Model, Params
 
@@ -29,7 +28,7 @@ def traced_sha256(function: Callable[..., Any], *args: Any) -> str:
 
     The text of a program lacks the arrays that are closed over, so they are hashed
     beside it. Of Python functions, such as rules of differentiation, it has the names
-    alone, once addresses of memory are left out: trace gradients to see their rules.
+    alone, without addresses: trace gradients to see their rules.
 
     Args:
       function: traceable.
@@ -39,8 +38,7 @@ def traced_sha256(function: Callable[..., Any], *args: Any) -> str:
       ValueError: the program calls Python code on the host, which no trace shows.
     """
     traced = jax.make_jaxpr(function)(*args)
-    text = re.sub(r" at 0x[0-9a-fA-F]+", "", str(traced))
-    digest = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(str(traced).encode())
     for array in _arrays(traced):
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             array = jax.random.key_data(array)
@@ -120,7 +118,8 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
 
 
 def of_mechanism(
-    mechanism: Mechanism,
+    made: Mechanism,
+    told: MechanismConfig,
     model: Model,
     config: FederationSettings,
     data: FederatedData,
@@ -129,6 +128,7 @@ def of_mechanism(
     """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
 
     Args:
+      made: from `told`; in a round it is made anew, of traced numbers.
       asked: what of the model is noised; None: all of it.
     """
 
@@ -137,6 +137,7 @@ def of_mechanism(
         return params if asked is None else private_query.chosen(params, asked)
 
     def program(
+        told: MechanismConfig,
         updates: Params,
         memory: MechanismState,
         key: Array,
@@ -144,6 +145,7 @@ def of_mechanism(
         ratio: Array,
         params: Params,
     ) -> Any:
+        mechanism = make_mechanism(config.mechanism, told)
         noised, after, info = mechanism.update(
             updates,
             memory.of(0),
@@ -166,12 +168,10 @@ def of_mechanism(
                 infos=jax.tree.map(lambda x: jnp.full((config.cohort_size,), x), info),
                 valid=jnp.ones((config.cohort_size,), bool),
             )
-        promised = mechanism.least_multiplier, mechanism.most_epsilon
-        return noised, after, info, step, server, promised, mechanism.most_delta
+        promised = made.least_multiplier, made.most_epsilon, made.most_delta
+        return noised, after, info, step, server, promised
 
-    params, memory = (
-        jax.eval_shape(noised_part, data.example),
-        mechanism.init(config.num_clients),
-    )
-    told = params, memory, prng.root_key(0), np.int32(1), np.float32(1), params
-    return traced_sha256(program, *told)
+    params = jax.eval_shape(noised_part, data.example)
+    memory = made.init(config.num_clients)
+    call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), params
+    return traced_sha256(program, jax.tree.map(np.float32, told), *call)

@@ -203,10 +203,12 @@ def build(
             dtype=first.compute_dtype,
         )
     allowances, roots, codes = [], [], []
-    for config, mechanism in zip(configs, mechanisms, strict=True):
+    for config, (settings, mechanism) in zip(configs, made, strict=True):
         words = [of_model] if of_model else []
         if from_outside(config.mechanism) and not config.paired_noise:
-            words.append(own_code.of_mechanism(mechanism, model, config, data, asked))
+            words.append(
+                own_code.of_mechanism(mechanism, settings, model, config, data, asked)
+            )
         allowances.append(account_of(config, mechanism).plan.allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest))

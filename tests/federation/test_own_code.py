@@ -17,6 +17,7 @@ from jax import Array
 from small_runs import digits, small
 
 from fedsvp_jax import federation, mechanisms, models, prng, run
+from fedsvp_jax.devices import target
 from fedsvp_jax.mechanisms import base, calibration, registry, sensitivity
 from fedsvp_jax.models.networks import MLP
 from fedsvp_jax.structs import Model
@@ -26,12 +27,13 @@ MLP_OF_DIGITS = models.from_linen(MLP(num_classes=10, hidden=(4,)))
 TABLE = np.linspace(-1, 1, 640).astype(np.float32).reshape(64, 10)
 
 
-def noise_key(*, name: str = "gaussian", config: Any = None, **own: Any) -> bytes:
+def noise_key(*, model: Any = None, loss: Any = None, **settings: Any) -> bytes:
     """The root of what hides something in a run with code of one's own."""
+    target = settings.pop("target", None)
     given: dict[str, Any] = {"sensitivity": "update_clip", "num_rounds": 2}
-    if name == "gaussian":
-        given["noise_std"] = 0.05
-    made = federation.build([config or small(mechanism=name, **given)], digits(), **own)
+    given |= {"mechanism": "gaussian", "noise_std": 0.05} | settings
+    config = small(**given)
+    made = federation.build([config], digits(), model=model, loss=loss, target=target)
     return np.asarray(jax.random.key_data(cell_of(made.cells.root, 0).own)).tobytes()
 
 
@@ -83,9 +85,38 @@ def started(scale: float) -> Model:
     return MLP_OF_DIGITS._replace(init=init)
 
 
-def in_batches(factor: float) -> Model:
-    """Changed in a batch of the size that is trained on, not in batches of one."""
-    return apply_with(lambda outputs, x, _: outputs * (factor if len(x) == 5 else 1.0))
+def batching_rule(factor: float) -> Callable[[Array, Array], Array]:
+    """A loss that follows the factor where examples lie side by side."""
+
+    @jax.custom_batching.custom_vmap
+    def same(x: Array) -> Array:
+        return x
+
+    @same.def_vmap
+    def _(size: int, batched: Any, x: Array) -> Any:
+        del size, batched
+        return factor * x, True
+
+    def loss(logits: Array, label: Array) -> Array:
+        own = optax.softmax_cross_entropy_with_integer_labels(logits, label)
+        return own + jax.lax.stop_gradient(same(jnp.sum(logits)))
+
+    return loss
+
+
+def in_batches(factor: float, size: int) -> Model:
+    """Changed in batches of one size alone."""
+    return apply_with(lambda o, x, _: o * (factor if len(x) == size else 1.0))
+
+
+def in_bfloat16(factor: float) -> Model:
+    """Changed where products are computed in bfloat16."""
+
+    def apply(params: Any, stats: Any, x: Array, *, train: bool, key: Any) -> Any:
+        outputs, stats = MLP_OF_DIGITS.apply(params, stats, x, train=train, key=key)
+        return outputs * (factor if x.dtype == jnp.bfloat16 else 1.0), stats
+
+    return MLP_OF_DIGITS._replace(apply=apply)
 
 
 def scaled_norm(factor: float) -> Model:
@@ -124,9 +155,18 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         for f in (1.5, 2.0)
     ),
     "initial weights": tuple({"model": started(s)} for s in (0.5, 1.0)),
-    "a batch's size": tuple({"model": in_batches(f)} for f in (0.5, 2.0)),
+    "a batch of five": tuple({"model": in_batches(f, 5)} for f in (0.5, 2.0)),
+    "a batch of one": tuple({"model": in_batches(f, 1)} for f in (0.5, 2.0)),
+    "a rule of batching": tuple({"loss": batching_rule(f)} for f in (0.5, 2.0)),
+    "a number format": tuple(
+        {"model": in_bfloat16(f), "compute_dtype": "bfloat16"} for f in (0.5, 2.0)
+    ),
     "norms": tuple({"model": scaled_norm(f)} for f in (1.0, 2.0)),
     "dropout": tuple({"model": dropped(r)} for r in (0.1, 0.2)),
+    "a key": tuple(
+        {"model": apply_with(lambda o, x, train, k=k: o + jax.random.uniform(k))}
+        for k in jax.random.split(jax.random.key(1))
+    ),
     "an operation": tuple(
         {"model": apply_with(lambda o, x, train, f=f: f(o))}
         for f in (jnp.sin, jnp.tanh)
@@ -142,18 +182,29 @@ def test_models_and_losses_that_differ_in_anything_share_no_noise(what: str) -> 
     assert first == noise_key(**PAIRS[what][0])  # traced anew
 
 
-def phases(late: float, *, promised: float = 1.0, server: float | None = None) -> Any:
+def phases(
+    late: float,
+    *,
+    promised: float = 1,
+    step: float = 1,
+    server: float | None = None,
+    traced: float = 1,
+) -> Any:
     """The factory of a mechanism as in docs/library.md; a number is in its code."""
 
     def make(config: Any) -> Any:
         def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
             z = jnp.where(round_num < 1, 8.0, jnp.float32(late))
+            if isinstance(config.l2_norm_clip, jax.core.Tracer):
+                z = traced * z
             epsilon = calibration.concentrated_epsilon(z, config.delta)
             return base.claimed(z, epsilon, config.delta)
 
         law = base.Law(calibrate, any_epsilon=True, num_rounds=config.num_rounds)
         made = base.chain(sensitivity.make_sensitivity(config), law)
         made = made._replace(least_multiplier=promised * made.least_multiplier)
+        if (std := made.step_noise_std) is not None:
+            made = made._replace(step_noise_std=lambda *a, **b: step * std(*a, **b))
         if server is None:
             return made
 
@@ -165,13 +216,15 @@ def phases(late: float, *, promised: float = 1.0, server: float | None = None) -
     return make
 
 
-def key_of_plugin(monkeypatch: pytest.MonkeyPatch, *code: Any, **more: Any) -> bytes:
+def key_of_plugin(
+    monkeypatch: pytest.MonkeyPatch, *code: Any, told: Any = None, **more: Any
+) -> bytes:
     with monkeypatch.context() as patch:
         patch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
         mechanisms.register_mechanism(
             "phases", phases(*code, **more), summary="", noise_setting=None
         )
-        return noise_key(name="phases")
+        return noise_key(mechanism="phases", **told or {})
 
 
 @pytest.mark.hole
@@ -180,12 +233,20 @@ def test_mechanisms_of_one_name_that_differ_in_their_code_share_no_noise(
 ) -> None:
     key = functools.partial(key_of_plugin, monkeypatch)
     assert key(4.0) == key(4.0)
+    # Which the package draws on the host.
+    discrete = {"noise_sampler": "discrete", "noise_bits": 20}
+    steps = {"sensitivity": "per_example"}
     others = [
+        key(4.0, told=discrete),
+        key(3.0, told=discrete),
+        key(4.0, told=steps),
+        key(4.0, told=steps, step=0.5),
         key(4.0),
         key(4.0 + 2**-20),
         key(4.0, promised=0.5),
         key(4.0, server=0.5),
         key(4.0, server=0.25),
+        key(4.0, traced=0.5),
     ]
     assert len({*others}) == len(others)
 
@@ -218,6 +279,13 @@ def test_the_same_code_has_the_same_noise_in_every_process() -> None:
     assert json.loads(out) == [noise_key(**pair[0]).hex() for pair in PAIRS.values()]
 
 
+def test_a_loss_of_ones_own_has_the_same_noise_on_every_kind_of_device() -> None:
+    """Models that are built by name are computed otherwise there."""
+    told = {"loss": smoothed(0.3), "model": None}
+    keys = {noise_key(target=target.named(kind), **told) for kind in ("cpu", "cuda")}
+    assert keys == {noise_key(**told)}
+
+
 @pytest.mark.hole
 def test_code_that_calls_the_host_is_refused_where_noise_hides_something() -> None:
     def loss(logits: Array, label: Array) -> Array:
@@ -230,10 +298,10 @@ def test_code_that_calls_the_host_is_refused_where_noise_hides_something() -> No
 
     with pytest.raises(ValueError, match=r"by pure_callback, .* or set paired_noise"):
         noise_key(loss=loss)
-    noise_key(loss=loss, config=small(sensitivity="update_clip", paired_noise=True))
+    noise_key(loss=loss, paired_noise=True)
 
     def printing(logits: Array, label: Array) -> Array:
-        jax.debug.print("{}", label)
+        jax.debug.callback(print, label)
         return smoothed(0.3)(logits, label)
 
     noise_key(loss=printing)
