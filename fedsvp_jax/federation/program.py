@@ -35,6 +35,7 @@ from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import claimed, run_digest
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.mechanisms.played import check_draws
 from fedsvp_jax.structs import Array, Model
 
 
@@ -207,6 +208,7 @@ def build(
     asked = plans.asked_of(told, model, build_model, data)
     for one in itertools.chain(*groups):
         checks.check_mechanism(first, one.told, one.mechanism, model, data, asked)
+    check_draws(groups[0][0].mechanism, told)  # cells differ in numbers alone
     own_words = []
     if own is not None or loss is not None:
         shapes = jax.eval_shape(model.init, jax.random.key(0), data.example)
