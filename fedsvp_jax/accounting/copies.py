@@ -23,18 +23,21 @@ def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
     uploads, so where these are claimed it spends at most what they do. The adversary
     of the view is none of the k clients.
     """
-    found = _counted(account, view)
-    return min(one.composed(method, sums, cost) for one, sums, cost in found)
+    return min(
+        bound.composed(method, sums, cost)
+        for bound, sums, cost in _bounds(account, view)
+    )
 
 
 def certain_chance_of_copies(account: Recorded, view: str) -> float:
     """`Recorded.certain_chance` of all k, by either bound of `epsilon_of_copies`."""
-    found = _counted(account, view)
-    return max(one.certain_chance(sums, cost) for one, sums, cost in found)
+    return max(
+        bound.certain_chance(sums, cost) for bound, sums, cost in _bounds(account, view)
+    )
 
 
-def _counted(account: Recorded, view: str) -> list[tuple[Recorded, Sums, FilterCost]]:
-    """What k clients have spent in a view, and where uploads are claimed by these."""
+def _bounds(account: Recorded, view: str) -> list[tuple[Recorded, Sums, FilterCost]]:
+    """What k clients have spent in a view, and by their uploads where these count."""
     against_server = account.mechanism.claim.against_server
     seen = {view, "server"} if against_server else {view}
     return [_of_view(account, one) for one in sorted(seen)]

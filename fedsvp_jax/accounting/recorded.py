@@ -268,7 +268,8 @@ class Recorded:
         if subsampling is not None:
             steps = subsampling.steps(sums.least, math.ceil(sums.uploads))
             return of_filter + max(
-                certain_chance(one.multiplier, one.number, one.rate) for one in steps
+                certain_chance(step.multiplier, step.number, step.rate)
+                for step in steps
             )
         number = sums.precision * sums.least**2 if sums.least > 0 else 1.0
         return of_filter + certain_chance(sums.least, number)

@@ -32,6 +32,7 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
 )
 from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.mechanisms.played import check_draws
 from fedsvp_jax.structs import Array, Model
 
 
@@ -188,10 +189,11 @@ def build(
         for one in configs
     ]
     made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
-    told, mechanisms = zip(*made, strict=True)
+    told = [one for one, _ in made]
     asked = plans.asked_of(told[0], model, build_model, data)
     for one, mechanism in made:
         checks.check_mechanism(first, one, mechanism, model, data, asked)
+    check_draws(made[0][1], told[0])  # cells differ in numbers alone
     of_model = ""
     if (own is not None or loss is not None) and not first.paired_noise:
         # By name, the same on every device.

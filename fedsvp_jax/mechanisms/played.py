@@ -57,7 +57,7 @@ def extreme_uploads(
 
 
 def check_noise(
-    mechanism: Mechanism, told: MechanismConfig, *, uniform: bool = False
+    mechanism: Mechanism, config: MechanismConfig, *, uniform: bool = False
 ) -> None:
     """Refuses a mechanism whose uploads would not carry the noise that is counted.
 
@@ -69,14 +69,15 @@ def check_noise(
         claim that is called proved: an upload, or the average that the claim is about,
         counts less than `least_multiplier` or spends more than `most_epsilon`, on which
         a promise rests; or it counts more noise than it has for sure, whatever R is; or
-        its (ε, δ) is less than a Gaussian of that noise spends; or what `_check_draws`
-        refuses.
+        its (ε, δ) is less than a Gaussian of that noise spends.
     """
-    rounds = np.unique(np.linspace(0, told.num_rounds - 1, _LOOKED_AT).astype(np.int32))
+    rounds = np.unique(
+        np.linspace(0, config.num_rounds - 1, _LOOKED_AT).astype(np.int32)
+    )
     ratios = np.linspace(0, 1, 9, dtype=np.float32)  # where none is read, it is 1
     upload = jax.vmap(player(mechanism), (None, 0, None))
     of_sizes = jax.vmap(jax.vmap(upload, (None, None, 0)), (0, None, None))
-    numbers = _sizes(told)
+    numbers = _sizes(config)
     played = jax.device_get(jax.jit(of_sizes)(numbers, ratios, rounds))
 
     def refuse(wrong: np.ndarray, what: str, values: np.ndarray) -> None:
@@ -94,47 +95,48 @@ def check_noise(
         return
     given = (ratios == 1) | mechanism.needs_contribution
     counted, most = played.noise_multiplier, 1 + _ROUNDING[0]
-    of, count = "an upload", counted
+    subject, multiplier = "an upload", counted
     if claim.central:
-        of, weight = "a cohort's average", numbers.astype(float)
+        subject, weight = "a cohort's average", numbers.astype(float)
         if uniform or mechanism.uniform_weights:
             weight = np.ones(len(numbers))
-        count = _of_cohort(claim.view, told, played, weight[:, None, None], given)
+        multiplier = _averaged_multiplier(
+            claim.view, config, played, weight[:, None, None], given
+        )
     limits = mechanism.least_multiplier, mechanism.most_epsilon, mechanism.most_delta
     least, most_epsilon, most_delta = (
-        np.broadcast_to(np.asarray(limit, float), told.num_rounds)[rounds, None]
+        np.broadcast_to(np.asarray(limit, float), config.num_rounds)[rounds, None]
         for limit in limits
     )
     private = (least < math.inf) & given
-    what = f"noise_multiplier of {of} must be at least least_multiplier"
-    refuse((count * most < least) & private, what, count)
+    what = f"noise_multiplier of {subject} must be at least least_multiplier"
+    refuse((multiplier * most < least) & private, what, multiplier)
     std = played.noise_std + played.step_noise_std
     sure = np.where(given, std / played.sensitivity, math.inf).min(2, keepdims=True)
     what = "counted_multiplier must be at most the least that a noise has at any R"
     refuse((counted > most * sure) & given, what, counted)
     said = (claim.any_epsilon | (played.epsilon < 1)) & given  # else it is nominal
-    spent = _spent(np.where(said, count, math.inf), played.delta)
-    what = f"epsilon of {of} must be at least what its noise spends at its delta"
+    spent = _spent(np.where(said, multiplier, math.inf), played.delta)
+    what = f"epsilon of {subject} must be at least what its noise spends at its delta"
     refuse(said & (spent > played.epsilon * most + _ROUNDING[1]), what, played.epsilon)
     for name, value, limit in (
         ("epsilon", played.epsilon, most_epsilon),
         ("delta", played.delta, most_delta),
     ):
-        what = f"{name} of {of} must be at most most_{name}"
+        what = f"{name} of {subject} must be at most most_{name}"
         refuse((value > limit * most + _ROUNDING[1]) & private, what, value)
-    _check_draws(mechanism, told)
 
 
-def _sizes(told: MechanismConfig) -> np.ndarray:
+def _sizes(config: MechanismConfig) -> np.ndarray:
     """Of the smallest and the largest client, (1,) where they are of one size."""
     return np.unique(
-        np.asarray([told.min_num_examples, told.max_num_examples], np.int32)
+        np.asarray([config.min_num_examples, config.max_num_examples], np.int32)
     )
 
 
-def _of_cohort(
+def _averaged_multiplier(
     view: str,
-    told: MechanismConfig,
+    config: MechanismConfig,
     played: NoiseInfo,
     weight: np.ndarray,
     given: np.ndarray,
@@ -145,16 +147,18 @@ def _of_cohort(
 
     Over all others j that the view does not know, each with the least n_j σ_j.
     """
-    known = {"observer": 0, "curious_client": 1}.get(view, told.colluders)
+    known = {"observer": 0, "curious_client": 1}.get(view, config.colluders)
     std = weight * played.noise_multiplier * played.sensitivity
     least = np.where(given, std, math.inf).min((0, 2), keepdims=True)
-    others = max(told.cohort_size - 1 - known, 0)
+    others = max(config.cohort_size - 1 - known, 0)
     ratio = np.divide(least, std, out=np.zeros(std.shape), where=std > 0)
     return np.asarray(played.noise_multiplier * np.sqrt(1 + others * ratio**2))
 
 
-def _check_draws(mechanism: Mechanism, told: MechanismConfig) -> None:
+def check_draws(mechanism: Mechanism, config: MechanismConfig) -> None:
     """Refuses noise that is less than `NoiseInfo` says, and updates that nothing clips.
+
+    Of claims that are called proved; to compile it takes most of its time.
 
     Uploads of 4096 numbers are drawn with fixed keys, of an update of zeros and of two
     long ones, +x and −x. The noise of a server that is trusted is that of a whole
@@ -165,13 +169,15 @@ def _check_draws(mechanism: Mechanism, told: MechanismConfig) -> None:
         update moves an upload by more than the relation's bound.
     """
     shape, claim = (_DRAWN,), mechanism.claim
-    sizes, ratios = _sizes(told), np.asarray([0, 1], np.float32)
-    ends = np.unique(np.asarray([0, told.num_rounds - 1], np.int32))
+    if not claim.proved:
+        return
+    sizes, ratios = _sizes(config), np.asarray([0, 1], np.float32)
+    ends = np.unique(np.asarray([0, config.num_rounds - 1], np.int32))
     cases = np.meshgrid(sizes, ratios if mechanism.needs_contribution else 1, ends)
     if not claim.against_server:
-        cases = np.meshgrid(np.full(told.cohort_size, sizes[0]), 1, ends[-1:])
+        cases = np.meshgrid(np.full(config.cohort_size, sizes[0]), 1, ends[-1:])
     size, ratio, at = (case.ravel() for case in cases)
-    state, nothing = mechanism.init(told.num_clients), {"w": jnp.zeros(shape)}
+    state, nothing = mechanism.init(config.num_clients), {"w": jnp.zeros(shape)}
 
     def play(size: Array, ratio: Array, at: Array, key: Array) -> Any:
         def upload(value: Array) -> tuple[Array, NoiseInfo]:
@@ -234,7 +240,7 @@ def _check_draws(mechanism: Mechanism, told: MechanismConfig) -> None:
             "noise must be drawn from the key that update is given, but two keys gave "
             f"noise of correlation {alike:.2f}"
         )
-    if told.clip.asks or told.clip.in_steps:  # where gradients are clipped
+    if config.clip.asks or config.clip.in_steps:  # where gradients are clipped
         return
     moves = [(sent[:, 1] - sent[:, 0], 1.0)]
     if claim.client_swap is not None:

@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms.base import (
 )
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.noise import clip_into_ball
-from fedsvp_jax.mechanisms.played import check_noise
+from fedsvp_jax.mechanisms.played import check_draws, check_noise
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 ROUNDS = 5
@@ -185,6 +185,7 @@ def test_a6_a_claim_about_an_average_is_played_by_whole_cohorts(
 ) -> None:
     """A plugin's noise was looked at where the claim is about one upload alone."""
     if match is None:
+        check_draws(averaged(**told), COHORT)
         return check_noise(averaged(**told), COHORT)
     with pytest.raises(ValueError, match=match):
         check_noise(averaged(**told), COHORT)
@@ -245,9 +246,9 @@ def test_a6_what_an_update_draws_is_what_it_says(
         name, num_rounds=2, sensitivity="update_clip", l2_norm_clip=1.0, **SIZES
     )
     honest = make_mechanism(name, told)
-    check_noise(honest, told)
+    check_draws(honest, told)
     with pytest.raises(ValueError, match=match):
-        check_noise(drawn_otherwise(draw, honest), told)
+        check_draws(drawn_otherwise(draw, honest), told)
 
 
 @pytest.mark.hole
@@ -256,27 +257,27 @@ def test_a6_a_clip_of_ones_own_is_played_too() -> None:
     own_clip = averaged(counts=2.0, std=2.0)
     assert own_clip.claim.client_swap is None
     with pytest.raises(ValueError, match="clipped to its sensitivity: a long update"):
-        check_noise(drawn_otherwise(not_clipped, own_clip), COHORT)
+        check_draws(drawn_otherwise(not_clipped, own_clip), COHORT)
 
 
 @pytest.mark.hole
 def test_a6_the_noise_of_a_trusted_server_and_of_local_steps_is_played_too() -> None:
     told = published("dp_fedavg", cohorts="cyclic", noise_bands=3, num_rounds=9)
     bands = make_mechanism("dp_fedavg", told)
-    check_noise(bands, told)
+    check_draws(bands, told)
 
     def server(params: Any, before: Any, state: Any, **named: Any) -> Any:
         noised, state = bands.server(params, before, state, **named)
         return {"w": noised["w"] / 2}, state
 
     with pytest.raises(ValueError, match="adds less noise than it counts"):
-        check_noise(bands._replace(server=server), told)
+        check_draws(bands._replace(server=server), told)
     told = published("nbafl", sensitivity="per_example", num_rounds=9)
     steps = make_mechanism("nbafl", told)
-    check_noise(steps, told)
+    check_draws(steps, told)
     half = steps._replace(step_noise_std=lambda *_, **named: jnp.float32(0.01))
     with pytest.raises(ValueError, match="adds less noise than it counts"):
-        check_noise(half, told)
+        check_draws(half, told)
 
 
 @pytest.mark.hole
