@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,19 @@ def test_costs_by_round_allow_more_than_a_cap_at_the_least_noise(method: str) ->
     assert uploads_in_a_row(found) > 2 * cap
     assert np.all(np.diff(costs) >= 0)
     assert costs.sum() > found.budget
+
+
+def test_costs_are_rounded_up_and_the_budget_down() -> None:
+    """Three rounds of z = 3, 2.5 and 2, whose whole costs are parts of 2^30 // 3."""
+    config, mechanism = told("nbafl", num_rounds=3, delta=1e-3)
+    uneven = mechanism._replace(least_multiplier=np.asarray([3.0, 2.5, 2.0]))
+    plan = plan_of(PromiseSettings(total_epsilon=2.5), config, uneven)
+    found, unit = plan.allowance, 2**30 // 3
+    exact = [Fraction(unit * 4, 9), Fraction(unit * 16, 25), Fraction(unit)]
+    assert found.costs.tolist() == [*map(math.ceil, exact)]
+    parts = round(int(found.budget) / unit * 1024)
+    assert found.budget == math.floor(Fraction(parts, 1024) * unit)
+    assert plan.promised(parts / 1024) <= 2.5 < plan.promised((parts + 1) / 1024)
 
 
 @pytest.mark.parametrize(
