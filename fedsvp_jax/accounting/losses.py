@@ -28,6 +28,7 @@ _CUT = 1e-6  # of δ: what the tails of single losses add
 _MOST_NODES = 2**16  # of a quadrature
 _REFINEMENTS = 3  # of the grid
 _LARGEST = 500.0  # an exponent
+_EPS = float(np.finfo(float).eps)
 
 
 class Gaussians(NamedTuple):
@@ -177,14 +178,15 @@ def _cumulants(
     losses: list[tuple[np.ndarray, np.ndarray, int]], theta: float
 ) -> tuple[float, float, float]:
     """ln E[e^(θL)] of the sum, and mean and variance of the tilted sum."""
-    sums = np.zeros(3)
+    log_moment, mean, variance = 0.0, 0.0, 0.0
     for loss, log_mass, number in losses:
         log_tilted = log_mass + theta * loss
-        log_moment = special.logsumexp(log_tilted)
-        mass = np.exp(log_tilted - log_moment)
-        mean = mass @ loss
-        sums += number * np.asarray([log_moment, mean, mass @ (loss - mean) ** 2])
-    log_moment, mean, variance = sums.tolist()
+        log_one = float(special.logsumexp(log_tilted))
+        mass = np.exp(log_tilted - log_one)
+        one = float(mass @ loss)
+        log_moment += number * log_one
+        mean += number * one
+        variance += number * float(mass @ (loss - one) ** 2)
     return log_moment, mean, variance
 
 
@@ -195,10 +197,10 @@ def _epsilon(parts: Composed, delta: float, added: bool, least: float) -> float:
     for _ in range(_REFINEMENTS):
         ends = [part.ends(delta, epsilon, added) for part in parts]
         tilt = _tilt(parts, ends, delta, epsilon, added)
-        if tilt.epsilon <= least:
-            return least
         if math.isinf(epsilon):
             epsilon, steepness = tilt.epsilon, tilt.theta
+            if epsilon <= least:
+                return least
         # A grid adds number·interval²/6 to the variance of the sum, and that times
         # (1 − d ln δ/dε)/2 to ε.
         wanted = math.sqrt(12 * _ERROR * epsilon / (number * (1 + steepness)))
@@ -218,14 +220,13 @@ def _epsilon(parts: Composed, delta: float, added: bool, least: float) -> float:
 
 
 class _Tilt(NamedTuple):
-    """θ, the bound on ε by it, ln E[e^(θL)] of the sum, and where the tilted sum is.
+    """θ, the bound on ε by it, and two losses beyond either of which little is left.
 
     Of the tilted sum at most e^−30 lies below `low`, and at most that above `high`.
     """
 
     theta: float
     epsilon: float
-    log_moment: float
     low: float
     high: float
 
@@ -277,7 +278,7 @@ def _tilt(
         )
         for sign in (-1, 1)
     )
-    return _Tilt(theta, (log_moment + constant) / theta, log_moment, low, high)
+    return _Tilt(theta, (log_moment + constant) / theta, low, high)
 
 
 def _spread(
@@ -319,6 +320,7 @@ def _on_grid(
         log_moment += part.number * log_one
         lost += part.number * infinite
     number = sum(part.number for part in parts)
+    # Of a transform to a power of n, n·1e-16 of it is rounded, in phase and in length.
     rounding = 4 * _EPS * (number + math.log2(size)) * float(np.abs(transform).mean())
     places = np.arange(first, first + size)
     sums = np.maximum(fft.irfft(transform, size), 0)[places % size] + rounding
@@ -338,6 +340,3 @@ def _on_grid(
         return float(loss[0]), theta
     excess = float(above[at]) - room
     return float(loss[at]) + math.log(excess / below[at]), excess / room
-
-
-_EPS = float(np.finfo(float).eps)
