@@ -1,7 +1,6 @@
 """FLOPs of a round, counted from the products of the traced program."""
 
 import dataclasses
-import fractions
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -41,18 +40,15 @@ def _count(jaxpr: Any) -> int:
     total = 0
     for equation in jaxpr.eqns:
         name, told = equation.primitive.name, equation.params
-        factors: fractions.Fraction | int = 0
         if name == "dot_general":
             (contracted, _), _ = told["dimension_numbers"]
-            left = equation.invars[0].aval.shape
-            factors = math.prod(left[axis] for axis in contracted)
-        elif name == "conv_general_dilated":
-            kernel = equation.invars[1].aval
+            left, result = equation.invars[0].aval.shape, equation.outvars[0].aval
+            total += 2 * result.size * math.prod(left[axis] for axis in contracted)
+        if name == "conv_general_dilated":
+            kernel, result = equation.invars[1].aval, equation.outvars[0].aval
             features = kernel.shape[told["dimension_numbers"].rhs_spec[0]]
-            apart = features * math.prod(told["lhs_dilation"])
-            factors = fractions.Fraction(kernel.size, apart)
-        if factors:
-            total += int(2 * equation.outvars[0].aval.size * factors)
+            zeros = math.prod(told["lhs_dilation"])  # of so many elements one is none
+            total += 2 * result.size * kernel.size // (features * zeros)
         trips = told["length"] if name == "scan" else 1
         total += trips * sum(map(_count, _inside(equation)))
     return total

@@ -73,6 +73,20 @@ def test_pfls_seed_does_not_decide_the_noise(tmp_path: pathlib.Path) -> None:
     assert not np.allclose(first, second)
 
 
+def test_a_subclass_compares_users_records_with_those_of_their_logs(
+    tmp_path: pathlib.Path,
+) -> None:
+    class Bound(LocalPrivacy):
+        def site_of(self, user_id: str | None) -> Site:
+            return Site(self.log_of(user_id), data=f"of {user_id}")
+
+    around = Bound(tmp_path)
+    for user, records in (("a", "of a"), ("c", "other")):
+        log, made = around.log_of(user), policy(**UPDATE_CLIP)
+        Site(log, made, data=records).begin(30)
+    assert [processed(around, user=user)[0].weight for user in "ac"] == [30, 0]
+
+
 def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -> None:
     around = privacy(tmp_path, UPDATE_CLIP | {"max_uploads": 1})
     sent, told = processed(around, weight=30.0)

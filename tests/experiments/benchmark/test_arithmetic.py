@@ -73,7 +73,8 @@ def test_a12_products_of_a_round_are_those_of_the_models_layers(
 def test_a12_kept_shares_are_those_of_the_kept_seconds() -> None:
     """W1's was eight times what it is."""
     file = pathlib.Path(__file__).parents[3] / "docs" / "results" / "bench_gpu.jsonl"
-    rows = {row["work"]: row for row in map(json.loads, file.open())}
+    lines = file.read_text().splitlines()
+    rows = {row["work"]: row for row in map(json.loads, lines)}
     by_hand = {
         "W1": 4000 * LEAF,
         "W2": 280 * SMALL,
