@@ -87,10 +87,11 @@ def _noises(
 ) -> list[Noise]:
     """Of every filter; there is none where a task's result leaves without it."""
     noises = []
-    only = f"of {', '.join(sorted(executed))} alone, validate sends no model"
+    executed = executed - {"validate"}  # which answers with metrics
+    only = f"no task but {', '.join(sorted(executed))} sends a model"
     for tasks, name, args in chains:
         noise = _filter(name, {**(args or {}), **facts.overrides}, file, facts)
-        bare = executed - (tasks - {"*"}) - {"validate"}  # FLARE asks "*" of no task
+        bare = executed - (tasks - {"*"})  # FLARE asks "*" of no task
         if bare:
             text = f"the task {min(bare)} sends its result without this filter"
             noise = nothing(noise.source, text)._replace(stated=noise.stated)

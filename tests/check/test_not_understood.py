@@ -1,14 +1,18 @@
 """What a text does not show is listed and never proved; objects say what they are."""
 
+import dataclasses
 import json
 import math
 import pathlib
 from types import SimpleNamespace
 from typing import Any
 
+import dp_accounting
 import numpy as np
 import pytest
 from commands import command
+from dp_accounting import pld
+from jax_privacy.experimental import execution_plan
 from others_settings import FLARE, FLIP, LOCAL, TOML
 from scipy import optimize, stats
 
@@ -118,7 +122,7 @@ def test_a_result_that_leaves_without_its_filter_has_no_noise(
     path = tmp_path / "a.json"
     path.write_text(json.dumps(content))
     (noise,) = check.READERS["flare"](path, FACTS)
-    assert noise.std > 0 and "of train alone" in noise.assumptions[-1]
+    assert noise.std > 0 and "no task but train sends" in noise.assumptions[-1]
     (chain,) = content["task_result_filters"]
     if change == "executors":
         content["executors"] = [{"tasks": ["train", "validate", "submit_model"]}]
@@ -360,3 +364,27 @@ def test_flares_live_filters_are_asked_by_task() -> None:
     assert bare[0].std == 0
     with pytest.raises(ValueError, match=r"mine.SVTPrivacy is no class that is known"):
         check.flare.live({"train": [of("mine.SVTPrivacy")]})
+
+
+@pytest.mark.parametrize("bands", [1, 4])
+def test_jax_privacys_own_solver_is_what_follows_from_its_plan(bands: int) -> None:
+    config = execution_plan.BandMFExecutionPlanConfig(
+        iterations=100, strategy=np.full(bands, 0.5), sampling_prob=0.05 * bands,
+        epsilon=2.0, delta=1e-5,
+    )  # fmt: skip
+    (noise,) = check.jax_privacy.live(config)
+    assert noise.steps == math.ceil(100 / bands) and noise.rate == 0.05 * bands
+    assert noise.stated is not None and not noise.not_understood
+    verdict = check.verdict(noise, noise.stated, None)
+    assert verdict.epsilon == pytest.approx(2.0, rel=1e-3)
+    assert check.claims(noise, 1e-5, None)[0].proved
+    told = {"epsilon": None, "delta": None, "noise_multiplier": 1.0}
+    replaced = pld.PLDAccountant(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    cut = {"truncated_batch_size": 5, "num_examples": 80}
+    for changes in ({"accountant": replaced}, cut):
+        (refused,) = check.jax_privacy.live(
+            dataclasses.replace(config, **told, **changes)
+        )
+        assert refused.std == 0 and "batches that are cut" in refused.not_understood[0]
+    (refused,) = check.jax_privacy.live(config.plan)
+    assert "DPExecutionPlan is no class that is known" in refused.not_understood[0]

@@ -1,7 +1,6 @@
 """What each engine draws and solves for, beside what `fedsvp check` says of it."""
 
 import json
-import math
 import pathlib
 import sys
 from typing import Any
@@ -362,20 +361,3 @@ def test_what_changes_opacus_noise_stands_in_its_history(opacus: Any) -> None:
     other = private(opacus, noise_multiplier=1.0)
     (mixed,) = check.opacus.live(other[2], other[3], accountant=made[0].accountant)
     assert "are not this optimizer's" in mixed.flaws[0]
-
-
-@pytest.mark.parametrize("bands", [1, 4])
-def test_jax_privacys_own_solver_is_what_follows_from_its_plan(bands: int) -> None:
-    plan = pytest.importorskip(
-        "jax_privacy.experimental.execution_plan",
-        reason="jax_privacy is not installed here: pip install jax-privacy",
-    )
-    config = plan.BandMFExecutionPlanConfig(
-        iterations=100, strategy=np.full(bands, 0.5), sampling_prob=0.05 * bands,
-        epsilon=2.0, delta=1e-5,
-    )  # fmt: skip
-    (noise,) = check.jax_privacy.live(config)
-    assert noise.steps == math.ceil(100 / bands) and noise.rate == 0.05 * bands
-    assert noise.stated is not None and not noise.not_understood
-    verdict = check.verdict(noise, noise.stated, None)
-    assert verdict.epsilon == pytest.approx(2.0, rel=1e-3)
