@@ -1,7 +1,8 @@
 """Digests of code from outside: a model, a loss or a mechanism of one's own.
 
 Settings name such code, but do not say what it computes. Its traced program does: the
-operations and every number that a function closes over.
+operations and every number that a function closes over. A jaxpr is read and not
+StableHLO, which follows the device, and not a round's, which follows the layout.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.private_query import Asked
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.models import adapters
@@ -121,7 +122,7 @@ def of_mechanism(
     made: Mechanism,
     told: MechanismConfig,
     model: Model,
-    config: FederationSettings,
+    config: ExperimentConfig,
     data: FederatedData,
     asked: Asked | None,
 ) -> str:
