@@ -1,20 +1,23 @@
-"""Says which ε follows from somebody else's privacy settings; none of it is run.
+r"""Says which ε follows from somebody else's privacy settings; none of it is run.
 
-  python -m experiments.check flower pyproject.toml --rounds=20
-  python -m experiments.check flare config_fed_client.json
-  python -m experiments.check opacus client.py --examples=3000 --rounds=20 --epochs=1
-  python -m experiments.check pfl train.py
+  python -m experiments.check flare config_fed_client.json --rounds=20
   python -m experiments.check toml dp.toml
+  python -m experiments.check flower pyproject.toml
+  python -m experiments.check opacus client.py --examples=3000 --batch_size=32 \
+    --epochs=1
+  python -m experiments.check pfl train.py
 
-FILE is read as text: a Flower app's pyproject.toml and the Python files that it names,
-or one of those files; FLARE's config_fed_client.json (and config_fed_server.json beside
-it, for the rounds); a Python file that calls Opacus or pfl; or a TOML file whose
-settings docs/deploy.md lists. An argument that only running the code would tell is
-given by --set. Every noise is printed with its claims, against whom, for which
-neighbours, proved or nominal, and what they rest on. Where an ε is stated and does not
-follow, the least change that makes it true is named.
+FILE is FLARE's config_fed_client.json; a TOML file whose settings docs/check.md lists;
+a Flower app's pyproject.toml, or a Python file of Flower, Opacus or pfl. Every noise is
+printed with its claims, against whom, for which neighbours, proved or nominal, and what
+they rest on. Where an ε is stated and does not follow, the least change that makes it
+true is named. A text of Python is never understood as a whole: its rows are nominal,
+they hold if nothing else changes these settings, and every statement of the engine
+that was not understood is listed. In the program itself, fedsvp_jax.check asks the
+engine's own objects (docs/check.md).
 
-Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why).
+Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why);
+3 something is not understood, as in every Python file.
 """
 
 import json
@@ -53,7 +56,7 @@ _WEIGHT = flags.DEFINE_float(
 def main(arguments: list[str]) -> None:
     """Prints the claims of every noise, and ends with 1 where one is not reached."""
     from fedsvp_jax import check
-    from fedsvp_jax.run.files import plain
+    from fedsvp_jax.run.files import plain, printable
 
     if len(arguments) != 3 or arguments[1] not in check.READERS:
         raise ValueError(f"name one of {', '.join(check.READERS)}, and one file")
@@ -74,13 +77,18 @@ def main(arguments: list[str]) -> None:
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     found = [_result(noise) for noise in noises]
+    lines = dict.fromkeys(line for noise in noises for line in noise.not_understood)
     if _JSON.value:
         print(json.dumps(plain(found), indent=2, allow_nan=False))
     else:
         for one in found:
             _show(one)
+        for line in lines:
+            print(printable(f"not understood: {line}"))
     if not all(stated["reached"] for one in found for stated in one["stated"]):
         sys.exit(1)
+    if lines:
+        sys.exit(3)
 
 
 def _overrides(given: list[str]) -> dict[str, float]:
@@ -121,6 +129,7 @@ def _result(noise: Any) -> dict[str, Any]:
         ],
         "assumptions": list(noise.assumptions),
         "nominal_because": list(noise.flaws),
+        "not_understood": list(noise.not_understood),
         "stated": [
             {
                 "epsilon": one.stated.epsilon,
@@ -130,7 +139,9 @@ def _result(noise: Any) -> dict[str, Any]:
                 "follows": one.epsilon,
                 "reached": one.reached,
                 "change": noise.setting.name if one.needed is not None else None,
-                "from": noise.setting.value if one.needed is not None else None,
+                "from": noise.setting.per_multiplier * noise.multiplier
+                if one.needed is not None
+                else None,
                 "to": one.needed,
             }
             for one in verdicts
@@ -157,7 +168,8 @@ def _show(found: dict[str, Any]) -> None:
             f"{one['relation']}"
         )
         if one["reached"]:
-            how = ", nominally" if found["nominal_because"] else ""
+            nominal = found["nominal_because"] or found["not_understood"]
+            how = ", nominally" if nominal else ""
             print(f"{claim}: it follows{how} (ε = {one['follows']:.4g})")
             continue
         print(f"{claim}: it does not follow, ε is {one['follows']:.4g}")

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from fedsvp_jax import plugin
-from fedsvp_jax.config import of_today
 
 
 class Read(NamedTuple):
@@ -104,7 +103,7 @@ def read(path: Path, known: Collection[str]) -> Read:
                 f"config {path} is of a run with --plugin={file}: name it too, since "
                 "a file starts no code"
             )
-        recorded = provenance.setting_flags(of_today(found))
+        recorded = provenance.setting_flags(found)
         return Read({n: v for n, v in recorded if n in known}, typed=False)
     return Read(_flat(path, found, known), typed=True)
 

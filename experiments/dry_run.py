@@ -12,14 +12,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, client_groups
 from fedsvp_jax.accounting.claims import meaning, planned_row
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program
-from fedsvp_jax.federation.client_promises import Group
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.mechanisms import Mechanism, noise_setting
+from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.played import extreme_uploads
 from fedsvp_jax.report import figures, headline, labels, spent, text_table
 from fedsvp_jax.run.folder import PLANNED
@@ -130,22 +128,12 @@ def _noise(program: Program, held: Holdings | None) -> str:
     if held is not None:
         examples = int(np.median(held.train))
     rows = []
-    noises: dict[str, Mechanism] = {"": mechanism}
-    if program.cells.by_client is not None:
-        noises = {f"{one.epsilon:g}": one.mechanism for one in program.groups[0]}
-    plays = [
-        (promised, *play)
-        for promised, one in noises.items()
-        for play in extreme_uploads(
-            one, config.num_rounds, num_examples=examples
-        ).items()
-    ]
-    for promised, (round_num, ratio), info in plays:
+    plays = extreme_uploads(mechanism, config.num_rounds, num_examples=examples)
+    for (round_num, ratio), info in plays.items():
         in_steps = float(info.step_noise_std) > 0
         std = float(info.step_noise_std if in_steps else info.noise_std)
         rows.append(
-            ({"ε promised": promised} if promised else {})
-            | {
+            {
                 "round": str(round_num + 1),
                 "R": f"{ratio:g}",
                 "σ in a local step" if in_steps else "σ on the upload": f"{std:.4g}",
@@ -164,21 +152,15 @@ def _spent(program: Program) -> str:
     rounds, cap = config.num_rounds, config.max_uploads
     every = min(cap or rounds, rounds)
     mean = min(-(-rounds * config.cohort_size // config.num_clients), every)
-    accounts = program.accounts[0].parts or (program.accounts[0],)
-    by_group = program.groups[0]
-    cases = []
-    for one in accounts:
-        most = min(every, one.plan.most_uploads) if by_group else every
-        cases += [(one, uploads) for uploads in sorted({min(mean, most), most})]
+    account = program.accounts[0]
+    cases = sorted({mean, every})
     planned = [
-        planned_row(one, one.plan.always if uploads == every else uploads)
-        for one, uploads in cases
+        planned_row(account, account.plan.always if uploads == every else uploads)
+        for uploads in cases
     ]
     rows = [
-        ({"ε promised": f"{one.terms.total_epsilon:g}"} if by_group else {})
-        | {"uploads of a client": str(uploads)}
-        | columns
-        for (one, uploads), columns in zip(cases, spent.columns(planned), strict=True)
+        {"uploads of a client": str(uploads)} | columns
+        for uploads, columns in zip(cases, spent.columns(planned), strict=True)
     ]
     last = planned[-1]
     lines = [
@@ -197,27 +179,15 @@ def _spent(program: Program) -> str:
         lines.append(
             f"total_epsilon = {config.total_epsilon:g} ({config.total_accounting}) is "
             "kept: nobody is asked for an upload that would exceed it."
-            if not by_group
-            else f"Each client's own ε ({config.total_accounting}) is kept, of the ε "
-            f"by client {by_group[0].epsilon:g} to {by_group[-1].epsilon:g}: "
-            + "; ".join(
-                _promise(*pair) for pair in zip(by_group, accounts, strict=True)
-            )
         )
     if program.mechanism.claim.central:
         what = (
             "does not upload"
-            if accounts[0].plan.least_cohort > 1
+            if account.plan.least_cohort > 1
             else "has less noise in its average, and the run would count it"
         )
         lines.append(f"A cohort of fewer than {config.cohort_size} clients {what}.")
     return "\n".join(lines)
-
-
-def _promise(group: Group, account: Account) -> str:
-    """`the 2 clients promised ε = 1 (0, 3): at most 4 uploads`."""
-    who = client_groups.words(group.epsilon, group.clients)
-    return f"the {who}: at most {account.plan.most_uploads} uploads each"
 
 
 def _price(program: Program) -> str:

@@ -18,7 +18,6 @@ def overview() -> str:
     width = 2 + max(map(len, subcommands.MODULES))
     lines = {name: subcommands.purpose(name) for name in subcommands.MODULES}
     lines["presets"] = "Lists the presets of train and sweep, with one line each."
-    lines["completion"] = "Tab completion: source <(fedsvp completion bash)."
     listed = [f"  {name:<{width}}{line}" for name, line in lines.items()]
     return "\n".join(
         [
@@ -60,12 +59,6 @@ def main() -> None:
                 print(f"fedsvp_jax {fedsvp_jax.__version__}")
             case ["presets"]:
                 print(preset_list())
-            case ["completion", name] if name in ("bash", *subcommands.MODULES):
-                from . import completion
-
-                print(
-                    completion.script() if name == "bash" else completion.flags_of(name)
-                )
             case [name, *_] if name in subcommands.MODULES:
                 del sys.argv[1]
                 runpy.run_module(
@@ -78,7 +71,7 @@ def main() -> None:
 
 def unknown(word: str) -> str:
     """The sentence for a word that is no subcommand; names the nearest one."""
-    known = [*subcommands.MODULES, "presets", "completion"]
+    known = [*subcommands.MODULES, "presets"]
     near = difflib.get_close_matches(word, known, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"{word!r} is no subcommand of fedsvp{hint}; `fedsvp` alone lists them"

@@ -51,7 +51,7 @@ _CLIENTS = {
     "l2_norm_clip": 0.5,
     "num_rounds": 20,
 }
-_IMAGES = {  # as the row of docs/results/features.md, with fewer and larger steps
+_IMAGES = {  # as a row of experiments/studies/features, with fewer and larger steps
     "l2_norm_clip": 0.1,
     "learning_rate": 4.0,
     "num_rounds": 100,

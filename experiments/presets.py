@@ -1,7 +1,7 @@
 """Presets: flag files for experiments.sweep, one per published table or figure.
 
 Those of experiments.train are `OF_TRAIN`. What `proved` sets are the rows *attribute
-records* of docs/results/utility.md, whose page says which code ran all routes.
+records* of experiments/studies/utility.
 
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
 full size. The comments of `NAME_small.flags` list what was shrunk, one flag per line:

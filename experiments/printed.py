@@ -5,7 +5,7 @@ from pathlib import Path
 
 from absl import flags
 
-from fedsvp_jax.report import headline, read, spent, tables, text_table
+from fedsvp_jax.report import headline, read, tables, text_table
 
 _FORMAT = flags.DEFINE_enum(
     "format",
@@ -26,6 +26,5 @@ def sweep_tables(folder: str | Path) -> None:
     tables.write_tables(folder)
     sweep = read.read_sweep(folder)
     print(table(tables.shown_cells(tables.summarize(sweep.results))))
-    notes = spent.by_client_note(sweep.config), headline.unprotected(sweep.config)
-    for note in filter(None, notes):
-        print(note.strip())
+    if note := headline.unprotected(sweep.config):
+        print(note)

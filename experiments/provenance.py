@@ -11,23 +11,19 @@
                  null where nothing is read
     seed         of the row; null where nothing is drawn
 
-A row has them under "provenance". Rows that were made before commits were kept are
-counted in docs/results/before_commits.json: nobody knows their commits, and none is
-invented.
+A row has them under "provenance". Rows that were made before commits were kept have
+none: nobody knows their commits, and none is invented.
 """
 
-import collections
 import dataclasses
 import datetime
 import functools
-import json
 import pathlib
 import platform
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
@@ -36,23 +32,8 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.run import environment
 
-from . import kept_rows
-
-BEFORE = "before_commits.json"  # in docs/results
 ROOT = pathlib.Path(__file__).parents[1]
 CODE = ("fedsvp_jax", "experiments", "requirements", "pyproject.toml")
-FIELDS = (
-    "command",
-    "commit",
-    "uncommitted",
-    "date",
-    "device",
-    "versions",
-    "xla_flags",
-    "data",
-    "seed",
-)
-DATA_FIELDS = ("name", "train", "test", "sha256")
 
 
 def _git(*words: str) -> str | None:
@@ -89,7 +70,7 @@ def stamp_of_run(config: ExperimentConfig) -> dict[str, Any]:
 def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
     """What goes under "provenance" in a row that is done now.
 
-    Outside a git repository `commit` is null, and `fault` refuses the row.
+    Outside a git repository `commit` is null.
     """
     now = environment.environment()
     changed = _git("status", "--porcelain", "--", *CODE) or ""
@@ -111,46 +92,3 @@ def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
         },
         "seed": seed,
     }
-
-
-def fault(row: Any) -> str | None:
-    """Why a row may not be kept, in words; None if it may."""
-    stamp = row.get("provenance") if isinstance(row, dict) else None
-    if not isinstance(stamp, dict):
-        return "it has no provenance"
-    missing = [name for name in FIELDS if name not in stamp]
-    facts = stamp.get("data")
-    if facts is not None:
-        missing += [f"data.{name}" for name in DATA_FIELDS if name not in facts]
-    if missing:
-        return f"its provenance lacks {', '.join(missing)}"
-    if not re.fullmatch("[0-9a-f]{40}", stamp["commit"] or ""):
-        return f"its commit is {stamp['commit']!r}, not 40 hexadecimal digits"
-    if stamp["uncommitted"]:
-        return f"its code was not committed: {', '.join(stamp['uncommitted'])}"
-    return None
-
-
-def faults(results: pathlib.Path) -> list[str]:
-    """What in docs/results may not be kept: `FILE, row 3: it has no provenance`.
-
-    BEFORE holds for each older file the number of its first rows that need none; a
-    .json file counts as one row.
-    """
-    before = json.loads((results / BEFORE).read_text())
-    found, numbers = [], collections.Counter[pathlib.Path]()
-    for file, row in kept(results):
-        numbers[file] += 1
-        name, number = str(file.relative_to(results)), numbers[file]
-        if number > before.get(name, 0) and (why := fault(row)):
-            found.append(f"{name}, row {number}: {why}")
-    return found
-
-
-def kept(results: pathlib.Path) -> Iterator[tuple[pathlib.Path, Any]]:
-    """Each file of docs/results with each of its rows; a .json file is one row."""
-    for file in sorted(results.rglob("*.json*")):
-        if file.suffix == ".jsonl":
-            yield from ((file, row) for row in kept_rows.read(file))
-        elif file.name != BEFORE:
-            yield file, json.loads(file.read_text())

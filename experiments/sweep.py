@@ -136,7 +136,7 @@ def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
     known = mechanisms.mechanism_names()
-    names = tuple(dict.fromkeys(map(mechanisms.current_name, values.mechanisms)))
+    names = tuple(dict.fromkeys(values.mechanisms))
     if names == ("all",):
         names = known
     if not names:

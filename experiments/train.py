@@ -14,7 +14,7 @@ The same command gives the same bytes on any --num_devices, on one kind of machi
 as many CPU threads. --resume continues a run that was stopped or killed. Data sets
 other than digits are read from --data_dir.
 
---preset=proved sets all flags that are not named to those of docs/results/utility.md:
+--preset=proved sets all flags that are not named (docs/useful_model.md):
 
   python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER \\
       --total_epsilon=2 --output_dir=runs/proved

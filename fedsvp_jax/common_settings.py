@@ -87,10 +87,9 @@ class TrainingSettings(Settings):
     )
     weighting: str = setting(
         "examples",
-        "Weights of the average of uploads: examples (n_i/n), uniform (the authors' "
-        "public code), or epsilon (in proportion to n_i·ε_i with the clients' own ε of "
-        "--client_epsilons: uploads of more noise count less).",
-        choices=("examples", "uniform", "epsilon"),
+        "Weights of the average of uploads: examples (n_i/n), or uniform (the "
+        "authors' public code).",
+        choices=("examples", "uniform"),
     )
     compute_dtype: str = setting(
         "float32",
@@ -163,7 +162,6 @@ class NoiseSettings(Settings):
         "more than a cohort's sum, so each of its K clients adds a part of "
         "std/√(K − --colluders); the average then has equal weights.",
         choices=("nobody", "secure_aggregation"),
-        former={"server": "nobody"},
     )
     noise_sampler: str = setting(
         "gaussian",
@@ -202,7 +200,6 @@ class NoiseSettings(Settings):
         "How the noise uses the contribution ratio R: raw (R itself, as published: "
         "the noise leaks R), worst_case (always R = 1), laplace or "
         "randomized_response (a differentially private estimate of R).",
-        former={"none": "raw"},
         choices=("raw", "worst_case", "laplace", "randomized_response"),
     )
     release_epsilon: float = setting(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import mechanisms, optimizers, shapley
-from fedsvp_jax.accounting.settings import ClientPromiseSettings, PromiseSettings
+from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.common_settings import (
     EvaluationSettings,
     ExecutionSettings,
@@ -36,7 +36,6 @@ class FederationSettings(
     shapley.ClientValueSettings,
     FilterSettings,
     CorruptionSettings,
-    ClientPromiseSettings,
     PromiseSettings,
     NoiseSettings,
     TrainingSettings,
@@ -77,7 +76,6 @@ class NoisedSettings(
 class AccountedSettings(
     NoisedSettings,
     FilterSettings,
-    ClientPromiseSettings,
     PromiseSettings,
     mechanisms.BuiltInSettings,
     optimizers.ClientSettings,
@@ -94,34 +92,6 @@ class ExperimentConfig(PlanSettings, AccountedSettings):
     everything else takes resolved settings. A mechanism from outside whose settings are
     new takes a subclass: `class MyConfig(ExperimentConfig, MySettings)`.
     """
-
-
-# Of a setting, the names that values had before, by those of today, and the other way.
-_TODAY: dict[str, Mapping[str, str]] = {
-    field.name: field.metadata["former"]
-    for field in dataclasses.fields(ExperimentConfig)
-    if field.metadata["former"]
-}
-_BEFORE = {
-    name: {today: before for before, today in former.items()}
-    for name, former in _TODAY.items()
-}
-
-
-def of_today(
-    recorded: Mapping[str, Any], names: Mapping[str, Mapping[str, str]] = _TODAY
-) -> dict[str, Any]:
-    """A config.json whose values have the names of today; no other one is changed."""
-    found = dict(recorded)
-    for name, renamed in names.items():
-        if isinstance(value := found.get(name), str):
-            found[name] = renamed.get(value, value)
-    return found
-
-
-def of_before(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with their former names, by which checkpoints of then are known."""
-    return of_today(recorded, _BEFORE)
 
 
 _COMMON = {
@@ -319,8 +289,6 @@ def resolve(
     shapley.check_settings(config, config.num_attributes)
     shapley.check_client_values(config, config.cohort_size, config.validation_examples)
     names = mechanisms.mechanism_names()
-    name = mechanisms.current_name(config.mechanism)
-    config = dataclasses.replace(config, mechanism=name)
     if config.mechanism not in names:
         raise ValueError(unknown("mechanism", config.mechanism, names))
     if math.isinf(config.l2_norm_clip) and config.mechanism != "none":

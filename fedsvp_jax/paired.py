@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import student
 from fedsvp_jax.structs import Array
 
 ORDERED = 10  # attributes whose coalitions of a size are windows of one order
@@ -133,7 +132,9 @@ def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
     """
     if num_pairs == 0:
         return jnp.full_like(standard_error, jnp.nan)
+    from scipy import stats
+
     contrasts = np.maximum(np.arange(held.shape[0] + 1) - 1, 1)
-    quantiles = student.quantile(1 + (num_pairs - 1) * contrasts)
+    quantiles = stats.t.ppf(0.975, 1 + (num_pairs - 1) * contrasts)
     number = jnp.sum(held.astype(jnp.int32))
     return standard_error * jnp.asarray(quantiles, jnp.float32)[number]

@@ -43,9 +43,8 @@ def load(path: str) -> None:
 def missing(config: Mapping[str, Any]) -> str | None:
     """The file of --plugin that a config.json names, where its mechanism is unknown."""
     names = config.get("mechanisms") or [config.get("mechanism")]
-    known = map(mechanisms.current_name, map(str, names))
     found: str | None = config.get("plugin")
-    return None if {*known} <= {*mechanisms.mechanism_names()} else found
+    return None if {*map(str, names)} <= {*mechanisms.mechanism_names()} else found
 
 
 def config_class() -> type[ExperimentConfig]:

@@ -15,6 +15,7 @@ order of training are the same for all runs of one seed, which comparisons want.
 
 import dataclasses
 import enum
+import math
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import jax
@@ -22,6 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.structs import Array
+
+IMPLEMENTATION = "threefry2x32"  # of every key here, whatever JAX's default is
 
 
 class Stream(enum.IntEnum):
@@ -86,7 +89,12 @@ def run_keys(seed: int, digest: Digest | None) -> Keys:
 
 def root_key(seed: Array | int) -> Array:
     """The run's root key; `seed` may be traced (a sweep's seed axis)."""
-    return jax.random.key(seed)
+    return jax.random.key(seed, impl=IMPLEMENTATION)
+
+
+def key_of(words: Array) -> Array:
+    """The key whose `jax.random.key_data` are these two words, uint32."""
+    return jax.random.wrap_key_data(words, impl=IMPLEMENTATION)
 
 
 def round_key(root: _Key, round_num: Array | int) -> _Key:
@@ -143,19 +151,39 @@ def _threefry2x32(key: Array, low: Array) -> tuple[Array, Array]:
     return left, right
 
 
+# erf⁻¹(1 − 2p) = Σ a_i s^i, s = √(−ln p), for p from 2^-65 to 2^-23, off by 1e-5 at
+# most; fitted to scipy.stats.norm.isf; the highest power first.
+_TAIL = (-0.00013676104, 0.0037778818, -0.042341182, 1.248001, -0.86037925)
+NORMAL_END = 9.155  # of `normal` on either side, rounded down: the quantile of 2^-65
+
+
 def normal(key: Array, size: int) -> Array:
-    """(size,) float32 of N(0, 1): the bits of `jax.random.normal(key, (size,))`.
+    """(size,) float32 of N(0, 1): `jax.random.normal(key, (size,))`, with long tails.
+
+    JAX maps 23 bits to 2^23 values of equal chance, which end at −5.42 and 5.22. Here
+    the outermost on either side, whose tail has the chance p = 2^-23, is drawn from
+    that tail with the 41 bits that JAX throws away; it ends at 9.15. All other numbers
+    have JAX's bits.
 
     JAX runs the hash of a CPU as a loop over arrays in memory. As one kernel without
-    a loop it takes a third of the time (BUILD_NOTES.md, "The noise of an upload"). The
-    key is of JAX's default kind, and the numbers are fewer than 2**32.
+    a loop it takes a third of the time (JAX 0.10.2, measured again on 2026-11-26;
+    BUILD_NOTES.md, "The noise of an upload"). The key is one of `root_key`'s,
+    jax_threefry_partitionable is true, and the numbers are fewer than 2**32.
     """
     words = _threefry2x32(jax.random.key_data(key), jnp.arange(size, dtype=jnp.uint32))
-    mantissa = (words[0] ^ words[1]) >> jnp.uint32(9) | jnp.uint32(0x3F800000)
+    mixed = words[0] ^ words[1]
+    place = mixed >> jnp.uint32(9)
+    mantissa = place | jnp.uint32(0x3F800000)
     unit = jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1  # in [0, 1)
     least = np.nextafter(np.float32(-1), np.float32(0), dtype=np.float32)
     uniform = jnp.maximum(least, unit * (np.float32(1) - least) + least)
-    return np.float32(np.sqrt(2)) * jax.lax.erf_inv(uniform)
+    rest = (mixed & jnp.uint32(511)).astype(jnp.float32)
+    rest += (words[0].astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
+    root = jnp.sqrt(np.float32(32 * math.log(2)) - jnp.log(rest))  # p = rest · 2^-32
+    far = jnp.polyval(jnp.asarray(_TAIL, jnp.float32), root)
+    inverse = jnp.where(place == 0, -far, jax.lax.erf_inv(uniform))
+    inverse = jnp.where(place == jnp.uint32(2**23 - 1), far, inverse)
+    return np.float32(np.sqrt(2)) * inverse
 
 
 class Draw(enum.IntEnum):

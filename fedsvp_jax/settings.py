@@ -17,7 +17,6 @@ import math
 import operator
 import types
 import typing
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -67,7 +66,6 @@ def setting(
     *,
     choices: Sequence[str] | None = None,
     traced: bool = False,
-    former: Mapping[str, str] | None = None,
     needs: tuple[str, tuple[Any, ...]] | None = None,
     **limits: Unpack[Limits],
 ) -> Any:
@@ -80,7 +78,6 @@ def setting(
       choices: the allowed texts.
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
-      former: names that values had until the last version, which mean those of today.
       needs: another setting and those of its values with which alone this one is read;
         no values: whenever the other is given and not 0. The command line refuses its
         flag otherwise.
@@ -98,7 +95,6 @@ def setting(
             _LIMITS[name][0]: limit for name, limit in limits.items() if name in _LIMITS
         },
         "infinite": limits.get("infinite", False),
-        "former": former or {},
         "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
     }
@@ -133,23 +129,7 @@ class Settings:
         for field in dataclasses.fields(self):
             if "limits" not in field.metadata:
                 continue
-            value = getattr(self, field.name)
-            if isinstance(value, str) and value in field.metadata["former"]:
-                value = _renamed(field, value)
-                object.__setattr__(self, field.name, value)
-            _check(field, value)
-
-
-def _renamed(field: dataclasses.Field, value: str) -> str:
-    """A value's name of today, with a notice: this version takes both names."""
-    today: str = field.metadata["former"][value]
-    warnings.warn(
-        f"{field.name}={value} is named {field.name}={today} now; the next version "
-        "takes the new name alone",
-        FutureWarning,
-        stacklevel=2,
-    )
-    return today
+            _check(field, getattr(self, field.name))
 
 
 def theme(cls: type[Settings], name: str) -> type[Settings]:

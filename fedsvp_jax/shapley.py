@@ -172,25 +172,38 @@ def weights(num_attributes: int) -> np.ndarray:
     return table
 
 
-def exact_shapley(utilities: Array) -> Array:
+def _floats(values: Array | np.ndarray) -> tuple[Any, Any]:
+    """NumPy or `jax.numpy`, whichever computes with the values, and them as floats.
+
+    Whole numbers and bools become its widest float, and no float loses its precision:
+    JAX would make NumPy's float64 a float32.
+    """
+    xp = jnp if isinstance(values, jax.Array) else np
+    values = xp.asarray(values)
+    is_float = xp.issubdtype(values.dtype, xp.floating)
+    return xp, values if is_float else values.astype(xp.zeros(()).dtype)
+
+
+def exact_shapley(utilities: Array | np.ndarray) -> Array:
     """Exact Shapley values, as one matrix product.
 
         ψ_a = (1/N!) Σ_π [U(P_a^π ∪ {a}) − U(P_a^π)]
             = Σ_{S ∌ a} |S|!(N−|S|−1)!/N! · [U(S ∪ {a}) − U(S)]
 
     Args:
-      utilities: (..., 2**N) float, N in 1…10; entry m is the utility of the
-        coalition whose bits are set in m, entry 0 is U(∅).
+      utilities: (..., 2**N), N in 1…10; entry m is the utility of the coalition whose
+        bits are set in m, entry 0 is U(∅).
 
     Returns:
-      (..., N) values of the same dtype; they sum to U(all) − U(∅).
+      (..., N) values; they sum to U(all) − U(∅). Floats keep their dtype. What is no
+      array of JAX's is computed by NumPy, whole numbers and bools in float64.
 
     Raises:
       ValueError: the last axis is not 2**N with N in 1…10.
 
     Source: FedSVA (arXiv 2503.12958v2, sec. 3.1).
     """
-    utilities = jnp.asarray(utilities)
+    xp, utilities = _floats(utilities)
     size = utilities.shape[-1] if utilities.ndim else 0
     num_attributes = size.bit_length() - 1
     if not 1 <= num_attributes <= MAX_EXACT or size != 2**num_attributes:
@@ -198,8 +211,10 @@ def exact_shapley(utilities: Array) -> Array:
             "the last axis of utilities must be 2**N with N from 1 to "
             f"{MAX_EXACT}, got {size}"
         )
-    table = jnp.asarray(weights(num_attributes), utilities.dtype)
-    return jnp.matmul(utilities, table, precision=jax.lax.Precision.HIGHEST)
+    table = xp.asarray(weights(num_attributes), utilities.dtype)
+    with jax.default_matmul_precision("highest"):
+        values: Array = xp.matmul(utilities, table)
+    return values
 
 
 class SampledValues(NamedTuple):
@@ -226,7 +241,7 @@ def sampled_shapley(
     utilities instead of 2**N. The orders are gone through one after another.
 
     Args:
-      utility: coalition (N,) bool -> () float; it is vmapped over one order.
+      utility: coalition (N,) bool -> (); it is vmapped over one order.
       num_attributes: N ≥ 1.
       num_permutations: P ≥ 1.
       key: a PRNG key.
@@ -244,7 +259,7 @@ def sampled_shapley(
 
     def gains(order: Array) -> Array:
         ranks = jnp.argsort(order)  # the place of each attribute
-        utilities = jax.vmap(utility)(ranks[None, :] < steps[:, None])
+        _, utilities = _floats(jax.vmap(utility)(ranks[None, :] < steps[:, None]))
         return jnp.diff(utilities)[ranks]
 
     def draw(order: Array) -> Array:
@@ -256,7 +271,7 @@ def sampled_shapley(
 
 
 def contribution_ratio_with_flags(
-    values: Array, private: Array | int, *, clip: bool = True
+    values: Array | np.ndarray, private: Array | int, *, clip: bool = True
 ) -> ContributionRatio:
     """R = ψ_p / Σ_a ψ_a, with the events that make it other than that.
 
@@ -266,7 +281,7 @@ def contribution_ratio_with_flags(
     paper names no rule). Otherwise R is clipped to [0, 1] when `clip` is true.
 
     Args:
-      values: (..., N) Shapley values.
+      values: (..., N) Shapley values; dtypes are those of `exact_shapley`.
       private: index p of the private attribute, in [0, N).
 
     Raises:
@@ -274,27 +289,27 @@ def contribution_ratio_with_flags(
 
     Source: FedSVA (arXiv 2503.12958v2, sec. 3.1).
     """
-    values = jnp.asarray(values)
+    xp, values = _floats(values)
     num_attributes = values.shape[-1]
     if isinstance(private, int) and not 0 <= private < num_attributes:
         raise ValueError(
             f"private must be an attribute id in [0, {num_attributes}), got {private}"
         )
-    total = jnp.sum(values, axis=-1)
-    degenerate = ~(jnp.abs(total) >= DEGENERATE_TOTAL) | jnp.isinf(total)
-    one = jnp.ones((), values.dtype)
-    raw = jnp.take(values, private, axis=-1) / jnp.where(degenerate, one, total)
+    total = xp.sum(values, axis=-1)
+    degenerate = ~(xp.abs(total) >= DEGENERATE_TOTAL) | xp.isinf(total)
+    one = xp.ones((), values.dtype)
+    raw = xp.take(values, private, axis=-1) / xp.where(degenerate, one, total)
     outside = (raw < 0) | (raw > 1)
-    ratio = jnp.clip(raw, 0, 1) if clip else raw
+    ratio = xp.clip(raw, 0, 1) if clip else raw
     return ContributionRatio(
-        ratio=jnp.where(degenerate, one, ratio),
+        ratio=xp.where(degenerate, one, ratio),
         was_clipped=outside & ~degenerate,
         was_degenerate=degenerate,
     )
 
 
 def contribution_ratio(
-    values: Array, private: Array | int, *, clip: bool = True
+    values: Array | np.ndarray, private: Array | int, *, clip: bool = True
 ) -> Array:
     """R = ψ_p / Σ_a ψ_a of shape (...): see `contribution_ratio_with_flags`."""
     return contribution_ratio_with_flags(values, private, clip=clip).ratio

@@ -1,17 +1,11 @@
 """Student's t: the 95 % interval of a mean, and tests of many hypotheses at once."""
 
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-
-def quantile(degrees: Any) -> Any:
-    """t_{0.975} by degrees of freedom, of any shape."""
-    import scipy.special
-
-    return scipy.special.stdtrit(degrees, 0.975)
+_ROUNDING = 1e-6  # of accuracies, which are float32 numbers
 
 
 def half_width(std: Any, count: int) -> Any:
@@ -21,25 +15,27 @@ def half_width(std: Any, count: int) -> Any:
       std: of the n values, with the divisor n − 1.
       count: n.
     """
-    return quantile(count - 1) * std / np.sqrt(count)
+    from scipy import stats
+
+    return stats.t.ppf(0.975, count - 1) * std / np.sqrt(count)
 
 
 def paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
-    """Two-sided p of the differences by seed; None below two or without a spread.
-
-        t = mean(g) / (std(g)/sqrt(S)),  g_s = one_s - other_s,  S - 1 degrees
+    """Two-sided p of Student's t-test of the differences by seed.
 
     Args:
       one, other: a number per seed.
+
+    Returns:
+      None below two seeds in both, and where all differences are the same but for
+      float32's rounding.
     """
-    import scipy.special
+    from scipy import stats
 
     gaps = [one[seed] - other[seed] for seed in one if seed in other]
-    if len(gaps) < 2 or statistics.stdev(gaps) == 0:
+    if not gaps or np.ptp(gaps) < _ROUNDING:
         return None
-    error = statistics.stdev(gaps) / len(gaps) ** 0.5
-    t = statistics.fmean(gaps) / error
-    return float(2 * scipy.special.stdtr(len(gaps) - 1, -abs(t)))
+    return float(stats.ttest_1samp(gaps, 0.0).pvalue)
 
 
 def holm_adjusted(p_values: Sequence[float | None]) -> list[float | None]:

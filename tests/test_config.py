@@ -8,11 +8,9 @@ import pytest
 from small_runs import digits
 
 from fedsvp_jax import models
-from fedsvp_jax.config import ExperimentConfig, of_before, of_today, resolve
+from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.federation import build, plan
-from fedsvp_jax.run import folder
-from fedsvp_jax.run.folder import RunFolder
 
 FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
 
@@ -31,7 +29,7 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     gaps = {n for n in FIELDS if getattr(config, n) is None}
     unset = "data_dir features_dir label_column client_column drop_columns schema "
     unset += "test_data classes private_category patience influence_projection "
-    unset += "client_epsilons total_epsilon max_test_examples max_uploads local_steps "
+    unset += "total_epsilon max_test_examples max_uploads local_steps "
     by_device = "client_chunk_size coalition_chunk_size"
     assert gaps == {*(unset + by_device).split()}
     assert resolve(config) == config
@@ -126,25 +124,3 @@ def test_a_large_epsilon_is_told_only_what_its_mechanism_takes() -> None:
     nbafl = resolve(ExperimentConfig(epsilon=2.0, mechanism="nbafl"))
     with pytest.raises(ValueError, match="take calibration='analytic'"):
         plan.mechanism_config(nbafl)
-
-
-FORMER = {"noise_trust": ("server", "nobody"), "contribution_release": ("none", "raw")}
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_a_value_under_its_former_name_is_that_of_today_with_a_notice(
-    name: str,
-) -> None:
-    before, today = FORMER[name]
-    with pytest.warns(FutureWarning, match=f"{name}={before} is named {name}={today}"):
-        config = ExperimentConfig(**{name: before})  # type: ignore[arg-type]
-    assert config == ExperimentConfig(**{name: today})  # type: ignore[arg-type]
-
-
-def test_a_file_of_either_version_is_the_same_run(tmp_path: pathlib.Path) -> None:
-    old = {name: before for name, (before, _) in FORMER.items()} | {"state_version": 14}
-    new = {name: today for name, (_, today) in FORMER.items()} | {"state_version": 14}
-    assert of_today(old) == of_today(new) == new
-    assert of_before(new) == old and folder.identity(old) == folder.identity(new)
-    RunFolder(tmp_path).start(old, resume=True)
-    RunFolder(tmp_path).start(new, resume=True)  # no difference is found

@@ -155,7 +155,7 @@ def run(*words: object, cwd: pathlib.Path) -> str:
 ROOMS = "attacks baselines check engines estimators influence datasets features report"
 OPTIONAL = (
     *("flwr", "jax_privacy", "matplotlib", "mlflow", "nvflare", "pandas", "pfl"),
-    *("plotly", "safetensors", "tensorboardX", "wandb"),
+    *("plotly", "tensorboardX", "wandb"),
 )
 AROUND = (
     *(f"fedsvp_jax.{room}" for room in f"{ROOMS} store tables".split()),

@@ -50,6 +50,51 @@ def test_a_table_that_is_no_game_of_one_to_ten_attributes_is_refused(size: int):
     assert shapley.exact_shapley(jnp.ones(1024)).shape == (10,)
 
 
+DTYPES = (bool, np.int8, np.uint8, np.int64, np.float16, np.float32, np.float64)
+ROUNDOFF = {np.float16: 4e-3, np.float32: 2e-6}  # of others, NumPy's float64
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("of_jax", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_game_of_any_numbers_has_its_values_in_floats(dtype: type, of_jax: bool):
+    """Whole numbers are not divided as such, and float64 keeps its digits."""
+    game = np.random.default_rng(1).integers(0, 2 if dtype is bool else 90, 8)
+    if dtype is np.float64:
+        game = game + np.linspace(0, 1e-9, 8)
+    game = game.astype(dtype)
+    right = by_permutations(game.astype(float))
+    ratio = right[1] / right.sum()
+    given = jnp.asarray(game) if of_jax else game
+    found = shapley.exact_shapley(given)
+    floats = (np.float16, np.float32) + (() if of_jax else (np.float64,))
+    kept: type = dtype if dtype in floats else (np.float32 if of_jax else np.float64)
+    assert found.dtype == kept and isinstance(found, jax.Array) == of_jax
+    off = 100 * ROUNDOFF.get(kept, 1e-17)
+    np.testing.assert_allclose(found, right, atol=off)
+    told = shapley.contribution_ratio_with_flags(found, 1, clip=False)
+    assert told.ratio.dtype == kept and not told.was_degenerate
+    np.testing.assert_allclose(told.ratio, ratio, rtol=10 * off)
+    of_list = shapley.exact_shapley(game.tolist())
+    np.testing.assert_allclose(of_list, right, atol=1e-13)
+    whole = [4, 1, 3]
+    number = jnp.asarray(whole) if of_jax else np.asarray(whole)
+    assert shapley.contribution_ratio(number, 0) == pytest.approx(0.5)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_worth_of_any_numbers_is_sampled_in_floats(dtype: type):
+    """Of a game whose first player destroys all worth: −1, 0, 0, whatever the order."""
+
+    def worth(coalition: jax.Array) -> jax.Array:
+        return (~coalition[0]).astype(jax.dtypes.canonicalize_dtype(dtype))
+
+    found = shapley.sampled_shapley(worth, 3, num_permutations=5, key=jax.random.key(0))
+    np.testing.assert_array_equal(found.values, [-1, 0, 0])
+    np.testing.assert_array_equal(found.standard_errors, 0)
+
+
 METHODS = [  # docs/methods.md, section 1; bits p, a, b
     ([0, 0.3, 0.5, 0.6], [0.2, 0.4], 1 / 3),
     ([0.45, 0.3, 0.5, 0.6], None, -0.166667),

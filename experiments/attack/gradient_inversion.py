@@ -57,8 +57,8 @@ from fedsvp_jax.structs import (
     Weights,
 )
 
-from .. import command, flag_values, printed, upload_claims
-from . import inversion_results
+from .. import command, flag_values, printed
+from . import inversion_results, upload_claims
 from .inversion_defences import Defence, mechanism_settings, named_defences
 from .resumable import finished_or_made
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import upload_claims
+from . import upload_claims
 from .inversion_defences import Defence
 from .picture_table import PictureRow, picture_table
 

@@ -45,8 +45,8 @@ from fedsvp_jax.run.files import write_json
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
-from .. import command, flag_values, printed, upload_claims
-from . import membership_results
+from .. import command, flag_values, printed
+from . import membership_results, upload_claims
 from .membership_results import ROC_POINTS
 from .resumable import finished_or_made
 

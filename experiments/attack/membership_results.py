@@ -11,7 +11,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.report import figures, style
 
-from .. import upload_claims
+from . import upload_claims
 
 ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
 

@@ -42,8 +42,8 @@ from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.structs import Array
 from fedsvp_jax.tree import cell_of
 
-from .. import command, flag_values, printed, upload_claims
-from . import reconstruction_results
+from .. import command, flag_values, printed
+from . import reconstruction_results, upload_claims
 from .picture_table import PictureRow, picture_table
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .. import upload_claims
+from . import upload_claims
 
 DISTANCE, KERNEL = "Fréchet distance", "kernel distance"
 

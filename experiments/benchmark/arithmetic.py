@@ -1,37 +1,37 @@
-"""FLOPs of a round, counted from the matrix products of the traced program."""
+"""FLOPs of a round, counted from the products of the traced program."""
 
 import dataclasses
+import fractions
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.interpreters import partial_eval
 
-from fedsvp_jax import models, prng
+from fedsvp_jax import prng
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.structs import Array, Model, Params, Rows, Weights
+from fedsvp_jax.structs import Array, Rows, Weights
 
 
-def matmul_flops(function: Callable[..., Any], *args: Any) -> int:
-    """FLOPs of the matrix products of a call; a multiply-add counts as two.
+def product_flops(function: Callable[..., Any], *args: Any) -> int:
+    """FLOPs of matrix products and convolutions; a multiply-add counts as two.
 
         sum over dot_general of 2 * (elements of the result) * (length contracted)
+        sum over convolutions of 2 * (elements of the result) * (weights of one feature)
 
-    They are counted in the jaxpr after unused products were removed. The body of a
-    `scan` counts as often as it runs; the body of a `while`, whose number of trips is
-    data, counts once. The model must compute its convolutions by patches.
+    Zeros that a convolution's gradient puts between the elements of a strided result
+    are no factors; those at an image's border are. All is counted in the jaxpr after
+    unused products were removed. The body of a `scan` counts as often as it runs; the
+    body of a `while`, whose number of trips is data, counts once.
 
     Args:
       function: traceable.
       args: arrays or their `jax.ShapeDtypeStruct`s.
-
-    Raises:
-      ValueError: the program holds a convolution, which cannot be counted.
     """
     return _count(jax.make_jaxpr(function)(*args).jaxpr)
 
@@ -40,18 +40,20 @@ def _count(jaxpr: Any) -> int:
     jaxpr, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     total = 0
     for equation in jaxpr.eqns:
-        name = equation.primitive.name
-        if name == "conv_general_dilated":
-            raise ValueError(
-                "matmul_flops counts matrix products only, the program holds a "
-                "convolution; use kernels='cpu'"
-            )
+        name, told = equation.primitive.name, equation.params
+        factors: fractions.Fraction | int = 0
         if name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
+            (contracted, _), _ = told["dimension_numbers"]
             left = equation.invars[0].aval.shape
-            length = np.prod([left[axis] for axis in contracted], dtype=np.int64)
-            total += 2 * equation.outvars[0].aval.size * int(length)
-        trips = equation.params["length"] if name == "scan" else 1
+            factors = math.prod(left[axis] for axis in contracted)
+        elif name == "conv_general_dilated":
+            kernel = equation.invars[1].aval
+            features = kernel.shape[told["dimension_numbers"].rhs_spec[0]]
+            apart = features * math.prod(told["lhs_dilation"])
+            factors = fractions.Fraction(kernel.size, apart)
+        if factors:
+            total += int(2 * equation.outvars[0].aval.size * factors)
+        trips = told["length"] if name == "scan" else 1
         total += trips * sum(map(_count, _inside(equation)))
     return total
 
@@ -65,33 +67,38 @@ def _inside(equation: Any) -> Iterator[Any]:
                 yield inner
 
 
-def _by_patches(trainer: Trainer, num_classes: int) -> tuple[Model, Params, Params]:
-    """The trainer's model with convolutions by patches, and its parameters' shapes."""
-    name = trainer.program.configs[0].model
-    assert name is not None
-    model = models.make_model(name, num_classes=num_classes, kernels="cpu")
-    shape = trainer.program.data.examples.inputs.shape[1:]
-    example = jax.ShapeDtypeStruct((1, *shape), jnp.float32)
-    return model, *jax.eval_shape(model.init, jax.random.key(0), example)
+def _weights(trainer: Trainer) -> Weights:
+    """Shapes of the model's parameters and statistics."""
+    program = trainer.program
+    init = jax.eval_shape(program.model.init, jax.random.key(0), program.data.example)
+    return Weights(*init)
 
 
-def step_flops(trainer: Trainer, num_classes: int, batch_size: int) -> int:
-    """FLOPs of one training step, a trip of `local_update`'s loop."""
-    model, params, stats = _by_patches(trainer, num_classes)
+def step_flops(trainer: Trainer, batch_size: int) -> int:
+    """FLOPs of one training step, by the kernels of the trainer's target.
+
+    On a CPU the 3x3 convolutions of ResNet-18 in float32 are Winograd's.
+    """
+    program = trainer.program
+    # Where the target's loop has a known number of steps it is a scan, whose length
+    # would count.
+    recipe = dataclasses.replace(
+        program.plan.recipe, batch_size=batch_size, most_steps=1
+    )
     rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
     rate = jax.ShapeDtypeStruct((), jnp.float32)
 
-    def update(params: Params, stats: Params, rate: Array, rows: Array) -> Params:
+    def update(start: Weights, rate: Array, rows: Array) -> Weights:
         return local_training.local_update(
-            model,
-            dataclasses.replace(trainer.program.plan.recipe, batch_size=batch_size),
+            program.model,
+            recipe,
             local_training.TrainingRates(rate, rate, rate, rate),
-            Weights(params, stats),
-            Rows(trainer.program.data.examples, rows, rows >= 0),
+            start,
+            Rows(program.data.examples, rows, rows >= 0),
             local_training.Draws(prng.root_key(0)),
         )
 
-    return matmul_flops(update, params, stats, rate, rows)
+    return product_flops(update, _weights(trainer), rate, rows)
 
 
 def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
@@ -134,7 +141,7 @@ class RoundFlops(NamedTuple):
         return self.training + self.estimation
 
 
-def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
+def round_flops(trainer: Trainer) -> RoundFlops:
     """FLOPs of a round.
 
         K * sum over coalitions of (steps * FLOPs per step + batches * FLOPs per batch)
@@ -144,10 +151,9 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     the full coalition, and one without one of N attributes like 1 - 1/N of it.
     """
     plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
-    model, params, stats = _by_patches(trainer, num_classes)
     coalitions = coalition_steps(trainer)
     by_batch = {
-        batch: step_flops(trainer, num_classes, batch)
+        batch: step_flops(trainer, batch)
         for batch in {batch for batch, _ in coalitions.values()}
     }
     costs = {
@@ -158,10 +164,9 @@ def round_flops(trainer: Trainer, num_classes: int) -> RoundFlops:
     if _estimates_privacy(trainer):
         batch, drawn = plan.estimation.validation_batch_size, plan.estimation.num_drawn
         longest = trainer.program.data.split.validation.shape[-1]
-        utility = matmul_flops(
-            partial(model.apply, train=False, key=None),
-            params,
-            stats,
+        utility = product_flops(
+            partial(trainer.program.model.apply, train=False, key=None),
+            *_weights(trainer),
             jax.ShapeDtypeStruct((batch, *shape), jnp.float32),
         )
         utilities = len(coalitions) + drawn

@@ -261,8 +261,7 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     plan, memory = trainer.program.plan, program.memory_analysis()
     found = counted(trainer, program.as_text())
     cells = len(trainer.program.configs)
-    classes = trainer.program.data.num_classes
-    flops = cells * arithmetic.round_flops(trainer, classes).total
+    flops = cells * arithmetic.round_flops(trainer).total
     state = trainer.arguments()[0]
     moved = 2 * plan.cohort_size * num_bytes(state.params)
     limit = max(flops / device.flops, moved / device.bandwidth)

@@ -37,12 +37,12 @@ _EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 _SEEDS = (0, 1, 2, 3, 4)
 
 
-def gemm_gflops(size: int) -> float:
-    """The best rate of a (size, size) float32 matrix product, in GFLOP/s.
+def gemm_gflops(size: int, dtype: str) -> float:
+    """The best rate of a (size, size) matrix product, in GFLOP/s.
 
-    It uses JAX's default precision, as the models do (TF32 on a recent GPU).
+    float32 has JAX's default precision, as in the models (TF32 on a recent GPU).
     """
-    a = jax.random.normal(jax.random.key(0), (size, size), jnp.float32)
+    a = jax.random.normal(jax.random.key(0), (size, size), jnp.dtype(dtype))
     product = jax.jit(jnp.matmul)
 
     def seconds() -> float:
@@ -117,7 +117,6 @@ def timed(trainer: Trainer, samples: int) -> dict[str, float]:
 def row(
     name: str,
     trainer: Trainer,
-    num_classes: int,
     clock: dict[str, float],
     *,
     bound: float | None,
@@ -129,8 +128,9 @@ def row(
     it times use memory too.
     """
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
-    rate = gemm_gflops(_GEMM_SIZE[jax.default_backend()])
-    flops = num_cells * arithmetic.round_flops(trainer, num_classes).total
+    size = _GEMM_SIZE[jax.default_backend()]
+    rate = gemm_gflops(size, plan.recipe.compute_dtype)
+    flops = num_cells * arithmetic.round_flops(trainer).total
     steps = arithmetic.coalition_steps(trainer).values()
     examples = num_cells * plan.cohort_size * sum(b * count for b, count in steps)
     median = clock["seconds_per_round_median"]
@@ -152,7 +152,6 @@ def row(
 
 def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     """The row of a workload that is not the sweep."""
-    classes = workload.task.classes
     trainer = make_trainer(
         workload, Placement(rounds_per_call=workload.rounds_per_call)
     )
@@ -160,13 +159,13 @@ def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     notes = [f"samples: {samples} of {workload.rounds_per_call} rounds"]
     bound = None
     if workload.name.startswith("PE"):
-        flops = arithmetic.round_flops(trainer, classes)
+        flops = arithmetic.round_flops(trainer)
         ratio = flops.total / flops.training
         bound = arithmetic_bound(workload.num_attributes, workload.shapley)
         notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
     clock = timed(trainer, samples)
-    return row(workload.name, trainer, classes, clock, bound=bound, notes=notes)
+    return row(workload.name, trainer, clock, bound=bound, notes=notes)
 
 
 def measure_sweep(rounds: int) -> dict[str, Any]:
@@ -199,9 +198,7 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
         f"samples: {rounds} of 1 round of all {len(configs)} cells",
         "arithmetic counted for the largest client",
     ]
-    common = row(
-        workloads.SWEEP, trainer, dataset.num_classes, clock, bound=None, notes=notes
-    )
+    common = row(workloads.SWEEP, trainer, clock, bound=None, notes=notes)
     return common | {
         "sweep_seconds": swept,
         "singles_seconds": singles,

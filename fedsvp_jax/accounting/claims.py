@@ -4,9 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsvp_jax.accounting import client_groups
-from fedsvp_jax.accounting.copies import epsilon_of_copies
-from fedsvp_jax.accounting.participation import ANY_CHANGE
+import numpy as np
+
+from fedsvp_jax.accounting.composition import Sums
+from fedsvp_jax.accounting.copies import certain_chance_of_copies, epsilon_of_copies
+from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.accounting.views import AVERAGED, SEEN, VIEWS
@@ -44,6 +46,11 @@ _PLANNED = (
 _PROMISED = "kept for every client, however often the others upload"
 _COPIES = "{}; for each of up to {} clients that hold a copy at once"
 _BROKEN = "broken: uploads had less noise than the mechanism said before the run"
+_REAL_NUMBERS = "noise is counted as real numbers, without float32's gaps and rounding"
+_ENDS = (
+    "nominal, because float32's noise ends at 9.155 standard deviations: with a chance "
+    "of {:.1g}, above δ = {:.1g}, an output is one that only one neighbour can have"
+)
 _ROUNDING = 1e-5  # of what float32 numbers add up to, over the promise
 _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
@@ -53,7 +60,7 @@ def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
     """`nominal; against: server; neighbours: replace one record of a client`.
 
     What every ε that is printed says of itself beside its δ; empty where nothing is
-    claimed, and shorter where a file of an older version does not tell.
+    claimed.
 
     Args:
       row: with `adversary` and `relation`, as metrics.jsonl, results.jsonl,
@@ -82,7 +89,8 @@ def row(account: Recorded, *, last: bool) -> dict[str, Any]:
     methods = _AT_THE_END if last else _AT_THE_END[:2]
     spent = {method: account.epsilon_spent(method) for method in methods}
     delta, tally = account.delta_spent(), bool(_tally(account))
-    return _with_meaning(account, spent, delta, account.largest_claim, tally)
+    certain = _certain(account, account.view)
+    return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
 
 
 def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]:
@@ -94,7 +102,8 @@ def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]
     sums, cost = plan.sums(uploads), plan.filter_cost
     spent = {method: account.composed(method, sums, cost) for method in _AT_THE_END}
     delta, largest = plan.delta_of(uploads), float(plan.epsilon.max())
-    return _with_meaning(account, spent, delta, largest, cost.passes > 0)
+    certain = account.certain_chance(sums, cost)
+    return _with_meaning(account, spent, delta, largest, certain, cost.passes > 0)
 
 
 def _with_meaning(
@@ -102,14 +111,19 @@ def _with_meaning(
     spent: dict[str, float],
     delta: float,
     largest: float,
+    certain: float,
     tally: bool,
 ) -> dict[str, Any]:
     """A tally of what private data decided is nominal; a promise or a plan is not."""
+    target = account.terms.target_delta
+
+    def is_proved(method: str, epsilon: float) -> bool:
+        at = delta if method == "basic" else target
+        return _is_proved(account, method, epsilon, at, largest, certain)
+
     meaning = {
         "status": {
-            method: "proved"
-            if not tally and _is_proved(account, method, epsilon, delta, largest)
-            else "nominal"
+            method: "proved" if not tally and is_proved(method, epsilon) else "nominal"
             for method, epsilon in spent.items()
         },
         "delta_spent": delta,
@@ -123,20 +137,34 @@ def _with_meaning(
 
 
 def _is_proved(
-    account: Recorded, method: str, epsilon: float, delta: float, largest: float
+    account: Recorded,
+    method: str,
+    epsilon: float,
+    delta: float,
+    largest: float,
+    certain: float,
 ) -> bool:
     """Whether an ε follows: by basic composition where Σδ < 1 and the largest ε of an
-    upload is what its noise gives, as the classical formula's is below 1."""
+    upload is what its noise gives, as the classical formula's is below 1; and where
+    noise that ends tells one neighbour with a chance of δ at most."""
     sound = account.mechanism.claim.any_epsilon or largest < 1
     sound = method != "basic" or (sound and delta < 1)
-    return account.proved and sound and math.isfinite(epsilon)
+    return account.proved and sound and certain <= delta and math.isfinite(epsilon)
+
+
+def _certain(account: Recorded, view: str) -> float:
+    """Of what was recorded: `Recorded.certain_chance` as a view sees it."""
+    return account.certain_chance(account.most_spent(view), account.filter_cost)
 
 
 def upload_status(account: Recorded, epsilon: float, delta: float) -> str | None:
     """Whether the (ε, δ) claimed for one upload is proved; None where it is not one."""
     if account.mechanism.claim.relation == "none":
         return None
-    proved = _is_proved(account, "basic", epsilon, delta, epsilon)
+    z = float(np.min(account.mechanism.least_multiplier))
+    sums = Sums(1, z**-2 if z > 0 else math.inf, epsilon, z)
+    certain = account.certain_chance(sums, FilterCost())
+    proved = _is_proved(account, "basic", epsilon, delta, epsilon, certain)
     return "proved" if proved else "nominal"
 
 
@@ -173,14 +201,6 @@ def table(
       In a fixed order: adversaries from the strongest to the weakest.
     """
     found = _spent(account, methods)
-    groups = client_groups.shown(account)
-    for promised, part in groups:
-        found += [
-            client_groups.of_group(one, promised, f"of {promised.epsilon:g} promised")
-            for one in _spent(part, methods)
-            if (one.adversary, one.copies) == (adversary(part), 1)
-            and one.method in methods
-        ]
     if tally := _tally(account):
         why = _TALLY.format(tally)
         found = [
@@ -196,8 +216,7 @@ def table(
             for one in _spent(planned, methods)
             if one.method != "none"
         ]
-    found += [client_groups.of_group(_promised(part), one) for one, part in groups]
-    if account.terms.total_epsilon is not None and not groups:
+    if account.terms.total_epsilon is not None:
         found.append(_promised(account))
     nothing = account.mechanism.claim.relation == "none"
     return [one for one in found if not nothing or math.isfinite(one.epsilon)]
@@ -207,7 +226,9 @@ def _assumptions(account: Recorded) -> str:
     told, who = account.mechanism.claim.assumptions, account.participation
     if account.passes:
         told = told.replace(NOTHING_ELSE, _FILTER_TOO)
-    return "; ".join(filter(None, (told, who.assumptions, who.nominal)))
+    exact = account.mechanism.claim.concentrated and not account.passes
+    real = "" if exact else _REAL_NUMBERS
+    return "; ".join(filter(None, (told, real, who.assumptions, who.nominal)))
 
 
 def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
@@ -234,7 +255,8 @@ def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
         for method in methods if who.copies > 1 else ():
             epsilon = epsilon_of_copies(account, method, view)
             alone = f"{text}; none of these clients is the adversary"
-            one = _claim(account, view, method, epsilon, alone)
+            certain = certain_chance_of_copies(account, view)
+            one = _claim(account, view, method, epsilon, alone, certain=certain)
             relation = _COPIES.format(basis.relation, who.copies)
             found.append(one._replace(relation=relation, copies=who.copies))
     amplified = _amplified(account)
@@ -261,10 +283,16 @@ def _claim(
     epsilon: float,
     assumptions: str,
     delta: float | None = None,
+    certain: float | None = None,
 ) -> Claim:
     """Of what was spent, at `target_delta` unless δ is that of basic composition."""
     at = account.terms.target_delta if delta is None else delta
-    proved = _is_proved(account, method, epsilon, at, account.largest_claim)
+    if certain is None:
+        certain = _certain(account, view)
+    if at < certain and account.proved and math.isfinite(epsilon):
+        assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
+    largest = account.largest_claim
+    proved = _is_proved(account, method, epsilon, at, largest, certain)
     relation, name = account.mechanism.claim.relation, adversary(account, view)
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 

@@ -22,19 +22,16 @@ describes: they are composed as what they are, so many of (z, q).
 import functools
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 METHODS = ("basic", "rdp", "pld", "gdp")
-_FINEST_INTERVAL = 1e-4  # dp-accounting's default grid of privacy losses
-_LARGEST_PLD = 100.0  # ε beyond which no distribution of privacy losses is computed
-_GRID_POINTS = 1e5  # beyond ε = 10 the grid coarsens: 0.3 s at any ε
-_LEAST_LOSS = 1e-6  # precisions of steps below which sampling is not counted
-_STEP_INTERVAL = 0.005  # of the std of one step's loss: ε to 1e-5 relative
+_LEAST_MULTIPLIER = 0.01  # of a step that is counted as sampled; ε is > 1,000 below it
 
 
 class Sums(NamedTuple):
@@ -57,9 +54,9 @@ def composed_epsilon(
     """ε at δ of Gaussians of the given precision with everything else that is given.
 
     Args:
-      method: "rdp" (Mironov 2017), "pld" (Koskela et al. 2020; Doroshenko et al.
-        2022), both by dp-accounting, or "gdp": exact for Gaussians alone (Balle and
-        Wang 2018), with releases and votes added up.
+      method: "rdp" (Mironov 2017), "pld" (`losses`; exact for Gaussians alone), or
+        "gdp": exact for Gaussians alone (Balle and Wang 2018), with releases and votes
+        added up.
       precision: Σ 1/z_t² over what had Gaussian noise; inf where one had none.
       delta: δ in (0, 1).
       responses: (number, ε) of releases of R and of votes; ε is inf for a vote that is
@@ -87,9 +84,8 @@ def composed_epsilon(
             raise ValueError("method must be rdp or pld for Poisson batches, got 'gdp'")
         if steps.multiplier == 0:
             return math.inf
-        whole = steps.number / steps.multiplier**2
-        if steps.rate == 1 or whole < _LEAST_LOSS:  # sampling can only hide more
-            precision, steps = precision + whole, None
+        if steps.rate == 1 or steps.multiplier < _LEAST_MULTIPLIER:
+            precision, steps = precision + steps.number / steps.multiplier**2, None
     if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in told):
         return math.inf
     if precision == 0 and not told and steps is None:
@@ -97,50 +93,41 @@ def composed_epsilon(
     return _composed(method, float(precision), float(delta), told, steps)
 
 
-Responses = tuple[tuple[int, float], ...]  # (count, ε) of randomised responses
-
-
 @functools.lru_cache(maxsize=4096)
 def _composed(
     method: str,
     precision: float,
     delta: float,
-    responses: Responses,
+    responses: tuple[tuple[int, float], ...],
     steps: SampledSteps | None,
 ) -> float:
-    if method == "rdp" or steps is not None:
-        largest = _rdp_epsilon(precision, delta, responses, steps)
-        if method == "rdp" or largest > _LARGEST_PLD:
-            return largest
-    else:
-        exact = gaussian_epsilon(precision, delta)
-        largest = exact + sum(count * epsilon for count, epsilon in responses)
-        # Beyond that dp-accounting overflows; it is exact without responses.
-        if method == "gdp" or exact > _LARGEST_PLD:
-            return largest
-    interval = max(_FINEST_INTERVAL, largest / _GRID_POINTS)
-    if steps is not None:  # whose losses have about the std q/z
-        interval = max(interval, _STEP_INTERVAL * steps.rate / steps.multiplier)
-    losses = _privacy_losses(precision, responses, interval, steps)
-    return float(losses.get_epsilon_for_delta(delta))
+    if method == "rdp":
+        return _rdp_epsilon(precision, delta, responses, steps)
+    # Sampling can only hide more.
+    whole = 0.0 if steps is None else steps.number / steps.multiplier**2
+    basic = gaussian_epsilon(precision + whole, delta)
+    basic += sum(count * epsilon for count, epsilon in responses)
+    if method == "gdp" or not (responses or steps):
+        return basic
+    parts = [Responses(epsilon, count) for count, epsilon in responses]
+    gaussians = [Gaussians(*steps)] if steps else []
+    if precision > 0:
+        gaussians.append(Gaussians(precision**-0.5, 1.0, 1))
+    return min(basic, epsilon_of([*gaussians, *parts], delta))
 
 
 def _rdp_epsilon(
     precision: float,
     delta: float,
-    responses: Responses,
+    responses: tuple[tuple[int, float], ...],
     steps: SampledSteps | None,
 ) -> float:
     from dp_accounting.rdp import rdp_privacy_accountant
 
     orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
-    if steps is not None:  # between whole numbers dp-accounting's series may diverge
-        orders = orders[orders == np.round(orders)]
     curve = 0.5 * precision * orders
     if steps is not None:
-        curve = curve + steps.number * _step_rdp(
-            steps.multiplier, steps.rate, tuple(orders.tolist())
-        )
+        curve = curve + steps.number * _step_divergences(steps._replace(number=1))
     for count, epsilon in responses:
         curve = curve + count * randomized_response_rdp(orders, epsilon)
     epsilon, _ = rdp_privacy_accountant.compute_epsilon(orders, curve, delta)
@@ -148,15 +135,13 @@ def _rdp_epsilon(
 
 
 @functools.lru_cache(maxsize=1024)
-def _step_rdp(multiplier: float, rate: float, orders: tuple[float, ...]) -> np.ndarray:
-    """Rényi divergence of one subsampled Gaussian, by order."""
-    import dp_accounting
+def _step_divergences(step: SampledSteps) -> np.ndarray:
+    """Rényi divergences of one subsampled Gaussian, at dp-accounting's orders."""
     from dp_accounting.rdp import rdp_privacy_accountant
 
-    accountant = rdp_privacy_accountant.RdpAccountant(orders)
-    gaussian = dp_accounting.GaussianDpEvent(multiplier)
-    accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, gaussian))
-    return np.asarray(accountant.rdp, float)
+    gaussian = Gaussians(*step)
+    orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS
+    return np.asarray([gaussian.divergence(order) for order in orders])
 
 
 def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
@@ -171,38 +156,3 @@ def randomized_response_rdp(orders: np.ndarray, epsilon: float) -> np.ndarray:
         orders * log_p + (1 - orders) * log_q, orders * log_q + (1 - orders) * log_p
     )
     return total / (orders - 1)
-
-
-@functools.lru_cache(maxsize=16)  # so that many δ ask one distribution
-def _privacy_losses(
-    precision: float,
-    responses: Responses,
-    interval: float,
-    steps: SampledSteps | None,
-) -> Any:
-    from dp_accounting import NeighboringRelation
-    from dp_accounting.pld import privacy_loss_distribution
-
-    parts: list[Any] = []
-    if precision > 0:
-        gaussian = privacy_loss_distribution.from_gaussian_mechanism(
-            precision**-0.5, value_discretization_interval=interval
-        )
-        parts.append(gaussian)
-    if steps is not None:
-        step = privacy_loss_distribution.from_gaussian_mechanism(
-            steps.multiplier,
-            value_discretization_interval=interval,
-            sampling_prob=steps.rate,
-        )
-        parts.append(step.self_compose(steps.number))
-    for count, epsilon in responses:
-        # Composed here: dp-accounting 0.6's PLDAccountant drops a count of these.
-        response = privacy_loss_distribution.from_randomized_response(
-            2.0 / (1.0 + math.exp(epsilon)),  # chance of a uniform answer
-            2,
-            value_discretization_interval=interval,
-            neighboring_relation=NeighboringRelation.REPLACE_ONE,
-        )
-        parts.append(response.self_compose(count))
-    return functools.reduce(lambda one, other: one.compose(other), parts)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from fedsvp_jax.accounting.composition import Sums
+from fedsvp_jax.accounting.participation import FilterCost
 from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.accounting.views import VIEWS
 
@@ -22,12 +23,27 @@ def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
     uploads, so where these are claimed it spends at most what they do. The adversary
     of the view is none of the k clients.
     """
+    return min(
+        bound.composed(method, sums, cost)
+        for bound, sums, cost in _bounds(account, view)
+    )
+
+
+def certain_chance_of_copies(account: Recorded, view: str) -> float:
+    """`Recorded.certain_chance` of all k, by either bound of `epsilon_of_copies`."""
+    return max(
+        bound.certain_chance(sums, cost) for bound, sums, cost in _bounds(account, view)
+    )
+
+
+def _bounds(account: Recorded, view: str) -> list[tuple[Recorded, Sums, FilterCost]]:
+    """What k clients have spent in a view, and by their uploads where these count."""
     against_server = account.mechanism.claim.against_server
     seen = {view, "server"} if against_server else {view}
-    return min(_epsilon(account, method, one) for one in seen)
+    return [_of_view(account, one) for one in sorted(seen)]
 
 
-def _epsilon(account: Recorded, method: str, view: str) -> float:
+def _of_view(account: Recorded, view: str) -> tuple[Recorded, Sums, FilterCost]:
     copies, mechanism = account.participation.copies, account.mechanism
     number = VIEWS.index(view)
 
@@ -49,4 +65,4 @@ def _epsilon(account: Recorded, method: str, view: str) -> float:
         least=float(account.least[number].min()),
     )
     one = dataclasses.replace(account, mechanism=mechanism)
-    return one.composed(method, sums, account.filter_cost.times(copies))
+    return one, sums, account.filter_cost.times(copies)

@@ -4,7 +4,6 @@ import math
 from typing import Any, NamedTuple
 
 from fedsvp_jax.common_settings import RoundSettings
-from fedsvp_jax.mechanisms import Mechanism
 
 ANY_CHANGE = "any change of one client's data"
 STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
@@ -69,14 +68,6 @@ class FilterCost(NamedTuple):
     def delta(self) -> float:
         """Σδ of the contributions."""
         return self.passes * self.contribution_delta
-
-
-class Promised(NamedTuple):
-    """Clients that are promised the same ε of their own (--client_epsilons)."""
-
-    epsilon: float  # of each of them over the run
-    clients: tuple[int, ...]  # ascending
-    mechanism: Mechanism  # the noise of theirs
 
 
 class Participation(NamedTuple):

@@ -36,7 +36,7 @@ class Allowance(NamedTuple):
     """
 
     costs: Array | np.ndarray  # (T,) int32: of an upload in each round
-    budget: Array | np.ndarray  # () or (M,) int32: the most that a client may spend
+    budget: Array | np.ndarray  # () int32: the most that a client may spend
     least_cohort: Array | np.ndarray  # () int32: so many must be able to take part
 
 
@@ -120,28 +120,18 @@ class Plan:
         where a promise or `max_uploads` ends clients' turns its rounds need a whole
         cohort of those who may take part. The run ends when there is none.
 
-        Clients with an ε of their own have a budget (M,) each. All pay the same costs:
-        in each round the largest share that any of the promises gives it, at which each
-        client's own costs are no more.
-
         Raises:
           ValueError: the mechanism adds no noise, or the filter's events, or they and
             one upload, are too much already.
         """
-        account, cap = self._account, self._who.max_uploads
-        plans = [Plan(one) for one in account.parts] or [self]
-        limits = [plan._limits() for plan in plans]
-        unit = _UNITS // self._who.num_rounds
-        costs, free = np.zeros_like(self.precision), 0
-        if shares := [one[0] for one in limits if one is not None]:
-            costs = np.ceil(np.max(shares, axis=0) * unit)
-            free = int(costs.sum()) if cap is None else cap * unit
+        cap, limits = self._who.max_uploads, self._limits()
+        costs, budget = np.zeros_like(self.precision), 0
+        if limits is not None:
+            shares, uploads = limits
+            unit = _UNITS // self._who.num_rounds
+            costs, budget = np.ceil(shares * unit), math.floor(uploads * unit)
         elif cap is not None:
-            costs, free = (plans[0].precision > 0).astype(float), cap
-        most = [free if one is None else math.floor(one[1] * unit) for one in limits]
-        budget = np.full(self._who.num_clients if account.promised else (), most[0])
-        for number, promised in enumerate(account.promised):
-            budget[list(promised.clients)] = most[number]
+            costs, budget = (self.precision > 0).astype(float), cap
         leaves = (costs, budget, self.least_cohort)
         return Allowance(*(np.asarray(leaf, np.int32) for leaf in leaves))
 

@@ -2,14 +2,15 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
 import jax
 import numpy as np
 
 from fedsvp_jax.accounting.composition import METHODS, Sums, composed_epsilon
-from fedsvp_jax.accounting.participation import FilterCost, Participation, Promised
+from fedsvp_jax.accounting.noise_ends import certain_chance
+from fedsvp_jax.accounting.participation import FilterCost, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.accounting.views import VIEWS, Counted, counted
 from fedsvp_jax.mechanisms import Mechanism
@@ -42,16 +43,13 @@ class Recorded:
       uploads: (M,) whole.
       epsilon, delta: (M,) Σ as claimed.
       precision: (4, M) Σ1/z² by view.
-      least: (4,) the least multiplier of an upload by view; (4, G) of clients that are
-        promised an ε of their own, by `promised`.
+      least: (4,) the least multiplier of an upload by view.
       passes: of the influence filter.
       rounds: that were recorded.
       largest_claim: ε of one upload.
       even_cohort: the cohort's size while every round had the same, equal weights and
         equal noise, which amplification by sampling needs; -1 before the first, else 0.
       tally: what made the number of rounds follow the data, so that ε is a tally.
-      promised: every client once, where clients are promised an ε of their own, from
-        the smallest ε; () where one promise is for all.
     """
 
     mechanism: Mechanism
@@ -67,7 +65,6 @@ class Recorded:
     largest_claim: float = 0.0
     even_cohort: int = -1
     tally: str = ""
-    promised: tuple[Promised, ...] = ()
 
     @classmethod
     def of(
@@ -103,27 +100,6 @@ class Recorded:
         who = self.participation._replace(nominal=reasons)
         return dataclasses.replace(self, participation=who)
 
-    def promising(self, promised: Sequence[Promised]) -> Self:
-        """The account before its first round, with an ε for each client."""
-        least = np.full((len(VIEWS), len(promised)), math.inf)
-        return dataclasses.replace(self, promised=tuple(promised), least=least)
-
-    @property
-    def parts(self) -> tuple[Self, ...]:
-        """One account for each ε that is promised, of its clients alone."""
-        sums = ("uploads", "epsilon", "delta", "precision")
-        return tuple(
-            dataclasses.replace(
-                self,
-                mechanism=one.mechanism,
-                terms=dataclasses.replace(self.terms, total_epsilon=one.epsilon),
-                least=self.least[:, number],
-                promised=(),
-                **{name: getattr(self, name)[..., list(one.clients)] for name in sums},
-            )
-            for number, one in enumerate(self.promised)
-        )
-
     @property
     def proved(self) -> bool:
         """Whether the mechanism's claim is, and nothing makes it nominal."""
@@ -147,7 +123,14 @@ class Recorded:
         return float(self.mechanism.release_epsilon)
 
     def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
-        """What a round's uploads count: `views.counted` of the claim's view."""
+        """What a round's uploads count: `views.counted` of the claim's view.
+
+        Discrete noise is counted upload by upload unless its whole numbers are summed:
+        an average of uploads that were weighted in float32 is no sum on one grid.
+        """
+        claim = self.mechanism.claim
+        if claim.concentrated and not claim.central:
+            weights = None
         return counted(noise, weights, self.view, self.participation.colluders)
 
     def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
@@ -186,22 +169,11 @@ class Recorded:
             epsilon=added(self.epsilon, claimed),
             delta=added(self.delta, noise.delta),
             precision=added(self.precision, precision),
-            least=self._least_after(ids, met),
+            least=np.minimum(self.least, met.min(axis=1, initial=math.inf)),
             rounds=self.rounds + 1,
             largest_claim=max(self.largest_claim, claimed.max(initial=0.0)),
             even_cohort=size if self.even_cohort in (-1, size) else 0,
         )
-
-    def _least_after(self, ids: np.ndarray, met: np.ndarray) -> np.ndarray:
-        """`least` after uploads of these clients, whose multipliers are (4, K)."""
-        if not self.promised:
-            return np.minimum(self.least, met.min(axis=1, initial=math.inf))
-        after = self.least.copy()
-        for number, one in enumerate(self.promised):
-            of_these = met[:, np.isin(ids, one.clients)]
-            least = of_these.min(axis=1, initial=math.inf)
-            after[:, number] = np.minimum(after[:, number], least)
-        return after
 
     def record_pass(self) -> Self:
         """After one more pass of the influence filter, in which all take part."""
@@ -236,17 +208,6 @@ class Recorded:
         count = len(self.uploads)
         if client_id is not None and not 0 <= client_id < count:
             raise ValueError(f"client_id must be in [0, {count}), got {client_id}")
-        if self.promised:
-            return max(
-                part.epsilon_spent(
-                    method,
-                    delta,
-                    None if client_id is None else one.clients.index(client_id),
-                    view=view,
-                )
-                for one, part in zip(self.promised, self.parts, strict=True)
-                if client_id is None or client_id in one.clients
-            )
         chosen = slice(None) if client_id is None else [client_id]
         number = VIEWS.index(view)
         most = _not_exceeded(
@@ -291,6 +252,36 @@ class Recorded:
                 steps=one,
             )
             for one in steps
+        )
+
+    def certain_chance(self, sums: Sums, filter_cost: FilterCost) -> float:
+        """How likely the end of float32's noise tells one client's data for certain.
+
+        Discrete noise has no such end. See `noise_ends`.
+        """
+        of_filter = certain_chance(
+            filter_cost.contribution_multiplier, filter_cost.passes
+        )
+        subsampling = self.mechanism.subsampling
+        if self.mechanism.claim.concentrated or sums.precision == 0:
+            return of_filter
+        if subsampling is not None:
+            steps = subsampling.steps(sums.least, math.ceil(sums.uploads))
+            return of_filter + max(
+                certain_chance(step.multiplier, step.number, step.rate)
+                for step in steps
+            )
+        number = sums.precision * sums.least**2 if sums.least > 0 else 1.0
+        return of_filter + certain_chance(sums.least, number)
+
+    def most_spent(self, view: str) -> Sums:
+        """As a view sees it, no client has sent more of any of these."""
+        number = VIEWS.index(view)
+        return Sums(
+            float(self.uploads.max()),
+            float(self.precision[number].max()),
+            float(self.epsilon.max()),
+            float(self.least[number].min()),
         )
 
     def delta_spent(self) -> float:

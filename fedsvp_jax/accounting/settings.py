@@ -39,22 +39,3 @@ class PromiseSettings(Settings):
         choices=("uploads", "noise"),
         needs=("total_epsilon", ()),
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class ClientPromiseSettings(Settings):
-    """Promise by client: who may spend another ε than --total_epsilon."""
-
-    client_epsilons: str | None = setting(
-        None,
-        "File that promises some clients an ε of their own over the run; all others "
-        'have --total_epsilon. A line for each in TOML (`3 = 1.0`, `"north" = 8`, '
-        '`"0-9" = 2` for ten clients), the same as a JSON object, or CSV with the '
-        "columns client and epsilon. A client is named by its number, with "
-        "--partition=by_writer by its name in the data. With --solve=noise each client "
-        "adds the noise of its own ε (IDP-SGD's Scale) and uploads as often as the "
-        "others; with --solve=uploads all add the same noise, and a client stays away "
-        "from when its own ε is spent. Choose an ε by what is public, such as a "
-        "client's contract, never by its records: whoever sees the noise reads it.",
-        needs=("total_epsilon", ()),
-    )

@@ -102,8 +102,4 @@ def uploads_left(account: Account) -> int | None:
     """Uploads that a promise still allows every client; None where none was made."""
     if account.terms.total_epsilon is None:
         return None
-    left = (
-        Plan(one).most_uploads - int(one.uploads.max())
-        for one in account.parts or (account,)
-    )
-    return max(0, min(left))
+    return max(0, Plan(account).most_uploads - int(account.uploads.max()))

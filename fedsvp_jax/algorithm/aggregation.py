@@ -9,18 +9,14 @@ from fedsvp_jax.float32 import reciprocal
 from fedsvp_jax.structs import Array, Params
 
 
-def client_weights(
-    num_examples: Array, valid: Array, *, uniform: bool, shares: Array | None = None
-) -> Array:
+def client_weights(num_examples: Array, valid: Array, *, uniform: bool) -> Array:
     """(K,) weights p_i that sum to 1 over the valid clients.
 
     p_i = n_i / n (McMahan et al. 2017; FedSVA sec. 2.1), or 1/K when `uniform`
-    (the FedSDP authors' code), or n_i s_i / Σ n_j s_j with `shares` s_i ≥ 1. A client
-    that is not valid weighs 0.
+    (the FedSDP authors' code). A client that is not valid weighs 0.
     """
     sizes = jnp.ones_like(num_examples) if uniform else num_examples
     sizes = jnp.where(valid, sizes, 0).astype(jnp.float32)
-    sizes = sizes if shares is None else sizes * shares
     return sizes * reciprocal(jnp.maximum(jnp.sum(sizes), jnp.float32(1.0)))
 
 

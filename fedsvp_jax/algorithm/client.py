@@ -266,7 +266,6 @@ def client_round(
     at = dataclasses.replace(at, client=jnp.maximum(client_id, 0))
     held = jax.tree.map(lambda leaf: leaf[row], cell.split)
     held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
-    cell = cell.of_client(at.client)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     task = Task(model, plan, cell, mechanism, state, examples, held, at)
     work = local_work(task)

@@ -75,12 +75,7 @@ def federated_round(
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
     uniform = plan.uniform_weights or mechanism.uniform_weights
-    weights = aggregation.client_weights(
-        sizes,
-        valid,
-        uniform=uniform,
-        shares=None if cell.shares is None else cell.shares[jnp.maximum(clients, 0)],
-    )
+    weights = aggregation.client_weights(sizes, valid, uniform=uniform)
     chunk_size = plan.client_chunk_size
     inner_axes = (lanes.LANE,) if chunk_size > 1 else ()
     lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()

@@ -86,11 +86,30 @@ def shuffled(key: Array, member: Array) -> Array:
     return jnp.argsort(jnp.where(member, bits, last)).astype(jnp.int32)
 
 
+def _below(key: Array, size: int, limit: Array) -> Array:
+    """(size,) uint32 in [0, limit): each a word of 64 bits modulo limit () < 2^31.
+
+    `jax.random.randint` draws the same numbers up to a limit of 2^16, above which its
+    product with 2^32 mod limit overflows. Here the upper half is doubled 32 times.
+    """
+    limit = limit.astype(jnp.uint32)
+    upper, lower = (
+        jax.random.bits(half, (size,), jnp.uint32) % limit
+        for half in jax.random.split(key)
+    )
+
+    def doubled(_: Array, rest: Array) -> Array:
+        return 2 * rest % limit
+
+    return (jax.lax.fori_loop(0, 32, doubled, upper) + lower) % limit
+
+
 def poisson_batch(
     key: Array, member: Array, *, batch_size: int, places: int
 ) -> tuple[Array, Array]:
     """A batch in which every member is with probability B/|D|, independently.
 
+    B/|D| is rounded to 64 bits: a record is drawn by a word of 64 bits modulo |D|.
     A batch that is larger than M is left out as a whole. To keep a part of it would
     let one record push another one out, which no claim covers (docs/appendix, P15).
 
@@ -104,7 +123,11 @@ def poisson_batch(
       (M,) int32 positions of rows, and (M,) float32: 1 in a place that is taken.
     """
     count = jnp.maximum(jnp.sum(member.astype(jnp.int32)), 1)
-    chosen = member & (jax.random.randint(key, member.shape, 0, count) < batch_size)
+    if member.size <= 1 << 16:
+        draws = jax.random.randint(key, member.shape, 0, count)
+    else:
+        draws = _below(key, member.size, count)
+    chosen = member & (draws < batch_size)
     size = jnp.sum(chosen.astype(jnp.int32))
     (position,) = jnp.nonzero(chosen, size=places, fill_value=0)
     taken = jnp.arange(places, dtype=jnp.int32) < jnp.where(size <= places, size, 0)

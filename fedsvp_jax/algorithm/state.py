@@ -5,7 +5,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import flax.struct
-import jax
 import jax.numpy as jnp
 import optax
 
@@ -78,15 +77,6 @@ class Cell:
     mechanism: MechanismConfig
     allowance: Allowance  # who may take part, so that the promise is kept
     cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
-    by_client: MechanismConfig | None = None  # (M,) leaves: told to each client's own
-    shares: Array | None = None  # (M,) float32 ≥ 1, of `aggregation.client_weights`
-
-    def of_client(self, client: Array | int) -> "Cell":
-        """The cell as this client sees it: with its own mechanism."""
-        if self.by_client is None:
-            return self
-        told = jax.tree.map(lambda leaf: leaf[client], self.by_client)
-        return dataclasses.replace(self, mechanism=told, by_client=None)
 
 
 class Data(NamedTuple):

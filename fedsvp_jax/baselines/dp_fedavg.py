@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax import prng
 from fedsvp_jax.baselines import correlated_noise
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Mechanism
@@ -165,7 +166,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
         count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
-        count_noise = count_noise * jax.random.normal(key, (), jnp.float32)
+        count_noise = count_noise * prng.normal(key, 1)[0]
         clip = adapted_clip(
             state.shared["clip"],
             (within + count_noise) / uploads,
@@ -188,7 +189,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         clip, words = state.shared["clip"], jax.random.key_data(key)
         words = jnp.where(state.shared["key"].any(), state.shared["key"], words)
         noise = correlated_noise.round_noise(
-            jax.random.wrap_key_data(words),
+            prng.key_of(words),
             round_num,
             past,
             size=num_parameters(params),

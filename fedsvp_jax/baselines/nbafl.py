@@ -71,10 +71,11 @@ def nbafl_downlink_std(
 def make_nbafl(config: MechanismConfig) -> Mechanism:
     """NbAFL: σ_U = z·L·Δ_U on each upload, σ_D on the broadcast if asked for.
 
-    z is `classical_multiplier`, and its ε covers L uploads.
+    z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`). One upload's
+    claim is that of z·L (`calibration.scaled_claim`): by the classical formula ε/L, so
+    that L of them spend ε.
     Δ_U = 2C/m under `paper`, the sensitivity's own bound otherwise: `weight_clip` clips
-    the uploaded weights to C as one vector, as Algorithm 1 does. One upload's claim is
-    ε/L, so that L of them spend ε.
+    the uploaded weights to C as one vector, as Algorithm 1 does.
     """
     check_calibration(config)
     sensitivity = make_sensitivity(config)

@@ -56,6 +56,7 @@ def denoised_norm(step: Params, aggregate_std: Leaf) -> Array:
 def make_reestimation(config: MechanismConfig) -> Mechanism:
     """Clip the update to Ĉ, then σ = z·Δ(Ĉ): 2Ĉ/|D| under `paper`.
 
+    z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`).
     State: each client's last norm and the server's h; both start at C, so the
     first clip is C. Under `update_clip` Δ is Ĉ or 2Ĉ. Ĉ
     follows the client's own past norm, which no noise hides, so the claim is

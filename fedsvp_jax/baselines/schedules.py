@@ -75,7 +75,11 @@ def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
 
 
 def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:
-    """z_t = z·factor(t), over factor(0) where the first round is to have z."""
+    """z_t = z·factor(t), over factor(0) where the first round is to have z.
+
+    z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`), and an
+    upload's claim that of z_t (`calibration.scaled_claim`).
+    """
     check_calibration(config)
 
     def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
@@ -91,7 +95,7 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
 
 
 def make_time_varying(config: MechanismConfig) -> Mechanism:
-    """Time-Varying DP, a reconstruction: z_t = z·σ_t/σ_c, ε_t = ε·σ_c/σ_t."""
+    """Time-Varying DP, a reconstruction: z_t = z·σ_t/σ_c."""
     return _scheduled(
         config,
         lambda t: time_varying_factor(config.num_rounds, config.settings.decay, t),

@@ -1,13 +1,15 @@
 """What follows from somebody else's privacy settings: `fedsvp check`.
 
-Noise, claims, verdict   noise.py   one calculation for all
-READERS                             by engine: (file, Facts) -> [Noise]
+Noise, claims, verdict       noise.py   one calculation for all
+flower.live, flare.live, opacus.live, pfl.live, jax_privacy.live
+                                        of objects in the user's own program
+READERS                                 by engine: (file, Facts) -> [Noise]
 """
 
 import pathlib
 from collections.abc import Callable, Mapping
 
-from fedsvp_jax.check import flare, flower, opacus, pfl, settings_file
+from fedsvp_jax.check import flare, flower, jax_privacy, opacus, pfl, settings_file
 from fedsvp_jax.check.noise import Facts, Noise, Stated, claims, epsilon, verdict
 
 READERS: Mapping[str, Callable[[pathlib.Path, Facts], list[Noise]]] = {
@@ -18,4 +20,17 @@ READERS: Mapping[str, Callable[[pathlib.Path, Facts], list[Noise]]] = {
     "toml": settings_file.read,
 }
 
-__all__ = ["READERS", "Facts", "Noise", "Stated", "claims", "epsilon", "verdict"]
+__all__ = [
+    "READERS",
+    "Facts",
+    "Noise",
+    "Stated",
+    "claims",
+    "epsilon",
+    "flare",
+    "flower",
+    "jax_privacy",
+    "opacus",
+    "pfl",
+    "verdict",
+]

@@ -1,4 +1,4 @@
-"""NVIDIA FLARE: the filters of a client's results, in config_fed_client.json.
+"""NVIDIA FLARE: the filters of a client's results, live or in config_fed_client.json.
 
 Source: nvflare 2.9, `app_common/filters/svt_privacy.py` and `percentile_privacy.py`;
 FLIP, `flip/nvflare/components/local_dp.py`.
@@ -7,12 +7,12 @@ FLIP, `flip/nvflare/components/local_dp.py`.
 import json
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.flower import FLIP_DEFAULTS, classical_noise, none
-from fedsvp_jax.check.noise import Facts, Noise, Stated
-from fedsvp_jax.check.python_calls import finite
+from fedsvp_jax.check.flower import FLIP_DEFAULTS, classical_noise
+from fedsvp_jax.check.made import ask, finite, unknown
+from fedsvp_jax.check.noise import Facts, Noise, Stated, nothing
 
 _SILENT = {  # filters without noise
     "PercentilePrivacy": "small weights are left out and others truncated",
@@ -21,10 +21,38 @@ _SILENT = {  # filters without noise
     "DXOBlocker": "some kinds of results are held back",
     "HEModelEncryptor": "results are encrypted",
 }
+_CLASSES = [
+    f"nvflare.app_common.filters.{name}"
+    for name in (
+        "svt_privacy.SVTPrivacy",
+        "percentile_privacy.PercentilePrivacy",
+        "exclude_vars.ExcludeVars",
+        "convert_weights.ConvertWeights",
+        "dxo_blocker.DXOBlocker",
+    )
+]
 _REST = (
     "what else leaves, metrics and the number of steps, tells nothing",
     "the noise, floating-point numbers of NumPy, is as good as real and nobody's guess",
 )
+
+
+def live(
+    filters: Mapping[str, Sequence[Any]], *, parameters: int | None = None
+) -> list[Noise]:
+    """The noises of filters of results.
+
+    Args:
+      filters: by every task whose result may hold a model.
+      parameters: of the model.
+    """
+    made = [
+        (task, ask(one, _CLASSES)) for task, chain in filters.items() for one in chain
+    ]
+    if lines := unknown(one for _, one in made):
+        raise ValueError("; ".join(lines))
+    chains = [({task}, one.source, one.values) for task, one in made]
+    return _noises(chains, {*filters}, "a job", Facts(parameters=parameters))
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -33,73 +61,62 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     Raises:
       ValueError: the file is unreadable, or has a filter that is not known.
     """
-    filters = _json(path).get("task_result_filters")
-    if not isinstance(filters, list):
-        raise ValueError(
-            f"{path} is no config_fed_client.json, which has a list task_result_filters"
-        )
-    rounds = _rounds(path.with_name("config_fed_server.json"))
-    found = []
-    for group in filters:
-        try:
-            named = [(one, dict(one.get("args") or {})) for one in group["filters"]]
-            tasks = [*group["tasks"]]
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{path} has filters of another form than tasks and filters with args"
-            ) from error
-        for one, told in named:
-            noise = _filter(str(one.get("path") or one.get("name")), told, path, facts)
-            if tasks == ["*"]:
-                noise = none(
-                    noise.source, "tasks is '*', and FLARE 2.9 then asks it of no task"
-                )._replace(stated=noise.stated)
-            told_tasks = f"the training's task is one of {', '.join(map(str, tasks))}"
-            assumptions = (*noise.assumptions, told_tasks)
-            found.append(noise._replace(rounds=rounds, assumptions=assumptions))
-    return found
-
-
-def _json(path: pathlib.Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON that can be read") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} holds no JSON object")
-    return content
+        executors = content.get("executors", [{"tasks": ["train"]}])
+        executed = {str(task) for one in executors for task in one["tasks"]}
+        chains = [
+            ({*group["tasks"]}, str(one.get("path") or one["name"]), one.get("args"))
+            for group in content["task_result_filters"]
+            if group.get("direction") != "in"
+            for one in group["filters"]
+        ]
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is no config_fed_client.json, whose task_result_filters have "
+            "tasks and filters"
+        ) from error
+    return _noises(chains, executed, path.name, facts)
 
 
-def _rounds(path: pathlib.Path) -> int | None:
-    """num_rounds of the one workflow of a config_fed_server.json, if it is there."""
-    if not path.is_file():
-        return None
-    try:
-        workflows = [one.get("args", {}) for one in _json(path)["workflows"]]
-        (rounds,) = {args["num_rounds"] for args in workflows if "num_rounds" in args}
-    except (AttributeError, KeyError, TypeError, ValueError):
-        return None
-    return rounds if isinstance(rounds, int) and rounds >= 1 else None
+def _noises(
+    chains: Sequence[tuple[set[str], str, Any]],
+    executed: set[str],
+    file: str,
+    facts: Facts,
+) -> list[Noise]:
+    """Of every filter; there is none where a task's result leaves without it."""
+    noises = []
+    only = f"of {', '.join(sorted(executed))} alone, validate sends no model"
+    for tasks, name, args in chains:
+        noise = _filter(name, {**(args or {}), **facts.overrides}, file, facts)
+        bare = executed - (tasks - {"*"}) - {"validate"}  # FLARE asks "*" of no task
+        if bare:
+            text = f"the task {min(bare)} sends its result without this filter"
+            noise = nothing(noise.source, text)._replace(stated=noise.stated)
+        noises.append(noise._replace(assumptions=(*noise.assumptions, only)))
+    return noises
 
 
-def _filter(name: str, args: dict[str, Any], path: pathlib.Path, facts: Facts) -> Noise:
-    name = name.rpartition(".")[2]
-    source = f"{name} in {path.name}"
-    args = args | dict(facts.overrides)
+def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
+    root, name = name.partition(".")[0], name.rpartition(".")[2]
+    source = f"{name} in {file}"
     told = {key: value for key, value in args.items() if value is not None}
-    if name in _SILENT:
-        return none(source, f"{_SILENT[name]}, and no noise is added")
-    if name == "LocalDifferentialPrivacy":
-        if told.get("off"):
-            return none(source, "off is true: updates leave as they are")
-        return classical_noise(source, FLIP_DEFAULTS | told, assumptions=_REST)
-    if name == "SVTPrivacy":
-        return _sparse_vector(source, told, facts)
     if name == "PrivacyFilter":
         raise ValueError(
             f"{source} is this package's own: `fedsvp train --dry_run` with its "
             "settings says what it spends"
         )
+    if root not in (name, "flip", "nvflare"):
+        raise ValueError(f"{source} is {root}'s own, whose noise is not known here")
+    if name in _SILENT:
+        return nothing(source, f"{_SILENT[name]}, and no noise is added")
+    if name == "LocalDifferentialPrivacy":
+        if told.get("off"):
+            return nothing(source, "off is true: updates leave as they are")
+        return classical_noise(source, FLIP_DEFAULTS | told)
+    if name == "SVTPrivacy":
+        return _sparse_vector(source, told, facts)
     raise ValueError(f"{source} is no filter whose noise is known here")
 
 

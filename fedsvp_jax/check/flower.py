@@ -1,33 +1,56 @@
-"""Flower: LocalDpMod, the strategies for central noise, and FLIP's mod.
+"""Flower: the strategy and the mods of an app, or the text that makes them.
 
-Source: flwr 1.41 and 1.42, `clientapp/mod/localdp_mod.py`, `serverapp/strategy/dp_*.py`
-and `supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
+Source: flwr 1.42, `clientapp/mod/*.py`, `serverapp/strategy/dp_*.py`, `fedavg.py` and
+`supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
 """
 
+import math
 import pathlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, classical_constant
-from fedsvp_jax.check.python_calls import Call, calls, finite
-
-_CENTRAL = "DifferentialPrivacy{}Side{}Clipping"
-_FIXED = [_CENTRAL.format(side, "Fixed") for side in ("Server", "Client")]
-_ADAPTIVE = [_CENTRAL.format(side, "Adaptive") for side in ("Server", "Client")]
-_LOCAL = "clipping_norm sensitivity epsilon delta"
-_FUNCTIONS = (
-    {"LocalDpMod": _LOCAL}
-    | dict.fromkeys(
-        _FIXED, "strategy noise_multiplier clipping_norm num_sampled_clients"
-    )
-    | dict.fromkeys(
-        _ADAPTIVE,
-        "strategy noise_multiplier num_sampled_clients initial_clipping_norm "
-        "target_clipped_quantile clip_norm_lr clipped_count_stddev",
-    )
+from fedsvp_jax.check import made
+from fedsvp_jax.check.made import Made, ask, finite, unknown
+from fedsvp_jax.check.noise import (
+    Facts,
+    Noise,
+    Setting,
+    Stated,
+    marked,
+    nothing,
 )
+
 _FLIP = "flip_local_dp_mod"
+_CENTRAL = "DifferentialPrivacy{}Side{}Clipping"
+_LOCAL = "clipping_norm sensitivity epsilon delta"
+_FUNCTIONS = {
+    "LocalDpMod": _LOCAL,
+    "FedAvg": "",
+    "FedProx": "",
+    "ClientApp": "mods",
+    "fixedclipping_mod": "",
+    _FLIP: "",
+} | dict.fromkeys(
+    [_CENTRAL.format(side, "Fixed") for side in ("Server", "Client")],
+    "strategy noise_multiplier clipping_norm num_sampled_clients",
+)
+_AVERAGES = [f"flwr.serverapp.strategy.{n.lower()}.{n}" for n in ("FedAvg", "FedProx")]
+_STRATEGIES = [
+    f"flwr.serverapp.strategy.dp_{kind.lower()}_clipping.{_CENTRAL.format(side, kind)}"
+    for side in ("Server", "Client")
+    for kind in ("Fixed", "Adaptive")
+]
+_MODS = [
+    f"flwr.clientapp.mod.{name}"
+    for name in (
+        "localdp_mod.LocalDpMod",
+        "centraldp_mods.fixedclipping_mod",
+        "centraldp_mods.adaptiveclipping_mod",
+        "comms_mods.arrays_size_mod",
+        "comms_mods.message_size_mod",
+    )
+]
 FLIP_DEFAULTS = {
     "clipping_norm": 1.0,
     "sensitivity": 1e-4,
@@ -41,6 +64,31 @@ _REST = (
 )
 
 
+def live(
+    strategy: Any = None,
+    mods: Sequence[Any] = (),
+    *,
+    largest_weight: float | None = None,
+) -> list[Noise]:
+    """The noises of an app as it stands.
+
+    Args:
+      strategy: that the ServerApp starts.
+      mods: that the ClientApp was made with, in their order.
+      largest_weight: of a client in the average, in (0, 1].
+    """
+    clients = [ask(mod, _MODS) for mod in mods]
+    lines: tuple[str, ...] = ()
+    noises = [_local(mod) for mod in clients if mod.name == "LocalDpMod"]
+    if strategy is not None:
+        server = ask(strategy, _STRATEGIES)
+        lines = unknown([server, ask(server.values.get("strategy"), _AVERAGES)])
+        if not lines:
+            names = [mod.name for mod in clients]
+            noises.append(_central(server, names, largest_weight))
+    return marked(noises, "the app", lines + unknown(clients))
+
+
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     """The noises of an app: of a pyproject.toml and its package, or of one .py file.
 
@@ -48,67 +96,54 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
       ValueError: a file is unreadable, or a value that decides the noise is.
     """
     config, files = _app(path) if path.suffix == ".toml" else ({}, [path])
-    told = config.get("num-server-rounds")
-    rounds = told if isinstance(told, int) and told >= 1 else None
-    found = []
-    for file in files:
-        for call in calls(file, _FUNCTIONS, config=config, overrides=facts.overrides):
-            reader = _local if call.name == "LocalDpMod" else _central
-            found.append(reader(call, facts))
-        if _FLIP in file.read_text(encoding="utf-8"):
-            found.append(_flip(file, config, facts))
-    return [noise._replace(rounds=rounds) for noise in found]
+    texts = [made.read(file, "flwr", _FUNCTIONS) for file in files]
+    calls = [call for seen, _ in texts for call in seen]
+    lists = [call.values.get("mods") for call in calls]
+    parts = [mod for mods in lists if isinstance(mods, list) for mod in mods]
+    mods = [mod for mod in parts if isinstance(mod, Made)]
+    names = [mod.name for mod in mods]
+    noises = [_local(mod) for mod in mods if mod.name == "LocalDpMod"]
+    if _FLIP in names:
+        noises.append(_flip(config, facts))
+    noises += [
+        _central(call, names, facts.largest_weight)
+        for call in calls
+        if "strategy" in call.values
+    ]
+    others = tuple(line for _, lines in texts for line in lines)
+    rounds = config.get("num-server-rounds")
+    rounds = rounds if isinstance(rounds, int) and rounds >= 1 else None
+    noises = [noise._replace(rounds=rounds) for noise in noises]
+    return marked(noises, path.name, others)
 
 
 def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
-    """The app's run configuration, flat, and the Python files of its package."""
+    """The app's run configuration, and the Python files of its package."""
     try:
         app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
-        module = str(app["components"]["clientapp"]).partition(":")[0]
-        config = _flat(app.get("config", {}))
+        package = app["components"]["clientapp"].partition(":")[0].partition(".")[0]
+        config = dict(app.get("config", {}))
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is no pyproject.toml of a Flower app, which has a table "
             "[tool.flwr.app.components]"
         ) from error
-    place = path.parent / module.replace(".", "/")
-    folder = place if place.is_dir() else place.parent
-    files = (
-        sorted(folder.glob("**/*.py"))
-        if folder != path.parent
-        else [place.with_suffix(".py")]
-    )
-    if not files:
-        raise ValueError(f"{path} names the module {module}, which is not beside it")
-    return config, files
+    return config, sorted((path.parent / package).glob("**/*.py"))
 
 
-def _flat(config: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested tables as Flower hands them to an app: "a.b"."""
-    flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{before}{name}.")
-        else:
-            flat[before + name] = value
-    return flat
-
-
-def classical_noise(
-    source: str, told: Mapping[str, Any], *, assumptions: tuple[str, ...] = _REST
-) -> Noise:
+def classical_noise(source: str, told: Mapping[str, Any]) -> Noise:
     """Noise of std s·sqrt(2 ln(1.25/δ))/ε on an update clipped to C, s given apart.
 
     Raises:
       ValueError: C, ε or δ out of its range.
     """
-    clip = finite(source, "clipping_norm", told["clipping_norm"], above=0)
-    sensitivity = finite(source, "sensitivity", told["sensitivity"], at_least=0)
-    epsilon = finite(source, "epsilon", told["epsilon"], above=0)
-    delta = finite(source, "delta", told["delta"], above=0)
+    own = Made("", source, told)
+    clip = own.number("clipping_norm", above=0)
+    sensitivity = own.number("sensitivity", at_least=0)
+    epsilon, delta = own.number("epsilon", above=0), own.number("delta", above=0)
     if delta >= 1:
         raise ValueError(f"delta of {source} must be in (0, 1), got {delta:g}")
-    per_std = epsilon / classical_constant(delta)
+    per_std = epsilon / math.sqrt(2 * math.log(1.25 / delta))
     std = sensitivity / per_std
     return Noise(
         source=source,
@@ -116,93 +151,75 @@ def classical_noise(
         std=std,
         multiplier=std / clip,
         stated=Stated(epsilon, delta, "upload"),
-        setting=Setting("sensitivity", sensitivity, clip * per_std),
-        assumptions=assumptions,
+        setting=Setting("sensitivity", clip * per_std),
+        assumptions=_REST,
     )
 
 
-def _local(call: Call, facts: Facts) -> Noise:
-    del facts
-    told = {name: call.get(name) for name in _LOCAL.split()}
-    return classical_noise(call.source, told)
+def _local(mod: Made) -> Noise:
+    return classical_noise(mod.source, mod.values)
 
 
-def _flip(file: pathlib.Path, config: Mapping[str, Any], facts: Facts) -> Noise:
-    source = f"{_FLIP} in {file.name}"
+def _flip(config: Mapping[str, Any], facts: Facts) -> Noise:
     told = {
         name: config.get("dp-" + name.replace("_", "-"), default)
         for name, default in FLIP_DEFAULTS.items()
     } | dict(facts.overrides)
     if not config.get("dp-enabled", True):
-        return none(source, "dp-enabled is false: updates leave as they are")
-    return classical_noise(source, told)
+        return nothing(_FLIP, "dp-enabled is false: updates leave as they are")
+    return classical_noise(_FLIP, told)
 
 
-def none(source: str, text: str) -> Noise:
-    """Of a setting that adds no noise."""
-    return Noise(
-        source=source,
-        text=text,
-        std=0.0,
-        multiplier=0.0,
-        flaws=("there is no noise",),
+def _central(server: Made, mods: Collection[str], weight: float | None) -> Noise:
+    """A strategy whose server adds noise of std z·C/n to the average.
+
+    The average is of all who answer: one client fewer moves it by up to 2C/n.
+    """
+    multiplier = server.number("noise_multiplier", at_least=0)
+    clip = server.number("clipping_norm", above=0)
+    clients = server.number("num_sampled_clients", at_least=1)
+    adaptive, accountant = "Adaptive" in server.name, server.values.get("accountant")
+    text = (
+        f"Gaussian noise of std {multiplier * clip / clients:.4g} on the average of "
+        f"{clients:g} updates, each clipped to {clip:g}{' now' if adaptive else ''}"
     )
-
-
-def _central(call: Call, facts: Facts) -> Noise:
-    """A strategy whose server adds noise of std z·C/n to the average."""
-    multiplier = call.number("noise_multiplier", at_least=0)
-    clients = call.number("num_sampled_clients", at_least=1)
+    mod = f"{'adaptive' if adaptive else 'fixed'}clipping_mod"
+    if "ClientSide" in server.name and mod not in mods:
+        return nothing(server.source, text, f"no client clips: {mod} is not in mods")
     share = finite(
         "the command line",
         "largest_weight",
-        1 / clients if facts.largest_weight is None else facts.largest_weight,
+        1 / clients if weight is None else weight,
         at_least=1 / clients,  # one of n weights is that large
         at_most=1,
     )
-    update = multiplier
-    flaws: tuple[str, ...] = ()
-    if call.name in _ADAPTIVE and multiplier > 0:
-        count = call.get("clipped_count_stddev")
-        count = clients / 20 if count is None else float(count)
-        if not 2 * count > multiplier:
-            raise ValueError(
-                f"{call.source}: clipped_count_stddev = {count:g} must exceed half of "
-                f"noise_multiplier = {multiplier:g}"
-            )
-        update = (multiplier**-2 - (2 * count) ** -2) ** -0.5
-        # One client moves the count by 1, of which the split assumes one half.
-        whole = (update / (share * clients)) ** -2 + count**-2
-        multiplier_of_both = whole**-0.5
-    else:
-        multiplier_of_both = multiplier / (share * clients)
-    if facts.largest_weight is None:
-        flaws = (
+    z, flaws, stated, rounds = multiplier / (share * clients), [], None, None
+    if adaptive and multiplier > 0:  # one client moves the count of clips by 1
+        count = server.number("clipped_count_stddev", above=0)
+        z = (z**-2 + count**-2) ** -0.5
+    if accountant is not None:  # which has Flower refuse clients of other weights
+        rounds = accountant.num_releases or None
+        spent = accountant.get_privacy_spent()
+        stated = Stated(spent.epsilon, spent.delta, "run") if rounds else None
+    elif weight is None:
+        flaws.append(
             "FedAvg weighs clients by their examples, and all are taken to weigh the "
-            "same: give --largest_weight",
+            "same: give largest_weight"
         )
-    if call.name in _FIXED:
-        clip = call.number("clipping_norm", above=0)
-    else:
-        clip = call.number("initial_clipping_norm", 0.1, above=0)
-    std = update * clip / clients
-    kind = ", at first" if call.name in _ADAPTIVE else ""
-    scaled = call.name in _FIXED and multiplier > 0
     return Noise(
-        source=call.source,
-        text=f"Gaussian noise of std {std:.4g} on the average of {clients:g} updates, "
-        f"each clipped to {clip:g}{kind}",
-        std=std,
-        multiplier=multiplier_of_both,
+        source=server.source,
+        text=text,
+        std=multiplier * clip / clients,
+        multiplier=z,
         view="observer",
-        relation="add_remove",
-        setting=Setting("noise_multiplier", multiplier, share * clients)
-        if scaled
-        else None,
+        stated=stated,
+        rounds=rounds,
+        setting=None if adaptive else Setting("noise_multiplier", share * clients),
         assumptions=(
             "the server is trusted: it sees every update",
-            f"all {clients:g} clients answer, and a client takes part in every round",
+            f"{clients:g} clients answer, and a client takes part in every round; one "
+            "that does not answer moves the average by as much as one that is replaced",
             *_REST,
         ),
-        flaws=flaws,
+        flaws=tuple(flaws),
     )

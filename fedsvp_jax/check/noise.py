@@ -1,9 +1,9 @@
 """The ε that follows from a noise, whatever its authors state.
 
-A reader of an engine's files (`flower`, `flare`, `opacus`, `pfl`, `settings_file`)
-describes what it finds as `Noise`, in the terms of this package. The rest is one
-calculation: a Gaussian of multiplier z is counted exactly, Poisson batches by privacy
-loss distributions, noise of pure ε by basic composition.
+A reader of an engine's objects or files (`flower`, `flare`, `opacus`, `pfl`,
+`jax_privacy`, `settings_file`) describes each noise as `Noise`, in the terms of this
+package. The rest is one calculation: a Gaussian of multiplier z is counted exactly,
+Poisson batches by privacy loss distributions, noise of pure ε by basic composition.
 """
 
 import math
@@ -13,14 +13,13 @@ from typing import NamedTuple
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.views import SEEN
-from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
-RELATIONS = ("add_remove", "replace_one")
+RELATIONS = ("zero_out", "replace_one")
 _WORDS = {
-    ("client", "add_remove"): "add or remove a client",
+    ("client", "zero_out"): "a client's part against zero, number fixed",
     ("client", "replace_one"): "replace all records of a client",
-    ("record", "add_remove"): "add or remove a record of a client",
+    ("record", "zero_out"): "a record's part against zero, number fixed",
     ("record", "replace_one"): "replace a record of a client",
 }
 _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
@@ -62,12 +61,10 @@ class Setting(NamedTuple):
 
     Attributes:
       name: of the setting.
-      value: as it is.
       per_multiplier: its value where z is 1; it grows in proportion to z.
     """
 
     name: str
-    value: float
     per_multiplier: float
 
 
@@ -79,8 +76,8 @@ class Noise(NamedTuple):
       text: what it does.
       std: of a coordinate's noise, in the engine's unit (b of a Laplace noise); 0 where
         there is none.
-      multiplier: z, the std over the most that one client, or record, adds to what is
-        noised. To replace one moves twice as much.
+      multiplier: z, the std over the most that the part of one client, or record, moves
+        what is noised. To replace it moves twice as much.
       view: who is kept from telling: "server", or the "observer" of averages.
       unit: "client" or "record".
       relation: of the claim that the authors make by such a noise.
@@ -88,10 +85,11 @@ class Noise(NamedTuple):
       stated: in the file; None where nothing is.
       steps: noised sums in an upload.
       rate: q of Poisson batches; 1 without them.
-      fixed_rounds: as the file says; None where it does not.
+      rounds: as the engine says; None where it does not.
       setting: what to change; None where nothing helps.
       assumptions: what the numbers rest on.
       flaws: why they are nominal; () where they are proved under the assumptions.
+      not_understood: what else may change the noise, which makes them nominal too.
     """
 
     source: str
@@ -109,12 +107,28 @@ class Noise(NamedTuple):
     setting: Setting | None = None
     assumptions: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
+    not_understood: tuple[str, ...] = ()
 
     @property
     def only_replaced(self) -> bool:
-        """Whether nothing is counted for adding and removing: shuffles, pure noise."""
+        """Whether nothing is counted against zero: shuffles, pure noise."""
         shuffled = self.unit == "record" and self.rate == 1
         return self.relation == "replace_one" and (shuffled or self.pure is not None)
+
+
+def nothing(source: str, text: str, why: str = "there is no noise") -> Noise:
+    """Of a setting from which no ε follows."""
+    return Noise(source, text, std=0.0, multiplier=0.0, flaws=(why,))
+
+
+def marked(
+    noises: list[Noise], source: str, not_understood: tuple[str, ...]
+) -> list[Noise]:
+    """The noises, or none, with what was not understood beside them."""
+    shown = noises or [
+        nothing(source, "no noise is seen", "what is there is not understood")
+    ]
+    return [one._replace(not_understood=not_understood) for one in shown]
 
 
 def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> float:
@@ -122,7 +136,7 @@ def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> floa
 
     Args:
       noise: of an upload.
-      relation: "add_remove" or "replace_one".
+      relation: "zero_out" or "replace_one".
       delta: δ in (0, 1); not read by pure noise.
       uploads: at least 1.
 
@@ -130,9 +144,9 @@ def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> floa
       ε; inf without noise, and for what is not counted: to replace a record of Poisson
       batches.
     """
-    factor = 1 if relation == "add_remove" else 2
+    factor = 1 if relation == "zero_out" else 2
     if noise.pure is not None:
-        twice = relation == "replace_one" and noise.relation == "add_remove"
+        twice = relation == "replace_one" and noise.relation == "zero_out"
         return (2 if twice else 1) * noise.pure * uploads
     if noise.multiplier == 0:
         return math.inf
@@ -152,14 +166,15 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
       delta: δ of every row.
       rounds: in all of which the client takes part.
     """
-    scopes = {"an upload": 1} | ({} if rounds is None else {f"{rounds} rounds": rounds})
+    scopes = {"an upload": 1} | ({f"{rounds} rounds": rounds} if rounds else {})
+    nominal = (*noise.flaws, *noise.not_understood)
     counted = "exact" if noise.rate == 1 else "pld"
     rows = []
     for scope, uploads in scopes.items():
         for relation in RELATIONS:
             if relation == "replace_one" and noise.rate < 1:
                 continue  # proved for a record that is left out
-            if relation == "add_remove" and noise.only_replaced:
+            if relation == "zero_out" and noise.only_replaced:
                 continue
             value = epsilon(noise, relation, delta, uploads)
             rows.append(
@@ -169,8 +184,8 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
                     f"{scope}, {'basic' if noise.pure is not None else counted}",
                     value,
                     delta if noise.pure is None else 0.0,
-                    math.isfinite(value) and not noise.flaws,
-                    "; ".join((*noise.assumptions, *noise.flaws)),
+                    math.isfinite(value) and not nominal,
+                    "; ".join((*noise.assumptions, *nominal)),
                 )
             )
     return rows
@@ -211,46 +226,31 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
     reached = found <= stated.epsilon * (1 + _TOLERANCE)
     needed = None
     if not reached and noise.setting is not None and stated.epsilon > 0:
-        needed = noise.setting.per_multiplier * _least_multiplier(
-            noise, stated, uploads
-        )
+        z = _least_multiplier(noise, stated, uploads)
+        needed = noise.setting.per_multiplier * z
     return Verdict(stated, _WORDS[noise.unit, noise.relation], found, reached, needed)
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
-    """The least z whose uploads keep what is stated."""
-    if noise.rate < 1:
-        return sampled_multiplier(stated, noise.rate, uploads * noise.steps)
-    factor = 1 if noise.relation == "add_remove" else 2
-    one = float(analytic_multiplier(stated.epsilon, stated.delta))
-    return factor * one * math.sqrt(uploads * noise.steps)
-
-
-def sampled_multiplier(stated: Stated, rate: float, steps: int) -> float:
-    """The least z with which so many Poisson batches keep ε at δ, to 1e-4 from above.
+    """The least z whose uploads keep what is stated, to 1e-4 from above.
 
     Raises:
-      ValueError: not even z = 10,000 does.
+      ValueError: not even z = 10,000,000 does.
     """
 
     def keeps(z: float) -> bool:
-        sampled = SampledSteps(z, rate, steps)
-        found = composed_epsilon("pld", 0, stated.delta, steps=sampled)
-        return found <= stated.epsilon
+        changed = noise._replace(multiplier=z)
+        value = epsilon(changed, noise.relation, stated.delta, uploads)
+        return value <= stated.epsilon
 
     low, high = 0.0, 1.0
     while not keeps(high):
         low, high = high, 2 * high
-        if high > 1e4:
+        if high > 1e7:
             raise ValueError(
-                f"no noise multiplier up to 10,000 gives ε = {stated.epsilon:g}"
+                f"no noise multiplier up to 10,000,000 gives ε = {stated.epsilon:g}"
             )
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if keeps(middle) else (middle, high)
     return high
-
-
-def classical_constant(delta: float) -> float:
-    """c = sqrt(2 ln(1.25/δ)), in double precision as engines have it."""
-    return math.sqrt(2 * math.log(1.25 / delta))

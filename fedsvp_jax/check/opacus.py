@@ -1,109 +1,122 @@
-"""Opacus: `make_private` and `make_private_with_epsilon` of a PrivacyEngine.
+"""Opacus: the optimizer that a PrivacyEngine makes, or the text that asks for one.
 
-Source: opacus 1.6, `privacy_engine.py`: noise of std z·C on the sum of a batch's
-clipped gradients; Poisson batches of q = 1 / len(data_loader) unless poisson_sampling
-is false, where drop_last makes the loader one batch shorter.
+Source: opacus 1.6, `privacy_engine.py`, `optimizers/optimizer.py` and
+`accountants/accountant.py`: noise of std z·C on the sum of a batch's clipped gradients,
+over int(n / number of batches); Poisson batches of q = 1 / number of batches unless
+poisson_sampling is false.
 """
 
+import inspect
 import math
 import pathlib
+from typing import Any
 
-from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, sampled_multiplier
-from fedsvp_jax.check.python_calls import Call, calls, finite, whole
+from fedsvp_jax.check import made
+from fedsvp_jax.check.made import Made, ask, finite, unknown
+from fedsvp_jax.check.noise import Facts, Noise, Setting, marked, nothing
 
 _FUNCTIONS = {
-    "make_private": "",
+    "make_private": "noise_multiplier max_grad_norm poisson_sampling clipping",
     "make_private_with_epsilon": "",
-    "DataLoader": "dataset batch_size",
-    "PrivacyEngine": "",
 }
+_OPTIMIZER = "opacus.optimizers.optimizer.DPOptimizer"
+_SAMPLERS = [
+    "opacus.utils.uniform_sampler.UniformWithReplacementSampler",
+    "torch.utils.data.sampler.BatchSampler",
+]
+_LOADERS = ["opacus.data_loader.DPDataLoader", "torch.utils.data.dataloader.DataLoader"]
+_REST = (
+    "the number of a client's records is public: what sums are divided by follows it",
+    "nothing but what these steps trained leaves (no metric, no BatchNorm statistics)",
+    "a client takes part in every round",
+    "the noise, floating-point numbers, is as good as real and nobody's guess",
+    "a step is on one batch of this loader, unless the accountant counts more, and no "
+    "setting is changed",
+)
+_PLANNED = "planned: a schedule of noise or accumulated batches show in the accountant"
+
+
+def live(
+    optimizer: Any, loader: Any, *, epochs: float = 1, accountant: Any = None
+) -> list[Noise]:
+    """The noise of a training, planned or done.
+
+    One step on k accumulated batches is counted as k steps of z/√k, whose sum it is;
+    steps of several kinds as if all had the least noise among them.
+
+    Args:
+      optimizer, loader: what `make_private` returned.
+      epochs: of a round.
+      accountant: `PrivacyEngine.accountant` after the training, whose history counts
+        instead: all of it is one upload.
+    """
+    settings, batches = ask(optimizer, [_OPTIMIZER]), ask(loader, _LOADERS)
+    sampler = ask(getattr(loader, "batch_sampler", None), _SAMPLERS)
+    if lines := unknown([settings, batches, sampler]):
+        return marked([], settings.source, lines)
+    steps = math.ceil(finite("live", "epochs", epochs, above=0) * len(loader))
+    flaws = [_PLANNED]
+    if accountant is not None and accountant.history:
+        hook = inspect.getclosurevars(optimizer.step_hook).nonlocals
+        rate, flaws = hook["sample_rate"], []
+        kinds = [(z, round(q / rate), number) for z, q, number in accountant.history]
+        steps = sum(many * number for _, many, number in kinds)
+        z = min(z / math.sqrt(many) for z, many, _ in kinds)
+        settings = settings._replace(values={**settings.values, "noise_multiplier": z})
+        if hook["self"] is not accountant or rate != 1 / len(loader):
+            flaws.append("the accountant's steps are not this optimizer's and loader's")
+    sampled = batches.name == "DPDataLoader"
+    if not sampled:
+        flaws.append("that a record is in one batch of an epoch is not read")
+    noise = _training(settings, sampled, len(loader), steps)
+    return [noise._replace(flaws=tuple(flaws))]
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noise of every call that makes a training private.
+    """The noise of every call that makes a training private, by its arguments.
 
     Raises:
       ValueError: the file is unreadable, or a value that decides the noise is.
     """
-    found = calls(path, _FUNCTIONS, config={}, overrides=facts.overrides)
-    loaders = [call for call in found if call.name == "DataLoader"]
-    secure = any(
-        call.name == "PrivacyEngine" and call.get("secure_mode", False)
-        for call in found
-    )
-    return [
-        _training(call, loaders, secure, facts)
-        for call in found
-        if call.name.startswith("make_private")
-    ]
+    calls, others = made.read(path, "opacus", _FUNCTIONS)
+    noises = [_call(call, facts) for call in calls if call.name in _FUNCTIONS]
+    return marked(noises, path.name, others)
 
 
-def _training(call: Call, loaders: list[Call], secure: bool, facts: Facts) -> Noise:
-    stated, epochs = None, facts.epochs
-    if call.name == "make_private_with_epsilon":
-        epsilon, delta = call.number("target_epsilon"), call.number("target_delta")
-        stated = Stated(epsilon, delta, "run")
-        epochs = call.number("epochs") if epochs is None else epochs
-    if epochs is None:
-        raise ValueError(f"{call.source}: give the epochs of a round by --epochs")
-    epochs = finite(call.source, "epochs", epochs, above=0)
-    clipping = call.get("clipping", "flat")
-    if clipping != "flat":
-        raise ValueError(
-            f"{call.source}: clipping = {clipping} is not read, flat alone is"
-        )
-    clip = call.number("max_grad_norm", above=0)
-    sampled = call.get("poisson_sampling", True)
-    batches = 1
-    if sampled or stated:
-        size = _batch_size(call, loaders, facts)
-        dropped = any(one.get("drop_last", False) for one in loaders)
-        in_batches = _examples(call, facts) / size
-        batches = max(1, int(in_batches) if dropped else math.ceil(in_batches))
-    if stated is None:
-        multiplier = call.number("noise_multiplier", at_least=0)
-    else:
-        solved = max(1, int(call.number("epochs", above=0) * batches))
-        multiplier = sampled_multiplier(stated, 1 / batches, solved)
-    steps = math.ceil(epochs * batches) if sampled else math.ceil(epochs)
+def _call(call: Made, facts: Facts) -> Noise:
+    flat = call.values.get("clipping", "flat") == "flat"
+    if call.name == "make_private_with_epsilon" or not flat:
+        text = "the optimizer that it returns has this noise, which is not in the text"
+        return nothing(call.source, text)
+    flags = {f"--{name}": value for name, value in facts._asdict().items()}
+    told = Made("", call.source, flags)
+    examples, size = (told.number(n, above=0) for n in ("--examples", "--batch_size"))
+    steps = math.ceil(told.number("--epochs", above=0) * math.ceil(examples / size))
+    batches = max(1, int(examples / size))  # drop_last may leave the last one out
+    return _training(call, call.values.get("poisson_sampling", True), batches, steps)
+
+
+def _training(settings: Made, sampled: bool, batches: int, steps: int) -> Noise:
+    """So many steps on batches of which an epoch has so many."""
+    multiplier = settings.number("noise_multiplier", at_least=0)
+    clip = settings.number("max_grad_norm", above=0)
+    epochs = math.ceil(steps / batches)
     how = (
-        f"{steps} steps a round, on Poisson batches of rate {1 / batches:.4g}"
+        f"{steps} steps, on Poisson batches of rate 1/{batches}"
         if sampled
-        else f"{steps} epochs a round of shuffled batches, in one of which a record "
-        "is; an accountant that counts sampling does not hold for them"
+        else f"{epochs} epochs of shuffled batches, in one of which a record is; an "
+        "accountant that counts sampling does not hold for them"
     )
     return Noise(
-        source=call.source,
+        source=settings.source,
         text=f"Gaussian noise of std {multiplier * clip:.4g} on the sum of a batch's "
         f"gradients, each clipped to {clip:g}; {how}",
         std=multiplier * clip,
         multiplier=multiplier,
         unit="record",
-        relation="add_remove" if sampled else "replace_one",
-        stated=stated,
-        steps=steps,
+        relation="zero_out" if sampled else "replace_one",
+        steps=steps if sampled else epochs,
         rate=1 / batches if sampled else 1.0,
-        setting=Setting("noise_multiplier", multiplier, 1.0),
-        assumptions=(
-            "nothing but what these steps trained leaves (no metric, no BatchNorm "
-            "statistics)",
-            "a client takes part in every round",
-            *(() if secure else ("nobody knows torch's seed: secure_mode is off",)),
-        ),
+        setting=Setting("noise_multiplier", 1.0),
+        assumptions=_REST,
     )
-
-
-def _examples(call: Call, facts: Facts) -> int:
-    if facts.examples is None:
-        raise ValueError(f"{call.source}: give a client's records by --examples")
-    return facts.examples
-
-
-def _batch_size(call: Call, loaders: list[Call], facts: Facts) -> int:
-    """Of the flag, else of the file's one DataLoader that says it."""
-    if facts.batch_size is not None:
-        return facts.batch_size
-    sizes = {one.get("batch_size") for one in loaders if "batch_size" in one.arguments}
-    if len(sizes) != 1:
-        raise ValueError(f"{call.source}: give the size of a batch by --batch_size")
-    return whole(call.source, "batch_size", sizes.pop())

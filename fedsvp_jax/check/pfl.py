@@ -1,60 +1,95 @@
-"""pfl-research: GaussianMechanism, LaplaceMechanism, and their accountants.
+"""pfl-research: mechanisms among a backend's postprocessors, and their accountants.
 
-Source: pfl 0.6, `privacy/gaussian_mechanism.py`, `laplace_mechanism.py` and
-`privacy_accountant.py`.
+Source: pfl 0.6, `privacy/gaussian_mechanism.py`, `laplace_mechanism.py`,
+`privacy_accountant.py`, and `aggregate/simulate.py`: each user's statistics pass the
+postprocessors in their order, and their sum in the reverse order.
 """
 
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
-from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, sampled_multiplier
-from fedsvp_jax.check.python_calls import Call, calls, whole
-from fedsvp_jax.mechanisms.calibration import analytic_multiplier
+from fedsvp_jax.check import made
+from fedsvp_jax.check.made import Made, ask, unknown
+from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, marked
 
-_ACCOUNTANTS = ("PLDPrivacyAccountant", "PRVPrivacyAccountant", "RDPPrivacyAccountant")
+_CENTRAL = "CentrallyAppliedPrivacyMechanism"
 _FUNCTIONS = {
     "GaussianMechanism": "clipping_bound relative_noise_stddev",
-    "GaussianMechanism.construct_single_iteration": "clipping_bound epsilon delta",
-    "GaussianMechanism.from_privacy_accountant": "accountant clipping_bound",
     "LaplaceMechanism": "clipping_bound epsilon",
-    "CentrallyAppliedPrivacyMechanism": "",
-} | dict.fromkeys(
-    _ACCOUNTANTS,
-    "num_compositions sampling_probability mechanism epsilon delta noise_parameter "
-    "noise_scale",
-)
+    _CENTRAL: "underlying_mechanism",
+}
+_MECHANISMS = [
+    "pfl.privacy.gaussian_mechanism.GaussianMechanism",
+    "pfl.privacy.laplace_mechanism.LaplaceMechanism",
+]
+_WRAPPER = f"pfl.privacy.privacy_mechanism.{_CENTRAL}"
+_WEIGHTS = [
+    f"pfl.aggregate.weighting.WeightBy{name}" for name in ("Datapoints", "User")
+]
+_ACCOUNTANTS = [
+    f"pfl.privacy.privacy_accountant.{name}PrivacyAccountant"
+    for name in ("PLD", "PRV", "RDP")
+]
+
+
+def live(postprocessors: Sequence[Any]) -> list[Noise]:
+    """The noise of the one mechanism in a backend's list, which must be its last.
+
+    What a user's statistics meet behind a mechanism would undo its clip, and what their
+    sum meets before its noise would see the bare sum.
+    """
+    things = [ask(one, [*_MECHANISMS, *_WEIGHTS, _WRAPPER]) for one in postprocessors]
+    order = "postprocessors: " + ", ".join(one.source for one in things)
+    private = [one for one in things if not one.name.startswith("Weight")]
+    if not private or private != things[-1:]:
+        text = f"{order}: one mechanism is read, which is the last of them"
+        return marked([], order, (text,))
+    (mechanism,) = private
+    central = mechanism.name == _CENTRAL
+    if central:
+        mechanism = ask(mechanism.values["underlying_mechanism"], _MECHANISMS)
+        things.append(mechanism)
+    accountant = mechanism.values.get("privacy_accountant")
+    if accountant is not None:
+        things.append(ask(accountant, _ACCOUNTANTS))
+    if lines := unknown(things):
+        return marked([], order, lines)
+    noise = _noise(mechanism, central)
+    return _accounted(noise, things[-1]) if accountant is not None else [noise]
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noise of every mechanism in a file.
+    """The noise of every mechanism in a file, by its arguments.
 
     Raises:
       ValueError: the file is unreadable, or a value that decides the noise is.
     """
-    found = calls(path, _FUNCTIONS, config={}, overrides=facts.overrides)
-    central = any(call.name.startswith("Centrally") for call in found)
-    accountants = [call for call in found if call.name in _ACCOUNTANTS]
-    noises: list[Noise] = []
-    for call in found:
-        if call.name == "LaplaceMechanism":
-            noises.append(_laplace(call, central))
-        elif call.name == "GaussianMechanism.from_privacy_accountant":
-            noises += _accounted(call, accountants, central)
-        elif call.name.startswith("GaussianMechanism"):
-            noises.append(_gaussian(call, central))
-    return noises
+    calls, others = made.read(path, "pfl", _FUNCTIONS)
+    noises = [
+        _noise(call.values.get("underlying_mechanism", call), call.name == _CENTRAL)
+        for call in calls
+    ]
+    return marked(noises, path.name, others)
 
 
-def _noise(call: Call, central: bool, multiplier: float, kind: str) -> Noise:
-    """The parts that all have in common, of std z·C."""
-    clip = call.number("clipping_bound", above=0)
+def _noise(one: Made, central: bool) -> Noise:
+    """Of std z·C; Laplace noise of scale C/ε, where C is an L1 norm."""
+    clip, laplace = one.number("clipping_bound", above=0), one.name[0] == "L"
+    pure = one.number("epsilon", above=0) if laplace else None
+    multiplier = 1 / pure if pure else one.number("relative_noise_stddev", at_least=0)
+    kind = "Laplace noise of scale" if pure else "Gaussian noise of std"
     where = "the sum of a cohort's updates" if central else "every upload"
     return Noise(
-        source=call.source,
+        source=one.source,
         text=f"{kind} {multiplier * clip:.4g} on {where}, clipped to {clip:g}",
         std=multiplier * clip,
         multiplier=multiplier,
         view="observer" if central else "server",
-        relation="add_remove" if central else "replace_one",
+        relation="zero_out" if central or pure else "replace_one",
+        pure=pure,
+        stated=Stated(pure, 0.0, "upload") if pure else None,
+        setting=None if pure else Setting("relative_noise_stddev", 1.0),
         assumptions=(
             *(("the server is trusted: it sees every update",) if central else ()),
             "a user takes part in every round",
@@ -64,58 +99,21 @@ def _noise(call: Call, central: bool, multiplier: float, kind: str) -> Noise:
     )
 
 
-def _gaussian(call: Call, central: bool) -> Noise:
-    stated = None
-    if call.name == "GaussianMechanism":
-        multiplier = call.number("relative_noise_stddev", at_least=0)
-    else:
-        epsilon, delta = call.number("epsilon", above=0), call.number("delta", above=0)
-        stated = Stated(epsilon, delta, "upload")
-        multiplier = float(analytic_multiplier(epsilon, delta))
-    return _noise(call, central, multiplier, "Gaussian noise of std")._replace(
-        stated=stated, setting=Setting("relative_noise_stddev", multiplier, 1.0)
-    )
-
-
-def _laplace(call: Call, central: bool) -> Noise:
-    """Of scale C/ε, C an L1 norm: to replace an update moves it by twice as much."""
-    pure = call.number("epsilon", above=0)
-    return _noise(call, central, 1 / pure, "Laplace noise of scale")._replace(
-        relation="add_remove", pure=pure, stated=Stated(pure, 0.0, "upload")
-    )
-
-
-def _accounted(call: Call, accountants: list[Call], central: bool) -> list[Noise]:
-    """As the accountant counts it, with sampling; and without."""
-    if len(accountants) != 1:
-        raise ValueError(
-            f"{call.source}: the file must make one accountant, got {len(accountants)}"
-        )
-    (told,) = accountants
-    if str(told.get("mechanism")).lower() != "gaussian":
-        raise ValueError(f"{told.source}: mechanism must be gaussian")
-    name = "num_compositions"
-    rounds = whole(told.source, name, told.get(name))
-    rate = told.number("sampling_probability", above=0, at_most=1)
-    scale = told.number("noise_scale", 1.0, above=0)
-    stated = None
-    if told.get("epsilon") is not None and told.get("delta") is not None:
-        stated = Stated(told.number("epsilon"), told.number("delta", above=0), "run")
-    if told.get("noise_parameter") is not None or stated is None:
-        multiplier = told.number("noise_parameter", above=0)
-    else:
-        multiplier = sampled_multiplier(stated, rate, rounds)
-    made = _noise(call, central, multiplier * scale, "Gaussian noise of std")._replace(
-        rounds=rounds,
-        relation="add_remove",
+def _accounted(noise: Noise, accountant: Made) -> list[Noise]:
+    """As pfl's accountant, which solved for it, counts the noise; and unsampled."""
+    rate = accountant.number("sampling_probability", above=0, at_most=1)
+    stated = Stated(accountant.values["epsilon"], accountant.values["delta"], "run")
+    noise = noise._replace(
+        rounds=accountant.values["num_compositions"],
+        relation="zero_out",
         stated=stated,
-        setting=Setting("noise_parameter", multiplier, 1 / scale),
+        setting=Setting("noise_parameter", 1 / accountant.values["noise_scale"]),
     )
     if rate == 1:
-        return [made]
+        return [noise]
     flaw = (
         f"sampling_probability = {rate:g} is a Poisson rate, and a cohort of fixed "
         "size is none"
     )
-    sampled = made._replace(rate=rate, flaws=(flaw,))
-    return [sampled, made._replace(stated=None, source=f"{call.source}, unsampled")]
+    sampled = noise._replace(rate=rate, flaws=(flaw,))
+    return [sampled, noise._replace(stated=None, source=f"{noise.source}, unsampled")]

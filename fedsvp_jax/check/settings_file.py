@@ -12,15 +12,15 @@ sampling_rate = 1.0      # of Poisson batches
 epsilon = 8.0
 delta = 1e-5
 per = "run"              # or "upload"
-relation = "add_remove"  # or "replace_one"
+relation = "zero_out"    # one part against zero; or "replace_one"
 """
 
 import pathlib
 import tomllib
 from typing import Any
 
+from fedsvp_jax.check.made import Made, whole
 from fedsvp_jax.check.noise import RELATIONS, Facts, Noise, Setting, Stated
-from fedsvp_jax.check.python_calls import finite, whole
 
 _NAMES = {
     "noise": ("gaussian", "laplace"),
@@ -28,6 +28,10 @@ _NAMES = {
     "unit": ("client", "record"),
     "per": ("run", "upload"),
     "relation": RELATIONS,
+}
+_DEFAULTS = {"noise": "gaussian", "added_by": "client", "unit": "client"} | {
+    "sampling_rate": 1.0,
+    "steps": 1,
 }
 _OWN = {"noise", "std", "clip", "added_by", "unit", "rounds", "steps"}
 _OWN |= {"sampling_rate", "stated"}
@@ -50,29 +54,27 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     unknown = ({*told} - _OWN) | ({*claim} - {"epsilon", "delta", "per", "relation"})
     if unknown:
         raise ValueError(f"{path} has unknown settings: {', '.join(sorted(unknown))}")
-
-    def number(table: dict[str, Any], name: str, default: float | None = None) -> float:
-        return finite(path.name, name, table.get(name, default), above=0)
-
-    def word(table: dict[str, Any], name: str, default: str) -> str:
-        value = table.get(name, default)
-        if not isinstance(value, str) or value not in _NAMES[name]:
-            allowed = " or ".join(_NAMES[name])
-            raise ValueError(f"{path}: {name} must be {allowed}, got {value!r}")
-        return str(value)
-
-    kind, by = word(told, "noise", "gaussian"), word(told, "added_by", "client")
-    std, clip = number(told, "std"), number(told, "clip")
-    rate = number(told, "sampling_rate", 1.0)
-    rounds = whole(path.name, "rounds", told["rounds"]) if "rounds" in told else None
+    for name, allowed in _NAMES.items():
+        value = (told | claim).get(name, allowed[0])
+        if value not in allowed:
+            words = " or ".join(allowed)
+            raise ValueError(f"{path}: {name} must be {words}, got {value!r}")
+    own, stated = Made("", path.name, _DEFAULTS | told), None
+    kind, by = own.values["noise"], own.values["added_by"]
+    std, clip = (own.number(name, above=0) for name in ("std", "clip"))
+    rate = own.number("sampling_rate", above=0, at_most=1)
     laplace = kind == "laplace"
-    if rate > 1 or (laplace and rate < 1):
-        raise ValueError(f"{path}: sampling_rate must be at most 1, and 1 with laplace")
-    stated = None
+    if laplace and rate < 1:
+        raise ValueError(f"{path}: sampling_rate must be 1 with laplace")
     if claim:
-        delta = 0.0 if laplace else number(claim, "delta")
-        stated = Stated(number(claim, "epsilon"), delta, word(claim, "per", "run"))
-    steps = whole(path.name, "steps", told.get("steps", 1))
+        goal = Made("", f"stated in {path.name}", claim)
+        delta = 0.0 if laplace else goal.number("delta", above=0)
+        per = claim.get("per", "run")
+        stated = Stated(goal.number("epsilon", above=0), delta, per)
+    steps = whole(path.name, "steps", own.values["steps"])
+    rounds = whole(path.name, "rounds", told["rounds"]) if "rounds" in told else None
+    relation = claim.get("relation", "zero_out")
+    moved = clip if relation == "zero_out" else 2 * clip
     what = "every upload" if by == "client" else "the sum of a cohort's parts"
     return [
         Noise(
@@ -82,14 +84,14 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
             std=std,
             multiplier=std / clip,
             view="server" if by == "client" else "observer",
-            unit=word(told, "unit", "client"),
-            relation=word(claim, "relation", "add_remove"),
-            pure=steps * clip / std if laplace else None,
+            unit=own.values["unit"],
+            relation=relation,
+            pure=steps * moved / std if laplace else None,
             stated=stated,
             steps=steps,
             rate=rate,
             rounds=rounds,
-            setting=None if laplace else Setting("std", std, clip),
+            setting=None if laplace else Setting("std", clip),
             assumptions=("the file says what the program does", "nothing else leaves"),
         )
     ]

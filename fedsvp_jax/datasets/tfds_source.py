@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax import extras
 from fedsvp_jax.data.dataset import Dataset, RowSource
 from fedsvp_jax.tables import files
 
@@ -19,8 +20,7 @@ _TEST_SPLITS = ("test", "validation")  # the first that exists is the test set
 
 def _open(name: str, data_dir: Path | None, **options: Any) -> dict[str, Any]:
     """The data set's random-access splits by name."""
-    import tensorflow_datasets as tfds
-
+    tfds = extras.needed("tensorflow_datasets", "tfds", f"tfds:{name}")
     expected = "a data set prepared with file_format=array_record was expected there"
     place = f"under data_dir {data_dir}" if data_dir else "in TFDS's own folder"
     try:
@@ -83,9 +83,9 @@ def open_tfds(name: str, data_dir: Path | None) -> RowSource:
     Raises:
       ValueError: as `load_tfds`. The training inputs are checked when they are read.
     """
+    splits = _open(name, data_dir)
     import tensorflow_datasets as tfds
 
-    splits = _open(name, data_dir)
     test_split = next((key for key in _TEST_SPLITS if key in splits), None)
     if "train" not in splits or test_split is None:
         raise ValueError(

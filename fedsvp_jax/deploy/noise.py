@@ -9,7 +9,6 @@ import os
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -55,7 +54,7 @@ class Secret:
         """
         del round_num
         words = np.frombuffer(os.urandom(8), np.uint32)
-        return jax.random.wrap_key_data(jnp.asarray(words))
+        return prng.key_of(jnp.asarray(words))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,7 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     noise_setting,
 )
-from fedsvp_jax.mechanisms.played import check_noise
+from fedsvp_jax.mechanisms.played import check_draws, check_noise
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.settings import part
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
@@ -47,8 +47,9 @@ class Policy:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """Made by the registry that the simulator uses."""
-        return make_mechanism(self.name, self.config)
+        """As the simulator makes it; a deployed client's noise is always discrete."""
+        made = make_mechanism(self.name, self.config)
+        return made._replace(claim=made.claim._replace(concentrated=True))
 
     @cached_property
     def account(self) -> Account:
@@ -180,14 +181,8 @@ def make_policy(
     Raises:
       ValueError: settings that cannot be kept outside the simulator: noise in local
         steps, noise that only the cohort's sum has enough of, a mechanism with a step
-        at the server, no noise at all, a promise that not even one upload keeps, or
-        promises of others.
+        at the server, no noise at all, or a promise that not even one upload keeps.
     """
-    if config.client_epsilons is not None:
-        raise ValueError(
-            "client_epsilons must be left out of a deployed client, which promises "
-            "its own total_epsilon; sites may promise different ones"
-        )
     facts: dict[str, Any] = {
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,
@@ -220,8 +215,8 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism)
-    sizes = min_num_examples, told.max_num_examples
-    check_noise(mechanism, config.num_rounds, sizes=sizes)
+    check_noise(mechanism, told)
+    check_draws(mechanism, told)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

@@ -4,6 +4,10 @@ A round is charged in the log before the site trains (write-ahead). A client tha
 killed in between has counted an upload that nobody saw; the other way round never
 happens. The log is begun once, by name: a site that finds none refuses, since a new one
 would forget what was spent.
+
+An entry counts as written once the witness has signed this entry's hash. Of two copies
+of a log and its key that write at once the witness signs one; the entry of the other is
+undone, and nothing leaves.
 """
 
 import contextlib
@@ -13,8 +17,10 @@ import functools
 import hashlib
 import hmac
 import json
+import logging
 import os
 import pathlib
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, Self
 
@@ -25,8 +31,21 @@ from fedsvp_jax.deploy.chain import Entry, Key, entry_line, entry_of, read_entri
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
-from fedsvp_jax.deploy.witness import Witness, WitnessFolder
+from fedsvp_jax.deploy.witness import Seen, Witness, WitnessFolder
 from fedsvp_jax.run.files import WriteError, make_folder, sync
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class _Opened:
+    """A log that one thread of one process may write."""
+
+    number: int  # the descriptor, which holds the lock
+    owner: tuple[int, int]  # process and thread
+    content: bytes
+    entries: list[Entry]  # of the content, all verified
+    seen: Seen | None  # what the witness has countersigned last
 
 
 class Site:
@@ -39,7 +58,8 @@ class Site:
         by default, which notices that one of both is lost, and no more.
       name: by which the witness knows the site; the log's by default.
       data: `fingerprint` of the records. A log that was begun with other records is
-        not gone on with.
+        not gone on with. Without it the records are not compared, and a warning says
+        so, once per process.
     """
 
     def __init__(
@@ -57,7 +77,7 @@ class Site:
         if isinstance(witness, str | os.PathLike):
             witness = WitnessFolder(witness)
         self.witness, self.name, self._data = witness, name or self.path.name, data
-        self._open: int | None = None  # the descriptor of the log while it is open
+        self._open: _Opened | None = None
         # The log as it was read or written last, and its entries, all verified.
         self._verified: tuple[bytes, list[Entry]] = b"", []
         self._key = Key(self.path.with_name(self.path.name + ".key"))
@@ -82,6 +102,8 @@ class Site:
         Raises:
           FileExistsError: a log or a key is there, or the witness knows the site.
           ValueError: as `new_state`.
+          OSError, Refused: log or witness cannot be written; neither log nor key is
+            there, unless the witness has seen the site.
         """
         state = new_state(self.policy, num_examples)
         known = self.witness.last(self.name) is not None
@@ -104,12 +126,19 @@ class Site:
             "promise": self.policy.says(),
             "state": dataclasses.asdict(state),
         }
+        _warn_unless_bound(body, self._data)
         how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
         number = os.open(self.path, how, 0o600)
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
             sync(self.path.parent)  # the names of log and key
-            self._append(number, "begin", body)
+            self._append(_Opened(number, _thread(), b"", [], None), "begin", body)
+        except (OSError, Refused):
+            seen = self.witness.last(self.name)
+            if seen is None or seen.site != body["site"]:
+                self.path.unlink()
+                self._key.path.unlink()
+            raise
         finally:
             os.close(number)
 
@@ -126,7 +155,7 @@ class Site:
             content = self.path.read_bytes()
         except FileNotFoundError:
             raise self._missing() from None
-        return self._entries_of(content)
+        return self._entries_of(content)[1]
 
     def read(self) -> ClientState:
         """What was written last.
@@ -146,14 +175,15 @@ class Site:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Self]:
-        """This site, to `write`; no other process may until the block ends.
+        """This site, to `write`; no other process or thread may until the block ends.
 
         A block within gets the same.
 
         Raises:
-          Refused, ValueError: as `entries`; or another process has opened it.
+          Refused, ValueError: as `entries`; or another process or thread has opened it.
+          OSError: the witness cannot be written.
         """
-        if self._open is not None:
+        if self._open is not None and self._open.owner == _thread():
             yield self
             return
         try:
@@ -165,68 +195,97 @@ class Site:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Refused(
-                    f"another process answers for this client: it has {self.path.name} "
-                    "open"
+                    "another process or thread answers for this client: it has "
+                    f"{self.path.name} open"
                 ) from None
             content = os.pread(number, os.fstat(number).st_size, 0)
-            self._entries_of(content)
-            if len(content) > (size := len(self._verified[0])):
-                os.ftruncate(number, size)
-            self._open = number
-            self._show_witness()
-            yield self
+            opened = _Opened(number, _thread(), *self._entries_of(content))
+            if len(content) > len(opened.content):
+                os.ftruncate(number, len(opened.content))
+            self._show_witness(opened)
+            _warn_unless_bound(opened.entries[0].body, self._data)
+            self._open = opened
+            try:
+                yield self
+            finally:
+                self._open = None
         finally:
-            self._open = None
             os.close(number)
 
     @property
     def state(self) -> ClientState:
         """What the last entry says, where the log is open."""
-        return _state(self._verified[1][-1])
+        assert self._open is not None
+        return _state(self._open.entries[-1])
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
         """An entry of a new state, with what an auditor adds up; the log is open.
 
-        It returns when the entry is on the disk, and the witness has seen it.
+        It returns when the entry is on the disk, and its hash is countersigned.
 
         Raises:
-          OSError: it cannot be written, so nothing may be uploaded.
-          Refused: as `Witness.countersign`.
+          OSError: log or witness cannot be written, so nothing may be uploaded. An
+            entry that the witness may have seen stays, and counts.
+          Refused: the witness has seen another entry in this one's place: a copy of the
+            log was gone on with. This entry is undone, and nothing may be uploaded.
         """
         assert self._open is not None
-        seen = self.witness.last(self.name)
-        told = {"state": dataclasses.asdict(state), **facts}
-        told["witnessed"] = seen.signature if seen else ""
+        signature = self._show_witness(self._open)
+        told = {"state": dataclasses.asdict(state), **facts, "witnessed": signature}
         self._append(self._open, kind, told)
 
-    def _append(self, number: int, kind: str, body: Mapping[str, Any]) -> None:
-        known, entries = self._verified
+    def _append(self, log: _Opened, kind: str, body: Mapping[str, Any]) -> None:
+        """An entry, countersigned; one that the witness refuses is undone."""
+        before, entries = log.content, log.entries
         line = entry_line(self._key, entries[-1] if entries else None, kind, body)
-        size, left = os.fstat(number).st_size, memoryview(line)
+        left = memoryview(line)
         try:
             while left:
-                left = left[os.write(number, left) :]
-            os.fsync(number)
+                left = left[os.write(log.number, left) :]
+            os.fsync(log.number)
         except OSError as error:
-            os.ftruncate(number, size)
+            os.ftruncate(log.number, len(before))
             raise _unwritten(f"log {self.path}", error) from error
-        entry = entry_of(line[:-1], len(entries) + 1)
-        self._verified = known + line, [*entries, entry]
-        self._show_witness()
+        log.content = before + line
+        log.entries = [*entries, entry_of(line[:-1], len(entries) + 1)]
+        try:
+            self._show_witness(log)
+        except Refused:
+            os.ftruncate(log.number, len(before))
+            log.content, log.entries = before, entries
+            raise
+        finally:
+            self._verified = log.content, log.entries
 
-    def _show_witness(self) -> None:
-        """Shows it the last entry, also where a kill came between the two."""
-        first, last = self._verified[1][0], self._verified[1][-1]
-        seen = self.witness.last(self.name)
-        if seen is None or seen.number < last.number:
-            public = first.body["site"]
+    def _show_witness(self, log: _Opened) -> str:
+        """The countersignature of the last entry.
+
+        A kill, or a witness that failed, may have come between the two.
+
+        Raises:
+          OSError, Refused: as `write`.
+        """
+        first, last = log.entries[0].body, log.entries[-1]
+        if log.seen is None or log.seen.hash != last.hash:
+            shown = Seen(first["site"], last.number, last.hash, first["witness"])
             try:
-                self.witness.countersign(self.name, public, last.number, last.hash)
+                seen = self.witness.countersign(
+                    self.name, shown.site, shown.number, shown.hash
+                )
             except OSError as error:
                 raise _unwritten("witness", error) from error
+            if seen != shown._replace(signature=seen.signature) or not seen.verified(
+                self.name
+            ):
+                raise Refused(
+                    f"the witness has not countersigned entry {last.number} of "
+                    f"{self.path.name}: nothing is uploaded"
+                )
+            log.seen = seen
+        return log.seen.signature
 
-    def _entries_of(self, content: bytes) -> list[Entry]:
-        """As `entries`, of a file's content.
+    def _entries_of(self, content: bytes) -> tuple[bytes, list[Entry], Seen]:
+        """(what is intact of a file's content, its `entries`, what the witness saw).
 
         Of a file that goes on from what was read before, byte by byte, the new entries
         alone are verified; any other is verified whole.
@@ -280,8 +339,8 @@ class Site:
         if "policy" in self.__dict__:
             _check_settings(first["settings"], self.policy.settings())
         intact = rest.splitlines(keepends=True)[: len(entries) - len(before)]
-        self._verified = known + b"".join(intact), entries
-        return entries
+        self._verified = verified = known + b"".join(intact), entries
+        return *verified, seen
 
     def _bound(self) -> str | None:
         """The fingerprint under the site's key, since a bare hash of records is a test
@@ -328,6 +387,26 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
             if not file.is_dir():
                 add(str(file.relative_to(place)), file.read_bytes())
     return whole.hexdigest()
+
+
+def _thread() -> tuple[int, int]:
+    """Who runs this: process and thread."""
+    return os.getpid(), threading.get_ident()
+
+
+def _warn_unless_bound(first: Mapping[str, Any], data: str | None) -> None:
+    if data is None or first["data"] is None:
+        _warn_once(
+            "records are not compared: a Site without data=fingerprint(RECORDS), or "
+            "whose log was begun without, goes on with any; pass it to both, or call "
+            "check_data() of a Site that has it before the training"
+        )
+
+
+@functools.cache
+def _warn_once(sentence: str) -> None:
+    """In a process's life."""
+    _log.warning(sentence)
 
 
 def _unwritten(what: str, error: OSError) -> OSError:

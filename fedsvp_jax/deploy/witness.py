@@ -51,8 +51,12 @@ class Witness(Protocol):
     def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
         """Remembers the newest entry; returns when it is on its disk.
 
+        Of two calls at once one comes first. The entry that was seen last may be shown
+        again, with the same digest: a site may not have got the answer.
+
         Raises:
-          Refused: the entry does not follow the one that it has seen last.
+          Refused: the entry does not follow the one that it has seen last, or is
+            another in its place; nothing of it is remembered.
         """
 
 
@@ -87,11 +91,14 @@ class WitnessFolder:
         """
         with self._alone():
             seen = self.last(name)
+            if seen is not None and seen[:3] == (site, number, digest):
+                return seen
             before = 0 if seen is None else seen.number
             if number != before + 1 or (seen is not None and seen.site != site):
                 raise Refused(
                     f"the witness has seen {before} entries of the site {name}, and "
-                    f"entry {number} does not follow"
+                    f"this entry {number} does not follow: a copy of the log was gone "
+                    "on with; put the newest back"
                 )
             new = Seen(site, number, digest, self._key.public())
             new = new._replace(signature=self._key.sign(new.message(name)))
@@ -101,7 +108,7 @@ class WitnessFolder:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        number = os.open(self._key.path, os.O_RDONLY)
+        number = os.open(self._key.path, os.O_RDWR)  # for NFS, whose locks are so
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
             yield

@@ -9,6 +9,7 @@ raises (ScriptRunner's returns its error): the server sees that it failed, and t
 counts.
 """
 
+import functools
 import pathlib
 import urllib.parse
 
@@ -29,7 +30,7 @@ import numpy as np
 from fedsvp_jax.deploy.answer import Trained, begin_round, end_round
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
-from fedsvp_jax.deploy.site import Site
+from fedsvp_jax.deploy.site import Site, fingerprint
 
 _MODEL = "fedsvp_jax.model"  # of the task, in the context of one task
 
@@ -47,12 +48,20 @@ class PrivacyFilter(Filter):
         the job. The number of examples with which it was begun is what every result
         says.
       witness: a folder, as of `Site`.
+      records: a file or folder at the site, with which the log was begun; read once in
+        a filter's life.
     """
 
-    def __init__(self, folder: str, witness: str | None = None) -> None:
+    def __init__(
+        self, folder: str, witness: str | None = None, records: str | None = None
+    ) -> None:
         super().__init__()
         # NVFlare reads the arguments back from attributes of these names.
-        self.folder, self.witness = folder, witness
+        self.folder, self.witness, self.records = folder, witness, records
+
+    @functools.cached_property
+    def _data(self) -> str | None:
+        return None if self.records is None else fingerprint(self.records)
 
     def site_of(self, site: str) -> Site:
         """A site's log.
@@ -63,7 +72,8 @@ class PrivacyFilter(Filter):
             more than the update.
         """
         name = urllib.parse.quote(site, safe="")
-        found = Site(pathlib.Path(self.folder) / f"{name}.json", witness=self.witness)
+        log = pathlib.Path(self.folder) / f"{name}.json"
+        found = Site(log, witness=self.witness, data=self._data)
         found.policy.check_takes_updates(with_model=False)
         return found
 

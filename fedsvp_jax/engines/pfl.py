@@ -104,11 +104,19 @@ class LocalPrivacy(Postprocessor):
             raise Refused("pfl's users must have ids: each has a log of its own")
         return self._folder / f"{urllib.parse.quote(str(user_id), safe='')}.json"
 
+    def site_of(self, user_id: str | None) -> Site:
+        """A user's log; a subclass adds a witness, and data.
+
+        Raises:
+          Refused: as `log_of`.
+        """
+        return Site(self.log_of(user_id))
+
     def _answer(
         self, zeros: list[np.ndarray], update: list[np.ndarray], user: UserContext
     ) -> tuple[list[np.ndarray], int]:
         """The upload, and the number of examples that the log declares."""
-        ratio, site = self._contribution, Site(self.log_of(user.user_id))
+        ratio, site = self._contribution, self.site_of(user.user_id)
         site.policy.check_takes_updates(with_model=False)
         upload, record = answer(
             site,

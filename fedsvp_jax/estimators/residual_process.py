@@ -17,8 +17,8 @@ the one that lowers the trace of Cov most; all are trained as one batch. The fir
 those that lack one attribute each. Beyond ten attributes
 it chooses among these and 256 coalitions that are drawn once for all.
 
-l and the nugget were chosen on the development games of docs/shapley.md among 9 pairs,
-and so was the number of deviations of an interval.
+l and the nugget were chosen among 9 pairs on the development games of
+experiments/studies/shapley, and so was the number of deviations of an interval.
 
 Source: the idea of a process over coalitions is ShaplEIG's (arXiv 2606.02247), which
 asks one by one and has no blend.

@@ -70,8 +70,7 @@ def check_mechanism(
     asked: Asked | None,
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
-    ends = told.min_num_examples, told.max_num_examples
-    check_noise(mechanism, config.num_rounds, sizes=ends)
+    check_noise(mechanism, told, uniform=config.weighting == "uniform")
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, asked)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
@@ -93,14 +92,6 @@ def check_mechanism(
                 "empty_utility must be initial with utility=loss and a loss of your "
                 "own, whose value for guessing is not known, got "
                 f"{config.empty_utility}"
-            )
-    if config.weighting == "epsilon":
-        if data.promised[0] is None:
-            raise ValueError("weighting=epsilon needs client_epsilons, each client's ε")
-        if mechanism.uniform_weights or config.client_values != "none":
-            raise ValueError(
-                "weighting must not be epsilon where all clients of a cohort weigh the "
-                "same, as this mechanism needs it, nor with client_values"
             )
     if config.client_values != "none" and claim.central:
         raise ValueError(

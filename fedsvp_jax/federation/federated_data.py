@@ -100,7 +100,6 @@ class FederatedData(NamedTuple):
     corrupted: np.ndarray  # (cells, M) bool
     fingerprint: str  # of the data set that all of this was made of
     reader: CohortReader | None = None  # of a store
-    promised: tuple[np.ndarray | None, ...] = (None,)  # (M,) ε by client, by cell
     client_names: tuple[str, ...] | None = None  # (M,) of the first cell, if any
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
@@ -165,7 +164,7 @@ def federate(
     corrupted: dict[int, np.ndarray] = {}
     changed = [examples]
     copies: dict[int, int] = {}
-    called: dict[int, list[str]] = {}
+    client_names: tuple[str, ...] | None = None
     protected = np.ones(len(found.ids), bool)  # what the relation is about
     if first.clip.asks:
         protected = found.ids == found.private
@@ -174,7 +173,8 @@ def federate(
         if config.seed in by_seed:
             continue
         parts = loading.client_parts(config, dataset)
-        called[config.seed] = loading.client_names(config, dataset, parts)
+        if config is first:
+            client_names = loading.client_names(config, dataset, parts)
         split = division_of(config, found.private).split(parts, found.ids)
         copies[config.seed] = train_validation.most_copies(split, protected)
         corrupted[config.seed] = np.zeros(config.num_clients, bool)
@@ -211,12 +211,7 @@ def federate(
         fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,
-        client_names=None
-        if dataset.writer_names is None or first.partition != "by_writer"
-        else tuple(called[first.seed]),
-        promised=tuple(
-            loading.promised_epsilons(config, called[config.seed]) for config in configs
-        ),
+        client_names=client_names,
     )
 
 

@@ -301,34 +301,11 @@ def client_parts(
     return deal(config.num_clients, seed=config.seed)
 
 
-def promised_epsilons(
-    config: FederationSettings, names: Sequence[str]
-) -> np.ndarray | None:
-    """(M,) the ε of each client, by its name; None without --client_epsilons.
-
-    Those that the file does not name have `total_epsilon`.
-
-    Raises:
-      ValueError: the file is not right, or nothing is promised to the others.
-    """
-    if config.client_epsilons is None:
-        return None
-    if config.total_epsilon is None:
-        raise ValueError(
-            "client_epsilons needs total_epsilon, the ε of the clients that "
-            f"{config.client_epsilons} does not name"
-        )
-    read = extras.around("tables.client_epsilons").read_client_epsilons
-    found: np.ndarray = read(config.client_epsilons, names, config.total_epsilon)
-    return found
-
-
 def client_names(
     config: FederationSettings, dataset: Dataset, parts: Sequence[np.ndarray]
-) -> list[str]:
-    """(M,) each client's number, or with partition=by_writer its writer's name."""
-    if config.partition != "by_writer" or dataset.train_writers is None:
-        return list(map(str, range(len(parts))))
-    writers = [int(dataset.train_writers[part[0]]) for part in parts]
-    names = dataset.writer_names
-    return [str(one) if names is None else names[one] for one in writers]
+) -> tuple[str, ...] | None:
+    """(M,) the writers' names with partition=by_writer; None if they have none."""
+    writers, names = dataset.train_writers, dataset.writer_names
+    if config.partition != "by_writer" or writers is None or names is None:
+        return None
+    return tuple(names[int(writers[part[0]])] for part in parts)

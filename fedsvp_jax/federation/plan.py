@@ -1,10 +1,8 @@
 """From settings and a federation to the static plan and the cells of a round."""
 
 import dataclasses
-import hashlib
 import math
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TypedDict, Unpack
 
 import jax
@@ -353,9 +351,6 @@ def recorded_settings(
     if loss is not None:
         told = isinstance(dataset, Dataset) and dataset.train_targets is not None
         own = {"loss": name_of(loss), "has_targets": told}
-    if config.client_epsilons is not None:
-        content = Path(config.client_epsilons).expanduser().read_bytes()
-        own["client_epsilons_sha256"] = hashlib.sha256(content).hexdigest()
     return {
         **dataclasses.asdict(config),
         "client_chunk_size": together.clients,

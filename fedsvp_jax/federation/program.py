@@ -1,31 +1,23 @@
 """The program of some cells: what the engine compiles, built in one place."""
 
 import dataclasses
-import itertools
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import losses, models, prng
-from fedsvp_jax.accounting import Account, client_groups
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, here
-from fedsvp_jax.federation import checks
+from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.federation.client_promises import (
-    Group,
-    groups_of,
-    mechanisms_by_client,
-    promising,
-)
+from fedsvp_jax.federation.budget import account_of, solve_noise
 from fedsvp_jax.federation.federated_data import (
     CohortStream,
     FederatedData,
@@ -33,8 +25,14 @@ from fedsvp_jax.federation.federated_data import (
 )
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import claimed, run_digest
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    from_outside,
+    make_mechanism,
+)
 from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.mechanisms.played import check_draws
 from fedsvp_jax.structs import Array, Model
 
 
@@ -53,8 +51,7 @@ class Program:
       target: what the rounds are compiled for.
       cells_together: cells of a sweep that fit side by side on one device.
       stream: the cohorts of clients that are kept on disk; None for data in memory.
-      groups: per cell, the clients by the ε that they are promised, where they are
-        promised an ε of their own; else ().
+      own_code: per cell, digests of what the settings only name: code of one's own.
     """
 
     configs: tuple[ExperimentConfig, ...]
@@ -66,7 +63,7 @@ class Program:
     target: Target
     cells_together: int
     stream: CohortStream | None
-    groups: tuple[tuple[Group[ExperimentConfig], ...], ...]
+    own_code: tuple[tuple[str, ...], ...]
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -80,10 +77,8 @@ class Program:
         )
 
     def solved(self) -> Iterator[ExperimentConfig]:
-        """Whose noise was solved for: of every cell, of each ε by client."""
-        for config, groups in zip(self.configs, self.groups, strict=True):
-            if config.solve == "noise":
-                yield from [one.config for one in groups] or [config]
+        """Whose noise was solved for."""
+        return (config for config in self.configs if config.solve == "noise")
 
     @property
     def mechanism(self) -> Mechanism:
@@ -93,23 +88,19 @@ class Program:
     @cached_property
     def accounts(self) -> tuple[Account, ...]:
         """One per cell, before the first round."""
-        found = []
-        for config, mechanism, copies, groups in zip(
-            *(self.configs, self.mechanisms, self.data.most_copies, self.groups),
-            strict=True,
-        ):
-            given = neighbour_assumptions(config)
-            account = account_of(
+        return tuple(
+            account_of(
                 config,
                 mechanism,
                 equal_weights=self.equal_weights,
                 nominal=STATS_LEAVE if self.keeps_stats else "",
-                assumptions=f"{given}; {client_groups.PUBLIC}" if groups else given,
+                assumptions=neighbour_assumptions(config),
                 copies=copies,
             )
-            read = partial(over_data, from_records=self.data.from_records)
-            found.append(promising(account, groups, read))
-        return tuple(found)
+            for config, mechanism, copies in zip(
+                self.configs, self.mechanisms, self.data.most_copies, strict=True
+            )
+        )
 
     @property
     def uniform_weights(self) -> bool:
@@ -121,7 +112,7 @@ class Program:
         """Whether every client weighs the same in every cohort that may be drawn."""
         data = self.data
         same = data.min_num_examples == data.max_num_examples
-        return self.uniform_weights or (same and self.cells.shares is None)
+        return self.uniform_weights or same
 
     def is_over(
         self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
@@ -181,10 +172,8 @@ def build(
             f"{first.influence_filter}"
         )
 
-    def by_name(num_classes: int) -> Model:
-        return models.make_model(
-            first.model, num_classes=num_classes, kernels=target.platform
-        )
+    def by_name(num_classes: int, kernels: str = target.platform) -> Model:
+        return models.make_model(first.model, num_classes=num_classes, kernels=kernels)
 
     build_model = by_name if model is None else None
     own, model = model, model or by_name(dataset.num_classes)
@@ -195,42 +184,39 @@ def build(
         checks.check_outputs(own, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
-    groups = [
-        groups_of(one, promised, **plans.sizes(one, data))
-        for one, promised in zip(configs, data.promised, strict=True)
-    ]
     configs = [
-        dataclasses.replace(of[0].config, total_epsilon=one.total_epsilon)
-        for one, of in zip(configs, groups, strict=True)
+        solve_noise(one, **plans.sizes(one, data)) if one.solve == "noise" else one
+        for one in configs
     ]
-    told = groups[0][0].told
-    asked = plans.asked_of(told, model, build_model, data)
-    for one in itertools.chain(*groups):
-        checks.check_mechanism(first, one.told, one.mechanism, model, data, asked)
-    own_words = []
-    if own is not None or loss is not None:
-        shapes = jax.eval_shape(model.init, jax.random.key(0), data.example)
-        own_words = [str(shapes), "" if loss is None else losses.name_of(loss)]
-    by_client, allowances, roots = [], [], []
-    for config, of, promised in zip(configs, groups, data.promised, strict=True):
-        mechanism, words = of[0].mechanism, list(own_words)
-        by_client.append(() if promised is None else of)
-        if promised is not None:
-            words.append(f"client_epsilons {promised.tolist()}")
-        account = promising(account_of(config, mechanism), by_client[-1])
-        allowances.append(account.plan.allowance)
+    made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
+    told = [one for one, _ in made]
+    asked = plans.asked_of(told[0], model, build_model, data)
+    for one, mechanism in made:
+        checks.check_mechanism(first, one, mechanism, model, data, asked)
+    check_draws(made[0][1], told[0])  # cells differ in numbers alone
+    of_model = ""
+    if (own is not None or loss is not None) and not first.paired_noise:
+        # By name, the same on every device.
+        traced = model if own is not None else by_name(dataset.num_classes, "cpu")
+        of_model = own_code.of_model(
+            traced._replace(loss=model.loss),
+            data,
+            batch_size=plans.poisson_places(told[0]) or told[0].batch_size,
+            dtype=first.compute_dtype,
+        )
+    allowances, roots, codes = [], [], []
+    for config, (settings, mechanism) in zip(configs, made, strict=True):
+        words = [of_model] if of_model else []
+        if from_outside(config.mechanism) and not config.paired_noise:
+            words.append(
+                own_code.of_mechanism(mechanism, settings, model, config, data, asked)
+            )
+        allowances.append(account_of(config, mechanism).plan.allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest))
-    mechanism_configs = tuple(jax.tree.map(np.float32, of[0].told) for of in groups)
-    shares = None
-    if first.weighting == "epsilon":
-        known = [one / one.min() for one in data.promised if one is not None]
-        shares = jnp.asarray(np.stack(known), jnp.float32)
-    cells = dataclasses.replace(
-        plans.make_cells(configs, data, mechanism_configs, allowances, roots),
-        by_client=mechanisms_by_client(by_client, first.num_clients),
-        shares=shares,
-    )
+        codes.append(tuple(words))
+    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
+    cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
     if data.reader is not None:
         stream = data.reader.stream(
@@ -244,11 +230,11 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, told, data, target, together, asked),
+        plan=plans.make_plan(first, told[0], data, target, together, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,
         cells_together=together.cells,
         stream=stream,
-        groups=tuple(by_client),
+        own_code=tuple(codes),
     )

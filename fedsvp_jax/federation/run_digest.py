@@ -2,11 +2,12 @@
 
 Two runs with one seed and one draw of noise, but other updates or another σ, tell the
 update: the noise cancels. So every setting that may change a released number goes into
-the key of the noise (`prng.HIDING`), and so does the data's fingerprint, since a run
-without one record is a neighbour. Left out is what changes no released number, so that
-it keeps the bits: where the data, their schema and kept features lie, what the server
-tests and when, how the work is laid out, and what the mechanism does not read (a
-sweep's cells have an ε, which `gaussian` ignores).
+the key of the noise (`prng.HIDING`), and so do code of one's own (`own_code`) and the
+data's fingerprint, since a run without one record is a neighbour. Left out is what
+changes no released number but by rounding, so that it keeps the bits: where the data,
+their schema and kept features lie, what the server tests and when, how the work is laid
+out, and what the mechanism does not read (a sweep's cells have an ε, which `gaussian`
+ignores).
 
 T, the number of rounds, is left out where nothing follows it (`follows_num_rounds`). A
 run of 10 rounds then is the first part of one of 20, to the bit, and publishing both
@@ -37,7 +38,7 @@ _CHANGES_NOTHING = {
     field.name
     for settings in (EvaluationSettings, ExecutionSettings, ClientValueSettings)
     for field in dataclasses.fields(settings)
-} | {"data_dir", "features_dir", "schema", "test_data", "client_epsilons"}
+} | {"data_dir", "features_dir", "schema", "test_data"}
 
 
 def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str | None:
@@ -79,9 +80,8 @@ def run_digest(
 
     Args:
       config: resolved, its noise solved for; every setting that it has counts.
-      own: says what the settings do not name: the ε of each client, a model or a loss
-        of one's own. Of a model the shapes are known here and of a loss the name, not
-        what they compute: runs that differ in more share their noise.
+      own: says what the settings do not: what a model, a loss or a mechanism of one's
+        own computes (`own_code`).
 
     Returns:
       None with --paired_noise.

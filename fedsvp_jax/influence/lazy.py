@@ -22,6 +22,7 @@ from fedsvp_jax import prng
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.threshold import required_gap, two_means
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.release import drawable
 from fedsvp_jax.prng import AnyKey
 from fedsvp_jax.structs import Array
 
@@ -180,6 +181,8 @@ def randomized_response(
 
         E[report] = (1 − f)·v, so report/(1 − f) is an unbiased estimate of v
 
+    f/2 is rounded up to a probability that can be drawn (`release.drawable`).
+
     Each place in `votes` has one draw for the vote +1 and one for −1, and both depend
     on the key alone. The same key therefore gives the same report of the same vote, as
     RAPPOR's memory of permanent answers does, without a table of them. Another key
@@ -204,9 +207,9 @@ def randomized_response(
     if isinstance(flip_probability, int | float) and not 0 <= flip_probability <= 1:
         raise ValueError(f"flip_probability must be in [0, 1], got {flip_probability}")
     votes = jnp.asarray(votes)
-    flip = jnp.asarray(flip_probability, jnp.float32)
+    half = drawable(jnp.asarray(flip_probability, jnp.float32) / 2)
     of_value = jax.random.uniform(key, (*votes.shape, 2), jnp.float32)
     draw = jnp.where(votes > 0, of_value[..., 1], of_value[..., 0])
     one = jnp.ones((), votes.dtype)
-    coin = jnp.where(draw < flip / 2, one, -one)
-    return jnp.where(draw < flip, coin, votes)
+    coin = jnp.where(draw < half, one, -one)
+    return jnp.where(draw < 2 * half, coin, votes)

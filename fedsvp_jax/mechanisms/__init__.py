@@ -10,7 +10,7 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
     about,
-    current_name,
+    from_outside,
     make_mechanism,
     mechanism_names,
     noise_setting,
@@ -28,7 +28,7 @@ __all__ = [
     "about",
     "analytic_multiplier",
     "classical_multiplier",
-    "current_name",
+    "from_outside",
     "guided_multiplier",
     "make_mechanism",
     "mechanism_names",

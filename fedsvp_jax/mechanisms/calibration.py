@@ -71,8 +71,9 @@ def gaussian_epsilon_bound(precision: float, delta: float) -> float:
 def gaussian_epsilon(precision: float, delta: float) -> float:
     """ε at δ of one Gaussian, exact; from above where that value loses its digits."""
     from dp_accounting import gaussian_mechanism
+    from scipy import special
 
-    if precision == 0:
+    if special.erf(math.sqrt(precision / 8)) <= delta:  # what δ is at ε = 0
         return 0.0
     if not _EXACT[0] <= precision <= _EXACT[1]:
         return gaussian_epsilon_bound(precision, delta)

@@ -4,6 +4,11 @@ The upload is clipped as ever, rounded to a grid without growing past its clip, 
 in whole numbers and sent modulo 2^b (`grid`). z is what it is with Gaussian noise. What
 changes is what follows from z: the discrete Gaussian's Rényi divergences are at most a
 Gaussian's (1/(2z²)-zCDP), its exact ε is not proved (docs/appendix, P17).
+
+Noise of several clients is one sum where their residues are added up: with secure
+aggregation and in dp_fedavg. Elsewhere the server multiplies each upload with its
+weight in float32. From (601 a + 599 b)/1200 whoever sees the models reads both a and b,
+so every adversary's ε is the server's (`Recorded.counted`).
 """
 
 import dataclasses
@@ -38,23 +43,28 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
             "band), whose noise nothing but public settings decides"
         )
 
+    central = mechanism.claim.central
+
     def update(
         updates: Params, state: MechanismState, **named: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         upload, memory, info = mechanism.update(updates, state, **named)
-        if not mechanism.claim.central:
+        if not central:
             claimed = concentrated_epsilon(info.noise_multiplier, config.delta)
             info = dataclasses.replace(info, epsilon=claimed)
         return upload, memory, info
 
+    what = "uploads are whole numbers"
+    if not central and config.noise_trust == "nobody":
+        what = "other clients' noise is not counted; " + what
     return mechanism._replace(
         update=update,
         claim=mechanism.claim._replace(
             any_epsilon=True,
             concentrated=True,
             assumptions=(
-                f"{mechanism.claim.assumptions}; uploads are whole numbers of a grid "
-                f"modulo 2^{mechanism.grid.bits}, with exact discrete Gaussian noise"
+                f"{mechanism.claim.assumptions}; {what} of a grid modulo "
+                f"2^{mechanism.grid.bits}, with exact discrete Gaussian noise"
             ),
         ),
         most_epsilon=concentrated_epsilon(

@@ -1,7 +1,9 @@
 """A mechanism's uploads, played before a run: what they would say of their noise."""
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +11,16 @@ import numpy as np
 
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
+from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.structs import Array, NoiseInfo
 
 _LOOKED_AT = 64  # rounds of a run, at most
 _ROUNDING = 1e-5, 1e-6  # of an ε of float32: relative, absolute
+_DRAWN = 4096  # numbers of an upload, which tell its std to 1.1 %
+_SLACK = 0.1  # of that std
+_FAR = 1e6  # each number of a long update
+_CLIP_ROUNDING = 1e-3, 1e-4  # of a move: of its bound, of the std of its noise
+_KEY = 0  # of draws that no run has
 
 
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
@@ -49,26 +57,27 @@ def extreme_uploads(
 
 
 def check_noise(
-    mechanism: Mechanism,
-    num_rounds: int,
-    *,
-    sizes: Collection[Array | float] = (1,),
+    mechanism: Mechanism, config: MechanismConfig, *, uniform: bool = False
 ) -> None:
     """Refuses a mechanism whose uploads would not carry the noise that is counted.
 
-    `least_multiplier` rests on the smallest client's size; the largest's is tried too.
+    The smallest and the largest client are played, and cohorts of both. Without
+    `uniform` a client weighs as many as it has examples.
 
     Raises:
       ValueError: a noise multiplier or a std is negative, infinite or NaN. Or, of a
-        claim that is called proved: an upload counts less than `least_multiplier`, on
-        which a promise rests; or it counts more noise than it has for sure, whatever R
-        is; or its (ε, δ) is less than a Gaussian of that noise spends.
+        claim that is called proved: an upload, or the average that the claim is about,
+        counts less than `least_multiplier` or spends more than `most_epsilon`, on which
+        a promise rests; or it counts more noise than it has for sure, whatever R is; or
+        its (ε, δ) is less than a Gaussian of that noise spends.
     """
-    rounds = np.unique(np.linspace(0, num_rounds - 1, _LOOKED_AT).astype(np.int32))
+    rounds = np.unique(
+        np.linspace(0, config.num_rounds - 1, _LOOKED_AT).astype(np.int32)
+    )
     ratios = np.linspace(0, 1, 9, dtype=np.float32)  # where none is read, it is 1
     upload = jax.vmap(player(mechanism), (None, 0, None))
     of_sizes = jax.vmap(jax.vmap(upload, (None, None, 0)), (0, None, None))
-    numbers = np.asarray(sorted({*map(int, sizes)}), np.int32)
+    numbers = _sizes(config)
     played = jax.device_get(jax.jit(of_sizes)(numbers, ratios, rounds))
 
     def refuse(wrong: np.ndarray, what: str, values: np.ndarray) -> None:
@@ -82,22 +91,168 @@ def check_noise(
         what = f"{name} of an upload must be at least 0 and finite"
         refuse(~((value >= 0) & (value < math.inf)), what, value)
     claim = mechanism.claim
-    if not claim.proved or claim.central:  # what a cohort counts is no upload's alone
+    if not claim.proved:
         return
     given = (ratios == 1) | mechanism.needs_contribution
     counted, most = played.noise_multiplier, 1 + _ROUNDING[0]
-    least = np.asarray(mechanism.least_multiplier)
-    least = least[rounds, None] if least.ndim else least
-    what = "noise_multiplier of an upload must be at least least_multiplier"
-    refuse((counted * most < least) & (least < math.inf) & given, what, counted)
+    subject, multiplier = "an upload", counted
+    if claim.central:
+        subject, weight = "a cohort's average", numbers.astype(float)
+        if uniform or mechanism.uniform_weights:
+            weight = np.ones(len(numbers))
+        multiplier = _averaged_multiplier(
+            claim.view, config, played, weight[:, None, None], given
+        )
+    limits = mechanism.least_multiplier, mechanism.most_epsilon, mechanism.most_delta
+    least, most_epsilon, most_delta = (
+        np.broadcast_to(np.asarray(limit, float), config.num_rounds)[rounds, None]
+        for limit in limits
+    )
+    private = (least < math.inf) & given
+    what = f"noise_multiplier of {subject} must be at least least_multiplier"
+    refuse((multiplier * most < least) & private, what, multiplier)
     std = played.noise_std + played.step_noise_std
     sure = np.where(given, std / played.sensitivity, math.inf).min(2, keepdims=True)
     what = "counted_multiplier must be at most the least that a noise has at any R"
     refuse((counted > most * sure) & given, what, counted)
     said = (claim.any_epsilon | (played.epsilon < 1)) & given  # else it is nominal
-    spent = _spent(np.where(said, counted, math.inf), played.delta)
-    what = "epsilon of an upload must be at least what its noise spends at its delta"
+    spent = _spent(np.where(said, multiplier, math.inf), played.delta)
+    what = f"epsilon of {subject} must be at least what its noise spends at its delta"
     refuse(said & (spent > played.epsilon * most + _ROUNDING[1]), what, played.epsilon)
+    for name, value, limit in (
+        ("epsilon", played.epsilon, most_epsilon),
+        ("delta", played.delta, most_delta),
+    ):
+        what = f"{name} of {subject} must be at most most_{name}"
+        refuse((value > limit * most + _ROUNDING[1]) & private, what, value)
+
+
+def _sizes(config: MechanismConfig) -> np.ndarray:
+    """Of the smallest and the largest client, (1,) where they are of one size."""
+    return np.unique(
+        np.asarray([config.min_num_examples, config.max_num_examples], np.int32)
+    )
+
+
+def _averaged_multiplier(
+    view: str,
+    config: MechanismConfig,
+    played: NoiseInfo,
+    weight: np.ndarray,
+    given: np.ndarray,
+) -> np.ndarray:
+    """(sizes, rounds, ratios): z of a cohort's average, as the view counts it.
+
+        z_i² (1 + Σ_j n_j² σ_j² / (n_i σ_i)²), σ = zΔ as it is counted
+
+    Over all others j that the view does not know, each with the least n_j σ_j.
+    """
+    known = {"observer": 0, "curious_client": 1}.get(view, config.colluders)
+    std = weight * played.noise_multiplier * played.sensitivity
+    least = np.where(given, std, math.inf).min((0, 2), keepdims=True)
+    others = max(config.cohort_size - 1 - known, 0)
+    ratio = np.divide(least, std, out=np.zeros(std.shape), where=std > 0)
+    return np.asarray(played.noise_multiplier * np.sqrt(1 + others * ratio**2))
+
+
+def check_draws(mechanism: Mechanism, config: MechanismConfig) -> None:
+    """Refuses noise that is less than `NoiseInfo` says, and updates that nothing clips.
+
+    Of claims that are called proved; to compile it takes most of its time.
+
+    Uploads of 4096 numbers are drawn with fixed keys, of an update of zeros and of two
+    long ones, +x and −x. The noise of a server that is trusted is that of a whole
+    cohort's average, with the server's step.
+
+    Raises:
+      ValueError: a std is 10 % below what is said, two clients have one noise, or an
+        update moves an upload by more than the relation's bound.
+    """
+    shape, claim = (_DRAWN,), mechanism.claim
+    if not claim.proved:
+        return
+    sizes, ratios = _sizes(config), np.asarray([0, 1], np.float32)
+    ends = np.unique(np.asarray([0, config.num_rounds - 1], np.int32))
+    cases = np.meshgrid(sizes, ratios if mechanism.needs_contribution else 1, ends)
+    if not claim.against_server:
+        cases = np.meshgrid(np.full(config.cohort_size, sizes[0]), 1, ends[-1:])
+    size, ratio, at = (case.ravel() for case in cases)
+    state, nothing = mechanism.init(config.num_clients), {"w": jnp.zeros(shape)}
+
+    def play(size: Array, ratio: Array, at: Array, key: Array) -> Any:
+        def upload(value: Array) -> tuple[Array, NoiseInfo]:
+            update = {"w": jnp.broadcast_to(value, shape)}
+            sent, _, info = mechanism.update(
+                update,
+                state.of(0),
+                key=key,
+                num_examples=size,
+                contribution_ratio=ratio,
+                round_num=at,
+                params=nothing,
+            )
+            return sent["w"], info
+
+        values = jnp.asarray([0, _FAR, -_FAR], jnp.float32)
+        sent, info = jax.vmap(upload)(values)
+        info = jax.tree.map(lambda leaf: leaf[0], info)
+        step = info.step_noise_std
+        if mechanism.step_noise_std is not None:
+            step = mechanism.step_noise_std(ratio, round_num=at)
+        return sent, info, step
+
+    @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    def draw(size: Array, ratio: Array, at: Array) -> Any:
+        keys = jax.random.split(jax.random.key(_KEY), len(size))
+        sent, info, step = jax.vmap(play)(size, ratio, at, keys)
+        if claim.against_server:
+            return sent, sent[:, 0], info, step
+        model = {"w": jnp.mean(sent[:, 0], axis=0)}
+        if mechanism.server is not None:
+            model, _ = mechanism.server(
+                model,
+                nothing,
+                state,
+                key=jax.random.key(_KEY),
+                round_num=at[0],
+                infos=info,
+                valid=jnp.ones(size.shape, bool),
+            )
+        return sent, model["w"][None], info, step
+
+    sent, noise, info, step = jax.device_get(
+        draw(size.astype(np.int32), ratio.astype(np.float32), at)
+    )
+    std = info.noise_std
+    if not claim.against_server:
+        std = np.sqrt(np.square(std).sum(keepdims=True)) / len(std)
+    stds = [*noise.std(1), *step], [*std, *info.step_noise_std]
+    for drawn, due in zip(*stds, strict=True):
+        if not drawn >= (1 - _SLACK) * due:
+            raise ValueError(
+                f"noise must have the std that an upload says, which is {due:g}, got "
+                f"{drawn:g}: the mechanism adds less noise than it counts"
+            )
+    several = len(noise) > 1 and std.all()
+    alike = np.corrcoef(noise[[0, -1]])[0, 1] if several else 0.0
+    if alike > 0.5:
+        raise ValueError(
+            "noise must be drawn from the key that update is given, but two keys gave "
+            f"noise of correlation {alike:.2f}"
+        )
+    if config.clip.asks or config.clip.in_steps:  # where gradients are clipped
+        return
+    moves = [(sent[:, 1] - sent[:, 0], 1.0)]
+    if claim.client_swap is not None:
+        moves.append((sent[:, 1] - sent[:, 2], claim.client_swap))
+    for move, times in moves:
+        far, bound = np.linalg.norm(move, axis=1), times * info.sensitivity
+        more = _CLIP_ROUNDING[0] * bound + _CLIP_ROUNDING[1] * info.noise_std
+        if not np.all(far <= bound + more):
+            raise ValueError(
+                "an upload must be clipped to its sensitivity: a long update moved it "
+                f"by {far.max():g}, where the claim allows {bound.max():g}"
+            )
 
 
 def _spent(multiplier: np.ndarray, delta: np.ndarray) -> np.ndarray:

@@ -39,8 +39,6 @@ class Entry(NamedTuple):
 
 
 _REGISTRY: dict[str, Entry] = {}
-# Former names: command lines and files that were written with them stay readable.
-_RENAMED = {"sensitivity": "reestimation"}
 # Of these the source's formula was not to be had, so that ours stands for it.
 _RECONSTRUCTED = " [reconstruction]"
 
@@ -80,7 +78,7 @@ def register_mechanism(
     """
     if not name.isidentifier():
         raise ValueError(f"name must be an identifier, got {name!r}")
-    if current_name(name) in _REGISTRY:
+    if name in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
     _REGISTRY[name] = Entry(
         label or name, factory, summary, settings, noise_setting, unread, explain
@@ -92,17 +90,12 @@ def mechanism_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def current_name(name: str) -> str:
-    """A mechanism's name today; `sensitivity` is the former name of `reestimation`."""
-    return _RENAMED.get(name, name)
-
-
 def about(name: str) -> Entry:
     """What is known of a mechanism; of an unknown name its label alone.
 
     Results of a mechanism from outside can be shown where it is not registered.
     """
-    return _REGISTRY.get(current_name(name), Entry(name))
+    return _REGISTRY.get(name, Entry(name))
 
 
 def unread_settings(name: str) -> frozenset[str]:
@@ -117,6 +110,11 @@ def unread_settings(name: str) -> frozenset[str]:
     others = frozenset().union(*(one.own_settings for one in _REGISTRY.values()))
     common = entry.unread if entry.epsilon_sets_noise else (*entry.unread, "epsilon")
     return others - entry.own_settings | frozenset(common)
+
+
+def from_outside(name: str) -> bool:
+    """Whether code that is not this package's makes the mechanism."""
+    return name not in _BUILT_IN
 
 
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
@@ -289,3 +287,4 @@ register_mechanism(
     summary="Noise of one given standard deviation",
     unread=(*_CALIBRATION, *_CONTRIBUTION),
 )
+_BUILT_IN = mechanism_names()

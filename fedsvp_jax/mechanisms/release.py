@@ -35,11 +35,24 @@ def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
         P(1) = 1/(1 + e^ε) + R·(e^ε − 1)/(e^ε + 1)
 
     For R in [0, 1] that lies between 1/(1 + e^ε) and e^ε/(1 + e^ε), a quotient of
-    e^ε for either answer: (ε, 0)-DP (Warner 1965).
+    e^ε for either answer: (ε, 0)-DP (Warner 1965). These ends are rounded towards 1/2,
+    to `drawable` probabilities.
     """
     ratio = bounded_ratio(ratio)
     eps = jnp.asarray(epsilon, jnp.float32)
-    return jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
+    chance = jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
+    least = drawable(jax.nn.sigmoid(-eps))
+    return jnp.clip(chance, least, 1 - least)
+
+
+def drawable(chance: Array) -> Array:
+    """A probability of at most 1/2, float32, rounded up to a multiple of 2^-23.
+
+    `jax.random.uniform` draws such multiples. The margin of 2^-20 is more than what a
+    chance that was computed in float32 is off by.
+    """
+    up = jnp.ceil(chance * jnp.float32((1 + 2.0**-20) * 2.0**23)) * jnp.float32(2**-23)
+    return jnp.minimum(up, jnp.float32(0.5))
 
 
 def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -> Array:
@@ -50,7 +63,8 @@ def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -
 
         raw                  R itself: no guarantee
         worst_case           1
-        laplace              clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP, as R moves by ≤ 1
+        laplace              clip(R + Laplace(1/ε), 0, 1): (ε, 0)-DP of real numbers, as
+                             R moves by ≤ 1; the last bits of float32 tell R
         randomized_response  one bit, R rounded at random to {0, 1} and told truly with
                              probability e^ε/(1 + e^ε): one draw of `response_chance`
     """

@@ -28,6 +28,10 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.structs import Array, Params
 
+# In a mean: C/2^20 then moves it, and noise of an eighth of that, the least that any
+# claim has (`accounting.noise_ends`), is the last digit of a float32 number up to C.
+_MOST_RECORDS = 2**20
+
 
 class Sensitivity(NamedTuple):
     """A clipping rule and the L2 sensitivity that follows from it.
@@ -193,6 +197,14 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
             "noise_examples_scale must be 1 unless sensitivity is paper: it makes the "
             "noise of other clients than there are, of which nothing is proved, got "
             f"{scale:g} with sensitivity {config.sensitivity}"
+        )
+    summed = config.batch_size if rule.in_steps else config.max_num_examples
+    if (rule.asks or rule.in_steps) and summed > _MOST_RECORDS:
+        name = "batch_size" if rule.in_steps else "the examples of a client"
+        raise ValueError(
+            f"{name} must be at most {_MOST_RECORDS} with sensitivity="
+            f"{config.sensitivity}, got {summed}: noise for one of so many records is "
+            "lost in the rounding of float32"
         )
     if rule.asks:
         changed = (

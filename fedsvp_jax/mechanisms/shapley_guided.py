@@ -31,7 +31,8 @@ class ShapleyGuidedSettings(Settings):
 RELEASE_ASSUMPTIONS = {
     "raw": "the noise scale follows R, which private data decides and no noise hides",
     "worst_case": "R is fixed at 1, so the noise scale is public",
-    "laplace": "R is released by a Laplace mechanism whose budget is counted",
+    "laplace": "R is released by a Laplace mechanism whose budget is counted, as of "
+    "real numbers: the last bits of float32 tell R",
     "randomized_response": "R is released by randomised response, its budget counted",
 }
 

@@ -128,8 +128,8 @@ def attribute_plots(run: read.RunFiles) -> list[Plot | HeatMap]:
     ]
 
 
-def ranking_table(run: read.RunFiles) -> str:
-    """The attributes from the largest mean value to the smallest, as HTML."""
+def ranking_table(run: read.RunFiles) -> page.Markup:
+    """The attributes from the largest mean value to the smallest, as markup."""
     private = run.summary.get("private_attribute")
     rows = [
         (

@@ -16,8 +16,8 @@ def by_client(run: read.RunFiles) -> dict[int, dict[int, read.Row]]:
     return found
 
 
-def section(run: read.RunFiles) -> tuple[list[HeatMap], str]:
-    """The picture of every upload's value, and the table of their sums, as HTML.
+def section(run: read.RunFiles) -> tuple[list[HeatMap], page.Markup]:
+    """The picture of every upload's value, and the table of their sums, as markup.
 
     Values of different rounds add up: a client's sum is what its uploads have added to
     the model over the run. Intervals of different rounds err independently, so the

@@ -52,17 +52,20 @@ def write_compare_report(
             "Results",
             page.table(list(columns), cells, caption=_CAPTION)
             + _nominal(files)
-            + page.paragraphs(
-                f"{name}: {sentence}"
-                for name, one in files.items()
-                if (sentence := headline.unprotected(one.config))
+            + page.part(
+                "paragraphs",
+                [
+                    f"{name}: {sentence}"
+                    for name, one in files.items()
+                    if (sentence := headline.unprotected(one.config))
+                ],
             )
-            + page.download("table", "the table"),
+            + page.part("download", "table", "the table"),
         ),
         (
             "curves",
             "Curves",
-            page.plot_grid(plots),
+            page.part("grid", plots),
         ),
         ("settings", "Settings that differ", _differences(files)),
     ]
@@ -206,12 +209,15 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
     return [
         dict(zip(head, row, strict=True)) | group | cost
         for row, group, cost in zip(
-            cells, tables.group_cells(groups), spent.columns(summaries), strict=True
+            cells,
+            tables.group_cells(groups),
+            spent.least_columns(summaries),
+            strict=True,
         )
     ]
 
 
-def _nominal(files: dict[str, Files]) -> str:
+def _nominal(files: dict[str, Files]) -> page.Markup:
     summaries = {}
     for name, one in files.items():
         if isinstance(one, read.RunFiles):
@@ -223,7 +229,7 @@ def _nominal(files: dict[str, Files]) -> str:
     return guarantees.nominal_note(summaries)
 
 
-def _differences(files: dict[str, Files]) -> str:
+def _differences(files: dict[str, Files]) -> page.Markup:
     settings = {
         name: provenance.read_settings(one.config) for name, one in files.items()
     }
@@ -237,7 +243,7 @@ def _differences(files: dict[str, Files]) -> str:
         if len(set(values)) > 1:
             rows.append([name, *values])
     if not rows:
-        return "<p>All settings are the same.</p>"
+        return page.part("paragraphs", ["All settings are the same."])
     return page.table(
         ["setting", *files],
         rows,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms, student
-from fedsvp_jax.accounting import client_groups, tradeoff
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
 from fedsvp_jax.report import guarantees, headline, labels, page, read, tables
 
@@ -117,14 +117,10 @@ def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] 
     if accuracy is None or not claimed:
         return None
     own = [one for one in claimed if one["adversary"] == row.adversary]
-    rows = [one for cell in cells for one in guarantees.rows_of(cell)]
-    by_client = client_groups.smallest_and_largest(rows)
     left = [one["uploads_left"] for one in cells if one.get("uploads_left") is not None]
     return {
         "mechanism": mechanisms.about(row.mechanism).label,
-        "epsilon": max(by_client, default=row.total_epsilon)
-        or (own or claimed)[0]["epsilon"],
-        **({"epsilon_by_client": by_client} if by_client else {}),
+        "epsilon": row.total_epsilon or (own or claimed)[0]["epsilon"],
         "promised": row.total_epsilon is not None,
         "adversary": row.adversary,
         "accuracy": accuracy,
@@ -218,7 +214,7 @@ def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "mechanism": point["mechanism"],
-            "epsilon": _epsilon_text(point),
+            "epsilon": labels.significant(point["epsilon"], 3),
             "accuracy": _accuracy_text(point["accuracy"]),
             "mean": labels.percent(point["accuracy"]["mean"], digits=1) + " %",
             "scale": _scale(point["accuracy"]),
@@ -228,13 +224,6 @@ def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
         }
         for point in ordered
     ]
-
-
-def _epsilon_text(point: Mapping[str, Any]) -> str:
-    """`3`, or `1 to 8 by client` where clients are promised an ε of their own."""
-    ends = point.get("epsilon_by_client", [point["epsilon"]])
-    shown = dict.fromkeys(labels.significant(one, 3) for one in ends)
-    return " to ".join(shown) + (" by client" if len(shown) > 1 else "")
 
 
 def _shown_guarantee(one: Mapping[str, Any]) -> dict[str, Any]:
@@ -281,50 +270,24 @@ def _scale(value: Mapping[str, Any]) -> dict[str, str]:
     return {name: f"{100 * number:.2f}%" for name, number in ends.items()}
 
 
-def _chooser(content: Mapping[str, Any]) -> str:
+def _chooser(content: Mapping[str, Any]) -> page.Markup:
     names = list(dict.fromkeys(one["mechanism"] for one in content["points"]))
-    menu = "".join(f"<option>{page.escape(name)}</option>" for name in names)
-    hidden = "" if len(names) > 1 else " hidden"
-    marks, told = "", []
+    marks, sentences = [], []
     if content["fedavg"] is not None:
-        place = _scale(content["fedavg"])["mean"]
-        marks += f'<i class="mark" style="left:{place}"><b>FedAvg</b></i>'
+        marks.append(("mark", _scale(content["fedavg"])["mean"], "FedAvg"))
         text = _accuracy_text(content["fedavg"])
-        told.append(f"FedAvg, which hides nothing: {text}.")
+        sentences.append(f"FedAvg, which hides nothing: {text}.")
     if content["guessing"] is not None:
         share = content["guessing"]
-        marks += (
-            f'<i class="mark low" style="left:{100 * share:.2f}%"><b>guessing</b></i>'
-        )
-        told.append(
+        marks.append(("mark low", f"{100 * share:.2f}%", "guessing"))
+        sentences.append(
             "Guessing the most frequent class: "
             f"{labels.percent(share, digits=1)} % of {content['test_rows']} test rows."
         )
-    dots = "<i></i>" * 100
-    facts = "".join(
-        f'<div><dt>{page.escape(text)}</dt><dd id="{name}"></dd></div>'
-        for name, text in _FACTS.items()
-    )
-    return f"""<div class="card slider"><label for="eps">ε of the whole run:
-<output id="eps-value" for="eps"></output></label>
-<input type="range" id="eps" min="0" step="1" aria-describedby="claim">
-<div class="controls"><label{hidden}>mechanism
-<select id="who-noise">{menu}</select></label>
-<label>against <select id="adversary"></select></label>
-<label>what may change <select id="relation"></select></label></div>
-<p id="claim" aria-live="polite"></p></div>
-<div class="grid"><div class="card"><h3>Accuracy: <span id="accuracy"></span></h3>
-<div class="scale" aria-hidden="true"><i id="band"></i><i id="mean"></i>{marks}</div>
-<p>{page.escape(" ".join(told))}</p></div>
-<div class="card"><h3>Risk: <span id="right"></span> of 100 guesses right, at most</h3>
-<div class="people" id="people" aria-hidden="true">{dots}</div><p id="guess"></p>
-<p id="known"></p></div></div>
-<dl class="facts">{facts}</dl>
-<details><summary>What this rests on</summary><ul id="assumptions"></ul></details>
-<noscript>The slider needs JavaScript; the table below has every number.</noscript>"""
+    return page.part("epsilon_slider", names, marks, sentences, list(_FACTS.items()))
 
 
-def _table(content: Mapping[str, Any]) -> str:
+def _table(content: Mapping[str, Any]) -> page.Markup:
     heads = ["mechanism", "ε of the run", "accuracy", "against", "what may change"]
     heads += ["ε spent", "of 100 guesses right", "TPR at 1 %", "μ", "status"]
     rows = [
@@ -340,7 +303,7 @@ def _table(content: Mapping[str, Any]) -> str:
     return page.table(heads, rows, caption=caption)
 
 
-def _nist(content: Mapping[str, Any]) -> str:
+def _nist(content: Mapping[str, Any]) -> page.Markup:
     rows = [
         (name.replace("_", " "), "; ".join(text) if isinstance(text, list) else text)
         for name, text in content["nist_sp_800_226"].items()

@@ -7,11 +7,10 @@ from fedsvp_jax.report import labels, page, read
 
 def rows_of(summary: read.Row) -> list[read.Row]:
     """The guarantees of summary.json or of a cell, each with its `status`."""
-    rows = [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
-    return [{"status": _status(row.get("proved"))} | row for row in rows]
+    return [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
 
 
-def nominal_note(summaries: Mapping[str, read.Row]) -> str:
+def nominal_note(summaries: Mapping[str, read.Row]) -> page.Markup:
     """A paragraph that names the nominal ε of several results; empty for none.
 
     Args:
@@ -19,25 +18,23 @@ def nominal_note(summaries: Mapping[str, read.Row]) -> str:
     """
     named = []
     for name, summary in summaries.items():
-        nominal = [row for row in rows_of(summary) if row["status"] == "nominal"]
+        nominal = [row for row in rows_of(summary) if row.get("status") == "nominal"]
         methods = dict.fromkeys(str(row.get("method")) for row in nominal)
         if methods:
             named.append(f"{name} ({', '.join(methods)})")
     if not named:
         return ""
-    return (
-        "<p>ε spent is nominal, that is, not proved:"
-        f" {page.escape('; '.join(named))}.</p>"
-    )
+    sentence = f"ε spent is nominal, that is, not proved: {'; '.join(named)}."
+    return page.part("paragraphs", [sentence])
 
 
-def table(summary: read.Row) -> str:
+def table(summary: read.Row) -> page.Markup:
     """The table of guarantees and the numbered list of their assumptions."""
     rows = rows_of(summary)
     if "published_scores" in summary:
         rows.append(summary["published_scores"])
     if not rows:
-        return "<p>This run has no finite privacy guarantee.</p>"
+        return page.part("paragraphs", ["This run has no finite privacy guarantee."])
     columns = {
         "adversary": "adversary",
         "relation": "neighbouring relation",
@@ -62,12 +59,7 @@ def table(summary: read.Row) -> str:
         " numbers of its assumptions in the list below. Nominal: not proved.",
         methods=[str(row.get("method")) for row in rows],
     )
-    items = "".join(f"<li>{page.escape(one)}</li>" for one in listed)
-    return table + (f"<h3>Assumptions</h3><ol>{items}</ol>" if items else "")
-
-
-def _status(proved: object) -> str:
-    return "–" if proved is None else "proved" if proved else "nominal"
+    return table + page.part("items", "Assumptions", listed, numbered=True)
 
 
 def _text(value: object) -> str:

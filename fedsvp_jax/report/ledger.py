@@ -82,9 +82,10 @@ def audit(
     first = entries[0].body
     try:
         rows = _rows(entries)
-        problems += _chain_problems(entries, path.name, witness, site_key)
+        newest, unread = _seen(witness, first)
+        problems += _chain_problems(entries, path.name, newest, site_key) + unread
         problems += _sum_problems(first["promise"], rows)
-        notes = _notes(entries, first, witness)
+        notes = _notes(entries, newest)
         _check_promise(first)
     except _WRONG as error:
         raise ValueError(
@@ -157,8 +158,23 @@ def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
     return float(accountant.get_epsilon(promise["target_delta"]))
 
 
+def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, list[str]]:
+    """(what the witness's file says of the site, why it says nothing)."""
+    if witness is None:
+        return None, []
+    try:
+        newest = read_seen(witness, first["name"])
+    except Refused as refusal:
+        return None, [str(refusal)]
+    if newest is None:
+        return None, [f"{witness} is missing"]
+    if (newest.site, newest.witness) != (first["site"], first["witness"]):
+        return None, [f"{witness} is of another site, or of another witness"]
+    return newest, []
+
+
 def _chain_problems(
-    entries: Sequence[Entry], file: str, witness: Path | None, site_key: str | None
+    entries: Sequence[Entry], file: str, newest: Seen | None, site_key: str | None
 ) -> list[str]:
     first, last = entries[0].body, entries[-1]
     found = []
@@ -169,16 +185,9 @@ def _chain_problems(
         message = seen.message(first["name"])
         if not verifies(first["witness"], entry.body["witnessed"], message):
             found.append(f"entry {before.number} of {file} was not seen by the witness")
-    if witness is None:
-        return found
-    try:
-        newest = read_seen(witness, first["name"])
-    except Refused as refusal:
-        return [*found, str(refusal)]
     if newest is None:
-        return [*found, f"{witness} is missing"]
-    known = (newest.site, newest.witness) == (first["site"], first["witness"])
-    if not known or newest.number > last.number:
+        return found
+    if not 0 <= last.number - newest.number <= 1:
         found.append(
             f"the witness has seen {newest.number} entries of {file}, which has "
             f"{last.number}"
@@ -222,13 +231,15 @@ def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def _notes(
-    entries: Sequence[Entry], first: dict[str, Any], witness: Path | None
-) -> list[str]:
+def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
     found = []
-    if witness is None:
+    if newest is None:
         found.append("whether entries are missing at the end only its witness can say")
-    if first["data"] is None:
+    elif newest.number < len(entries):
+        found.append(
+            "the witness has not seen the last entry: it counts, and by it nothing left"
+        )
+    if entries[0].body["data"] is None:
         found.append("the log is bound to no records")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
         found.append(_SEEDED)
@@ -300,7 +311,7 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         ("public key of its witness", ledger.first["witness"]),
     ]
     sections = [
-        ("verdict", "Verdict", page.facts(facts(ledger)) + _listed(ledger)),
+        ("verdict", "Verdict", page.part("facts", facts(ledger)) + _listed(ledger)),
         (
             "uploads",
             "Uploads",
@@ -311,7 +322,7 @@ def write_page(ledger: Ledger, path: Path) -> Path:
                 "that was never sent counts with the most that it might have cost.",
             ),
         ),
-        ("curve", "ε by round", page.plot_grid([plot] if rows else [])),
+        ("curve", "ε by round", page.part("grid", [plot] if rows else [])),
         (
             "promise",
             "Promise and keys",
@@ -334,13 +345,7 @@ _SAID = (
 )
 
 
-def _listed(ledger: Ledger) -> str:
+def _listed(ledger: Ledger) -> page.Markup:
     """What is wrong, and what else should be known."""
-    parts = (("Not in order", ledger.problems), ("To be known", ledger.notes))
-    return "".join(
-        f"<h3>{head}</h3><ul>"
-        + "".join(f"<li>{page.escape(line)}</li>" for line in lines)
-        + "</ul>"
-        for head, lines in parts
-        if lines
-    )
+    problems = page.part("items", "Not in order", ledger.problems)
+    return problems + page.part("items", "To be known", ledger.notes)

@@ -23,44 +23,38 @@ def _fields() -> dict[str, dataclasses.Field[Any]]:
 
 def provenance_html(
     config: read.Row, hashes: Mapping[str, str], *, command: str | None
-) -> str:
-    """The section's body.
+) -> page.Markup:
+    """The section's body, as markup.
 
     Args:
       config: config.json.
       hashes: name -> SHA-256, of files and parameters.
       command: the command line that repeats the result; None where it is not known.
     """
-    body = []
+    body = page.part("paragraphs", [])
     if command is not None:
-        body += ["<h3>Repeat it</h3>", f"<p>{_HOW_TO_REPEAT}</p>"]
-        body.append(page.code_block(command))
+        body += page.part("paragraphs", [_HOW_TO_REPEAT], head="Repeat it")
+        body += page.part("code", command)
     settings = read_settings(config)
     versions = settings.pop("versions", None)
-    body.append(
-        page.table(
-            ("setting", "value"),
-            [(name, shown(value)) for name, value in sorted(settings.items())],
-            caption="Settings and data, as recorded in config.json, without settings"
-            " that the mechanisms do not read.",
-        )
+    body += page.table(
+        ("setting", "value"),
+        [(name, shown(value)) for name, value in sorted(settings.items())],
+        caption="Settings and data, as recorded in config.json, without settings"
+        " that the mechanisms do not read.",
     )
     if isinstance(versions, dict):
-        body.append(
-            page.table(
-                ("package", "version"),
-                [(name, shown(value)) for name, value in sorted(versions.items())],
-                caption="Versions of Python and of the packages that were used.",
-            )
+        body += page.table(
+            ("package", "version"),
+            [(name, shown(value)) for name, value in sorted(versions.items())],
+            caption="Versions of Python and of the packages that were used.",
         )
-    body.append(
-        page.table(
-            ("file or value", "SHA-256"),
-            sorted(hashes.items()),
-            caption="Hashes. Two results are identical when all their hashes are.",
-        )
+    body += page.table(
+        ("file or value", "SHA-256"),
+        sorted(hashes.items()),
+        caption="Hashes. Two results are identical when all their hashes are.",
     )
-    return "".join(body)
+    return body
 
 
 def is_installed(package: Path) -> bool:

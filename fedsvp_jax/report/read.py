@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax import mechanisms
-from fedsvp_jax.config import of_today
 from fedsvp_jax.run.records import SCORES, score_summary
 
 Row = dict[str, Any]
@@ -103,26 +101,6 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
         cells=_cells(folder / "cells.json"),
         sha256=_hashes(texts),
     )
-
-
-def from_json(text: str | bytes) -> Any:
-    """The content of a result file, with the names of today.
-
-    Raises:
-      json.JSONDecodeError, RecursionError: the text is not valid JSON.
-    """
-    return json.loads(text, object_hook=_named_as_today)
-
-
-def _named_as_today(row: Row) -> Row:
-    if isinstance(name := row.get("mechanism"), str):
-        row["mechanism"] = mechanisms.current_name(name)
-    if isinstance(names := row.get("mechanisms"), list):
-        row["mechanisms"] = [
-            mechanisms.current_name(one) if isinstance(one, str) else one
-            for one in names
-        ]
-    return of_today(row)
 
 
 def client_name(summary: Row, client: int) -> str:
@@ -232,7 +210,7 @@ def _hashes(texts: dict[str, str]) -> dict[str, str]:
 
 def _parse(where: object, text: str) -> Any:
     try:
-        return from_json(text)
+        return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{where} is not valid JSON: {error}") from None
 

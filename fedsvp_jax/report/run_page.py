@@ -49,22 +49,19 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
         (
             "attributes",
             "Which attribute matters",
-            page.plot_grid(values) + attribute_values.ranking_table(run),
+            page.part("grid", values) + attribute_values.ranking_table(run),
         )
     ]
     worth, worth_table = client_values.section(run)
     contributors = [
-        ("contributors", "Who contributes", page.plot_grid(worth) + worth_table)
+        ("contributors", "Who contributes", page.part("grid", worth) + worth_table)
     ]
     title, subtitle = _title(run)
     sections = [
         (
             "results",
             "Results",
-            _unfinished(run)
-            + _headline(run, Path(run_dir))
-            + _facts(run)
-            + page.plot_grid(curves),
+            _headline(run, Path(run_dir)) + _facts(run) + page.part("grid", curves),
         ),
         *(attributes if values else ()),
         *(contributors if worth else ()),
@@ -73,11 +70,11 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
             "privacy",
             "Privacy spent",
             _switch(run)
-            + page.plot_grid(spent)
+            + page.part("grid", spent)
             + (
                 guarantees.table(run.summary)
                 if run.unfinished is None
-                else "<p>The guarantees are stated when the run has ended.</p>"
+                else page.part("paragraphs", [_NOT_STATED])
             ),
         ),
         ("ledger", "Privacy spent by client", _by_client(run)),
@@ -106,17 +103,19 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
     )
 
 
+_NOT_STATED = "The guarantees are stated when the run has ended."
 _NOT_PUBLIC = (
     "A simulation of all clients on one machine. This page and its folder show what no "
     "noise hides: they are not for publication."
 )
 
 
-def _headline(run: read.RunFiles, folder: Path) -> str:
-    """The sentences in front, once the run has ended."""
+def _headline(run: read.RunFiles, folder: Path) -> page.Markup:
+    """The sentences in front; of a run that has not ended, that it has not."""
     if run.unfinished is not None:
-        return ""
-    return page.paragraphs([*headline.sentences(folder, run.summary), _NOT_PUBLIC])
+        return page.part("alert", run.unfinished)
+    sentences = [*headline.sentences(folder, run.summary), _NOT_PUBLIC]
+    return page.part("paragraphs", sentences)
 
 
 _CELL_NUMBERS = (
@@ -224,13 +223,7 @@ def _get(config: read.Row, key: str) -> str:
     return "" if value is None else provenance.shown(value)
 
 
-def _unfinished(run: read.RunFiles) -> str:
-    if run.unfinished is None:
-        return ""
-    return f'<p role="alert"><strong>{page.escape(run.unfinished)}</strong></p>'
-
-
-def _facts(run: read.RunFiles) -> str:
+def _facts(run: read.RunFiles) -> page.Markup:
     summary = run.summary
 
     def field(name: str) -> float | None:
@@ -276,55 +269,32 @@ def _facts(run: read.RunFiles) -> str:
         counts = [n for row in run.metrics if (n := row.get(counted)) is not None]
         if counts:
             pairs.append((name, f"{sum(counts):g} of {len(run.clients)}"))
-    return page.facts(pair for pair in pairs if pair[1] != labels.significant(None))
+    known = [pair for pair in pairs if pair[1] != labels.significant(None)]
+    return page.part("facts", known)
 
 
-def _explorer(run: read.RunFiles) -> str:
+def _explorer(run: read.RunFiles) -> page.Markup:
     if not run.clients:
-        return "<p>clients.jsonl is empty: there is no upload to explain.</p>"
-    return (
-        "<p>Each cell of the map is one upload: one client in one round. Point at a"
-        " cell for its numbers. Click it, or move by the arrow keys, to read why this"
-        " upload got as much noise as it did.</p>"
-        '<form class="controls" id="cell-form"><label>Show <select id="cell-field">'
-        "</select></label><label>Client <input id='cell-client' type='number' min='0'"
-        " inputmode='numeric'></label><label>Round <input id='cell-round'"
-        " type='number' min='0' inputmode='numeric'></label>"
-        '<button type="submit">Explain</button>'
-        f"{page.download('cells', 'all uploads')}</form>"
-        '<div class="explorer"><div class="card"><div id="cells" tabindex="0"'
-        ' role="application" aria-label="Heat map of clients by rounds; arrow keys'
-        ' move from upload to upload"></div></div>'
-        '<aside class="card" id="why" aria-live="polite" tabindex="-1"></aside></div>'
-    )
+        empty = "clients.jsonl is empty: there is no upload to explain."
+        return page.part("paragraphs", [empty])
+    return page.part("uploads")
 
 
-def _switch(run: read.RunFiles) -> str:
+def _switch(run: read.RunFiles) -> page.Markup:
     at_end = [row.get("method") for row in guarantees.rows_of(run.summary)]
     named = [*read.spent_methods(run.metrics), *run.summary.get("epsilon_spent", {})]
     methods = dict.fromkeys([*named, *(str(name) for name in at_end if name)])
     names = [("", "all"), *((name, labels.method_label(name)) for name in methods)]
-    radios = "".join(
-        '<label><input type="radio" name="accounting"'
-        f' value="{page.escape(value)}"{"" if value else " checked"}>'
-        f" {page.escape(label)}</label>"
-        for value, label in names
-    )
-    return (
-        '<fieldset class="controls"><legend>Accounting method</legend>'
-        f"{radios}</fieldset>"
-    )
+    return page.part("methods", names)
 
 
-def _by_client(run: read.RunFiles) -> str:
+def _by_client(run: read.RunFiles) -> page.Markup:
     by_client: dict[int, list[read.Row]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
     in_steps = any(row.get("step_noise_std") for row in run.clients)
     noise = "step_noise_std" if in_steps else "noise_std"
     spent = run.summary.get("by_client") or {}
-    promises = {"ε promised": spent["promised"]} if "promised" in spent else {}
-    promises |= {"ε spent, RDP": spent["epsilon_rdp"]} if promises else {}
     rows = [
         (
             read.client_name(run.summary, client),
@@ -333,28 +303,20 @@ def _by_client(run: read.RunFiles) -> str:
             labels.significant(_mean(uploads, noise)),
             labels.significant(_item(spent.get("epsilon"), client)),
             labels.significant(_item(spent.get("delta"), client)),
-            *(labels.significant(_item(one, client)) for one in promises.values()),
         )
         for client, uploads in sorted(by_client.items())
     ]
     sigma = "mean σ per local step" if in_steps else "mean σ"
-    head = ("client", "uploads", "mean R", sigma, "ε", "δ", *promises)
+    head = ("client", "uploads", "mean R", sigma, "ε", "δ")
     caption = (
         "Every client that uploaded. ε and δ are what it has spent at the end, by basic"
         " composition; a dash means that there is no finite guarantee, or no end yet."
     )
-    if promises:
-        caption += (
-            " ε promised and ε spent by Rényi DP are at the target δ: "
-            f"{labels.significant(read.number(run.summary.get('target_delta')))}."
-        )
     status = (run.summary.get("status") or {}).get("basic")
     if status:
         caption += f" ({meaning(run.summary, status)})"
-    return (
-        f"<details><summary>{len(rows)} clients</summary>"
-        f"{page.table(head, rows, caption=caption)}</details>"
-    )
+    table = page.table(head, rows, caption=caption)
+    return page.part("hidden_at_first", f"{len(rows)} clients", table)
 
 
 def _hashes(run: read.RunFiles) -> dict[str, str]:

@@ -88,6 +88,41 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     return cells
 
 
+def least_columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The columns of a table that show one ε spent, its status and what it means.
+
+    It is the least over the accounting methods at `target_delta`; basic composition's
+    where no other is known.
+
+    Args:
+      rows: as of `columns`.
+    """
+    shared = {row["target_delta"] for row in rows if row.get("target_delta")}
+    (delta,) = shared if len(shared) == 1 else (None,)
+    head = "ε spent" if delta is None else f"ε spent at δ = {labels.significant(delta)}"
+    cells = []
+    for row in rows:
+        known = {
+            method: value
+            for method, spent in (row.get("epsilon_spent") or {}).items()
+            if (value := read.number(spent)) is not None
+        }
+        at_delta = {name: known[name] for name in known if name != "basic"} or known
+        method = min(at_delta, key=at_delta.__getitem__, default="")
+        text = labels.significant(at_delta.get(method))
+        if method and (delta is None or method == "basic"):
+            text += f" at {delta_text(method, row)}"
+        against, relation = row.get("adversary"), row.get("relation")
+        cells.append(
+            {
+                head: text,
+                "status": (row.get("status") or {}).get(method, "–"),
+                "against": f"{against} (neighbours: {relation})" if against else "–",
+            }
+        )
+    return cells
+
+
 def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
     """A plot's axis: `ε spent at δ = 1e-05 (proved; against: …)`.
 
@@ -107,13 +142,6 @@ def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
         return marked(title, next(iter(names), None))
     told = (f"{', '.join(of)}: {words}" for words, of in names.items())
     return marked(title, " | ".join(told))
-
-
-def by_client_note(config: read.Row) -> str:
-    """Of a sweep's config.json: whose ε of the run the rows name; "" if everybody's."""
-    if config.get("client_epsilons") is None:
-        return ""
-    return "\nε of the run: of clients that client_epsilons does not name.\n"
 
 
 def without_neighbours(words: str) -> str:

@@ -83,7 +83,7 @@ def of_mechanism(name: str) -> Look:
 
     Results of a mechanism from outside can be shown where it is not registered.
     """
-    names, name = mechanisms.mechanism_names(), mechanisms.current_name(name)
+    names = mechanisms.mechanism_names()
     place = names.index(name) if name in names else zlib.crc32(name.encode())
     return Look(*(of[place % len(of)] for of in (_COLORS, _SHAPES, _LINES)))
 

@@ -14,7 +14,6 @@ from fedsvp_jax.report import (
     page,
     provenance,
     read,
-    spent,
     tables,
 )
 from fedsvp_jax.report.sweep_plots import sweep_plots
@@ -39,10 +38,10 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
         (
             "accuracy",
             "Accuracy against ε of the run",
-            "".join(map(page.plot_figure, first)),
+            page.part("figures", first),
         ),
         ("table", "Results", _table(rows, sweep)),
-        ("rounds", "Curves by round", "".join(map(page.plot_figure, curves))),
+        ("rounds", "Curves by round", page.part("figures", curves)),
         (
             "provenance",
             "Settings, versions, command",
@@ -68,31 +67,23 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     )
 
 
-def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> str:
+def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> page.Markup:
     shown = tables.shown_cells(rows)
     texts = [list(row.values()) for row in shown]
-    picked = (
-        "the validation set"
-        if any(row.best_by == labels.VALIDATION for row in rows)
-        else "the test set itself"
-    )
     caption = (
-        "Mean ± std over seeds. Best: test accuracy of the best round, which is picked"
-        f" on {picked}; last 5: the mean of the last five rounds, which nothing picks."
-        " Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. Interval: Student's t over"
-        " seeds; p: two-sided t-test of last 5 paired by seed, by Holm for all rows."
-        " ε: budget of one upload. Noise L2: mean L2 norm of the noise on one upload."
-        " ε spent: after the last round, the largest over seeds. Basic composition"
-        " holds at Σδ, the sum of the uploads' δ. Nominal: not proved."
-        f" {spent.by_client_note(sweep.config)}"
+        "Accuracy: mean over the last five rounds and seeds, with Student's 95 %"
+        " interval over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. ε"
+        " spent: after the last round, the largest over seeds. Nominal: not proved. The"
+        " download has all columns: best rounds, p, noise, ε by every accounting."
     )
     by_mechanism = {
         mechanisms.about(str(cell.get("mechanism"))).label: cell for cell in sweep.cells
     }
     note = guarantees.nominal_note(by_mechanism)
+    unprotected = headline.unprotected(sweep.config)
     return (
         page.table(list(shown[0]), texts, caption=caption)
         + note
-        + page.paragraphs([headline.unprotected(sweep.config)])
-        + page.download("table", "the table")
+        + page.part("paragraphs", list(filter(None, [unprotected])))
+        + page.part("download", "table", "the table")
     )

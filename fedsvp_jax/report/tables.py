@@ -173,38 +173,25 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
 
 
 def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
-    """What the table shows of each row, by column."""
-    by_validation = any(row.best_by == labels.VALIDATION for row in rows)
-    costs = spent.columns([dataclasses.asdict(row) for row in rows])
-    groups = group_cells([row.groups for row in rows])
-    best = "best by validation %" if by_validation else "best %"
+    """The columns of a table that is read; table.csv has all of them (`columns`).
+
+    ε spent is the least of what Rényi DP and privacy loss distributions give at one δ,
+    where a run counts by them.
+    """
     totals = any(row.total_epsilon for row in rows)
-    tests = _tests(rows)
-    return [
-        _shown(row, best, totals) | test | group | cost
-        for row, test, group, cost in zip(rows, tests, groups, costs, strict=True)
-    ]
+    costs = spent.least_columns([dataclasses.asdict(row) for row in rows])
+    return [_shown(row, totals, cost) for row, cost in zip(rows, costs, strict=True)]
 
 
-def _tests(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
-    """Columns of interval and paired test over seeds; empty ones left out."""
-    found = [
-        {
-            "95 % interval, last 5 %": _interval(row),
-            "p, paired with FedAvg": labels.significant(row.last5_p, 2),
-        }
-        for row in rows
-    ]
-    kept = [name for name in found[0] if any(one[name] != "–" for one in found)]
-    return [{name: one[name] for name in kept} for one in found]
-
-
-def _interval(row: SummaryRow) -> str:
+def _accuracy(row: SummaryRow) -> str:
+    """`71.2 (69.8 to 72.6)`: mean and Student's 95 % interval over seeds."""
+    mean = labels.percent(row.last5_mean, digits=1)
     if row.last5_mean is None or row.last5_std is None:
-        return "–"
+        return mean
     half = float(student.half_width(row.last5_std, row.num_seeds))
-    ends = (labels.percent(row.last5_mean + side * half) for side in (-1, 1))
-    return " to ".join(ends)
+    low, high = max(0.0, row.last5_mean - half), min(1.0, row.last5_mean + half)
+    ends = f"{labels.percent(low, digits=1)} to {labels.percent(high, digits=1)}"
+    return f"{mean} ({ends})"
 
 
 def group_cells(rows: Sequence[tuple[Spread, Spread]]) -> list[dict[str, str]]:
@@ -229,8 +216,7 @@ def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
     """
     rows = summarize(read.read_sweep(sweep_dir).results)
     markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    note = spent.by_client_note(read.read_sweep(sweep_dir).config)
-    read.write_text(markdown, text_table.markdown(shown_cells(rows)) + note)
+    read.write_text(markdown, text_table.markdown(shown_cells(rows)))
     read.write_text(table, csv_table(rows))
     return markdown, table
 
@@ -356,31 +342,18 @@ def _order(group: Group) -> tuple[bool, str, list[float]]:
     return mechanism != "none", mechanism, levels
 
 
-def _shown(row: SummaryRow, best: str, totals: bool) -> dict[str, str]:
-    """By column; `best` is the head of the best round's, `totals`: ε is the run's."""
-
-    def gap(value: float | None) -> str:
-        return "–" if value is None else f"{value:.2f}"
-
+def _shown(row: SummaryRow, totals: bool, cost: dict[str, str]) -> dict[str, str]:
+    """By column; `totals`: the rows are named by the ε of the run."""
     name = mechanisms.about(row.mechanism).label
     if row.noise_std is not None:
         name += f", std = {labels.significant(row.noise_std)}"
+    gap = row.last5_below_fedavg
     return {
         "mechanism": name,
-        "ε of the run" if totals else "ε": labels.significant(
+        "ε of the run" if totals else "ε per upload": labels.significant(
             row.total_epsilon if totals else row.epsilon
         ),
-        "seeds": str(row.num_seeds),
-        best: labels.percent(row.best_mean, row.best_std),
-        "loss vs FedAvg, % (best)": gap(row.best_below_fedavg),
-        "last 5 %": labels.percent(row.last5_mean, row.last5_std),
-        "loss vs FedAvg, % (last 5)": gap(row.last5_below_fedavg),
-        "noise L2": _noise(row),
+        "accuracy, last 5 %": _accuracy(row),
+        "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
+        **cost,
     }
-
-
-def _noise(row: SummaryRow) -> str:
-    """The noise on an upload, or that in the local steps where it is added there."""
-    if not row.noise_l2 and row.step_noise_std:
-        return f"{labels.significant(row.step_noise_std)} per step"
-    return labels.significant(row.noise_l2)

@@ -22,16 +22,16 @@ _log = logging.getLogger(__name__)
 
 # Raised when the content of a checkpoint changes, or the way in which a run continues
 # from it: a run that another version started is then refused.
-STATE_VERSION = 15
+STATE_VERSION = 16
 
 
 class Checkpointer:
     """The newest checkpoints of one run, which process 0 writes and reads.
 
-    Their sums cover the run's `identity` (`folder.identity`); "" for none.
+    Their sums cover the run's `identity` (`folder.identity`).
     """
 
-    def __init__(self, folder: pathlib.Path, identity: str = "") -> None:
+    def __init__(self, folder: pathlib.Path, identity: str) -> None:
         self._folder = folder.absolute()
         self._identity = identity
         self._intact: list[int] = []  # rounds restored from or saved, ascending
@@ -124,5 +124,5 @@ class Checkpointer:
         return None
 
     def _sum(self, content: bytes, round_num: int) -> bytes:
-        own = f"{self._identity} {round_num}\n" if self._identity else ""
+        own = f"{self._identity} {round_num}\n"
         return hashlib.sha256(own.encode() + content).hexdigest().encode()

@@ -10,6 +10,15 @@ from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import checkpoint
 
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy", "dp-accounting")
+# JAX's settings that numbers follow. Keys name their implementation (`prng`), so that
+# jax_default_prng_impl is none of them.
+_JAX = (
+    "jax_threefry_partitionable",
+    "jax_random_seed_offset",
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_softmax_custom_jvp",
+)
 
 
 def versions() -> dict[str, str]:
@@ -19,10 +28,10 @@ def versions() -> dict[str, str]:
 
 
 def environment() -> dict[str, Any]:
-    """Versions, compiler flags, device, CPU: equal ones are promised equal bits.
+    """Versions, JAX's settings, flags, device: equal ones are promised equal bits.
 
-    A run whose rounds a CPU computes is not resumed with another number of threads
-    (NPROC sets it) or on another instruction set, since convolutions follow them.
+    A run is not resumed under others (`RunFolder.start`). Of a CPU the number of
+    threads (NPROC sets it) and the instruction set count: convolutions follow them.
 
     Raises:
       ValueError: the device computes wrong numbers (`compiler_flags`).
@@ -36,4 +45,5 @@ def environment() -> dict[str, Any]:
         "cpu_threads": cpu.threads() if on_cpu else None,
         "cpu_instructions": cpu.instruction_set() if on_cpu else None,
         "xla_flags": compiler_flags.flags_in_force(),
+        "jax_config": {name: getattr(jax.config, name) for name in _JAX},
     }

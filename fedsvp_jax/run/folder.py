@@ -15,7 +15,6 @@ import platform
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from fedsvp_jax.config import of_before, of_today
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run.files import (
     BESIDE,
@@ -35,15 +34,10 @@ LOCK = ".lock"  # of the process that writes the folder
 def identity(config: dict[str, Any]) -> str:
     """A sum of a config.json, by which a run's checkpoints are its own.
 
-    The number of rounds may grow and does not count, nor what was planned. Versions
-    before state 12 kept none: "".
+    The number of rounds may grow and does not count, nor what was planned.
     """
-    version = config.get("state_version", 0)
-    if not isinstance(version, int) or version < 12:
-        return ""
-    settings = of_before(config)
-    for name in ("num_rounds", PLANNED_ROUNDS):
-        settings.pop(name, None)
+    grows = ("num_rounds", PLANNED_ROUNDS)
+    settings = {name: value for name, value in config.items() if name not in grows}
     text = json.dumps(plain(settings), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -192,7 +186,7 @@ class RunFolder:
                 "or continue it with --resume"
             )
         try:
-            old = of_today(json.loads(file.read_bytes()))
+            old = dict(json.loads(file.read_bytes()))
         except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(
                 f"cannot resume {self.path}: {file} is damaged ({error})"

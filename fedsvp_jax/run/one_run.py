@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import extras, federation
-from fedsvp_jax.accounting import client_groups
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices import processes
@@ -73,6 +72,8 @@ def train(
     published_scores.check(program, options, loss)
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data, loss, model) | environment()
+    if any(program.own_code):
+        settings["own_code"] = program.own_code
     if options.reveal:
         settings["reveal"] = sorted(options.reveal)
     layout = dataclasses.asdict(trainer.placement)
@@ -103,8 +104,7 @@ def train(
             **summary,
             "attributes": attributes.names,
             "private_attribute": attributes.private,
-            "by_client": session.accounts[0].by_client()
-            | client_groups.by_client(session.accounts[0]),
+            "by_client": session.accounts[0].by_client(),
         }
         if program.data.client_names is not None:
             summary["client_names"] = program.data.client_names

@@ -24,17 +24,9 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
     after the rounds that were run, and so is `spent`, (M,) int32 as in `ServerState`.
     """
     plan, costs = program.plan, program.cells.allowance.costs[0]
-    mechanism, promised = program.mechanism, account.promised
+    mechanism = program.mechanism
     ratios = jnp.asarray([0.0, 1.0] if mechanism.needs_contribution else [1.0])
-    players = [player(one) for one in [of.mechanism for of in promised] or [mechanism]]
-    shares = program.cells.shares
-    player_of = np.zeros(plan.num_clients, np.int32)
-    for number, one in enumerate(promised):
-        player_of[list(one.clients)] = number
-
-    def upload(client: Array, size: Array, ratio: Array, round_num: Array) -> NoiseInfo:
-        branch = jnp.asarray(player_of)[client]
-        return jax.lax.switch(branch, players, size, ratio, round_num)
+    upload = player(mechanism)
 
     @jax.jit
     def round_of(spent: Array, round_num: Array) -> tuple[Array, NoiseInfo, Array]:
@@ -47,15 +39,11 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
             cohorts=plan.cohorts,
         )
         sizes = jnp.asarray(program.data.num_train[0])[clients]
-        by_ratio = jax.vmap(upload, (None, None, 0, None))
-        play = jax.vmap(by_ratio, (0, 0, None, None))
-        played = play(clients, sizes, ratios, round_num)
+        by_ratio = jax.vmap(upload, (None, 0, None))
+        played = jax.vmap(by_ratio, (0, None, None))(sizes, ratios, round_num)
         least = jnp.argmin(played.noise_multiplier, axis=1)
         weights = aggregation.client_weights(
-            sizes,
-            clients >= 0,
-            uniform=program.uniform_weights,
-            shares=None if shares is None else shares[0][jnp.maximum(clients, 0)],
+            sizes, clients >= 0, uniform=program.uniform_weights
         )
 
         def at_least(leaf: Array) -> Array:

@@ -55,7 +55,7 @@ class SweepPlan:
         """
         varied: list[dict[str, Any]]
         if self.total_epsilons and mechanism == "none":  # which keeps no promise
-            base = dataclasses.replace(base, solve="uploads", client_epsilons=None)
+            base = dataclasses.replace(base, solve="uploads")
             varied = [{"total_epsilon": None}]
         elif self.total_epsilons:
             base = dataclasses.replace(base, solve="noise")
@@ -191,11 +191,17 @@ def sweep(
         return Trainer(program, placement=placement)
 
     # What cannot run is refused before anything is kept.
-    chosen = max(trainer(mechanism).cell_chunk for mechanism in programs)
+    chosen, own_code = 1, {}
+    for mechanism in programs:
+        tried = trainer(mechanism)
+        chosen = max(chosen, tried.cell_chunk)
+        own_code[mechanism] = tried.program.own_code
     folder = RunFolder(output_dir)
     logs = logs_of(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
+    if any(map(any, own_code.values())):
+        settings["own_code"] = own_code
     layout = dataclasses.asdict(placement)
     processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     folder.start(settings, resume=options.resume)

@@ -19,7 +19,6 @@ from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import read_json, replace_file
 from fedsvp_jax.run.folder import identity
-from fedsvp_jax.run.safetensors import read_safetensors, write_safetensors
 from fedsvp_jax.settings import FEATURE_MODELS
 from fedsvp_jax.structs import Model, Params
 from fedsvp_jax.tree import cell_of
@@ -130,8 +129,11 @@ class TrainedModel:
                 "schema": self.schema and _schemas().to_toml(self.schema),
                 "claims": self.claims,
             }
-            content = write_safetensors(
-                traverse_util.flatten_dict(nested, sep="/"),
+            from safetensors.numpy import save
+
+            tensors = traverse_util.flatten_dict(nested, sep="/")
+            content = save(  # which takes an array's memory as it lies
+                {name: np.asarray(leaf, order="C") for name, leaf in tensors.items()},
                 {_METADATA: json.dumps(told)},
             )
         replace_file(file, content)
@@ -229,9 +231,25 @@ def _schemas() -> Any:
     return extras.around("tables.schema")
 
 
+def read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Arrays by name and the metadata of a `.safetensors` file; no code is executed.
+
+    Raises:
+      OSError: it cannot be read.
+      ValueError: it is damaged.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            return file.get_tensors(), file.metadata() or {}
+    except SafetensorError as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+
+
 def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
     """The model of a file that `TrainedModel.save` wrote."""
-    leaves, metadata = read_safetensors(path)
+    leaves, metadata = read_tensors(path)
     try:
         told = json.loads(metadata[_METADATA])
         settings, rounds = told["settings"], int(told["rounds"])

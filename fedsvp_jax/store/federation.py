@@ -110,5 +110,4 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
         fingerprint=fingerprint,
         validation=chooses,
         reader=reader,
-        promised=(loading.promised_epsilons(config, list(map(str, clients.chosen))),),
     )

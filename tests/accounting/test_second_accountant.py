@@ -119,10 +119,8 @@ def worst(seen: set[Seen]) -> list[Seen]:
 
 @functools.cache
 def by_rdp(one: Seen, delta: float, concentrated: bool) -> float:
-    """dp-accounting's ε by RDP; of whole orders where batches are sampled."""
-    orders = np.asarray(rdp_privacy_accountant.DEFAULT_RDP_ORDERS, float)
-    if any(q < 1 for (_, _, q), _ in one):
-        orders = orders[orders == np.round(orders)]
+    """dp-accounting's ε by RDP."""
+    orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS
     relations = dp_accounting.NeighboringRelation
     relation = relations.ADD_OR_REMOVE_ONE  # a Gaussian's z is the same in all
     if kinds(one, "response"):

@@ -31,7 +31,7 @@ from fedsvp_jax.data.sources import TableSettings
 from fedsvp_jax.report import read
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.safetensors import read_safetensors
+from fedsvp_jax.run.trained_model import read_tensors
 
 from experiments import config_file, predict  # isort: skip
 
@@ -89,7 +89,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     **{FORMATS.get(name, name): of_data(name) for name in tiny_files.FILES},
     "csv": of_file("a.csv", TABLE, of_table),
     "safetensors": of_file(
-        "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_safetensors
+        "w.safetensors", save({"w": np.ones((2, 3), "f4")}), read_tensors
     ),
     "npy": of_file("x.npy", NPY.getvalue(), predict._examples),
     "store.json": of_store("store.json"),
@@ -102,7 +102,7 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "check python": of_check("fixed"),
     "check json": of_check("flip"),
     "check opacus": of_check("shuffled"),
-    "check pfl": of_check("pfl, scaled"),
+    "check pfl": of_check("pfl, central"),
     "check toml": of_check("toml"),
 }
 OF_RUN = read.RUN_FILES

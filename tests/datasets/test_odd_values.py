@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import pytest
 from damage import Reader, of_check, of_store
 from deployed import begun, sent
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 
 from fedsvp_jax import run
 from fedsvp_jax.deploy.chain import Entry, Key, entry_line
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.safetensors import read_safetensors
+from fedsvp_jax.run.trained_model import read_tensors
 
 ODD: tuple[Any, ...] = (None, True, -1, 0, -0.5, 2**63, 10**400, 1e308)
 ODD += ("", "x", "nan", "inf", "\x1b[31m", [], {}, [[]], [None], {"a": 1})
@@ -75,7 +75,7 @@ def of_folder(source: Path, name: str, reader: Callable[[Path], Any], to: Path) 
 def of_model(source: Path, to: Path) -> Read:
     file = to / "m.safetensors"
     run.load_model(source).save(file)
-    leaves, (_, told) = load_file(file), read_safetensors(file)
+    leaves, told = read_tensors(file)
     ((name, text),) = told.items()
     return Read(
         json.loads(text),

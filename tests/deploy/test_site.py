@@ -180,7 +180,7 @@ def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
     file = begun(tmp_path / "state.json")
 
     def meanwhile() -> Trained:
-        with pytest.raises(Refused, match="another process answers for this client"):
+        with pytest.raises(Refused, match="another process or thread answers"):
             sent(Site(file.path, file.policy), 2)
         return Trained(trained(model()))
 

@@ -31,7 +31,6 @@ DATA = os.environ.get("FEDSVP_DATA", "")
 # Flags that make a command small, by its module: the last mention of a flag counts.
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
 SMALL: dict[str, tuple[str, ...]] = {
-    "experiments.vectors": (),
     "experiments.attack": (
         *("--num_rounds=1", "--cohort_size=2", "--attack_steps=2", "--num_images=20"),
         *("--classifier_steps=20", "--audit_mechanisms=nbafl", "--audit_trials=40"),
@@ -68,8 +67,6 @@ ELSEWHERE = {  # in tests/experiments
     "::test_the_table_is_printed_and_written",
     f"{_RUN}benchmark": "benchmark/test_benchmark.py"
     "::test_the_command_prints_one_json_line_per_work",
-    f"{_RUN}frozen": "test_frozen.py"
-    "::test_a_page_is_what_the_frozen_code_makes_of_its_rows",
 }
 _SUBCOMMAND = re.compile(r"\bfedsvp (?=\w)")
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -177,10 +174,6 @@ _TYPED = re.compile(
 )
 
 
-# A study is run again by hand: test_names asks whether its commit has that code.
-NO_TEXT = r"^(make |python -m (?!experiments\.frozen \w+ -- ))"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_command_stands_in_a_bash_block_that_the_test_above_runs(
     page: pathlib.Path,
@@ -196,7 +189,7 @@ def test_a_command_stands_in_a_bash_block_that_the_test_above_runs(
         if language == "bash":
             assert [made_small(command) for command in commands(text)]
         if language == "text":
-            assert not re.search(NO_TEXT, text, re.MULTILINE)
+            assert not re.search(r"^(make |python -m )", text, re.MULTILINE)
 
 
 def test_what_runs_elsewhere_is_a_test_that_exists() -> None:

@@ -1,4 +1,4 @@
-"""What docs/results/methods.md says of FedSVA's Theorem 2 (sec. 3.3), on quadratics."""
+"""What experiments/studies/theorem_2 says of FedSVA (sec. 3.3), on quadratics."""
 
 import numpy as np
 import pytest

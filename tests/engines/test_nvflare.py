@@ -19,7 +19,7 @@ from nvflare.apis.fl_context import FLContext
 from nvflare.apis.shareable import Shareable, make_reply
 
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.deploy import Refused, Site, make_policy
+from fedsvp_jax.deploy import Refused, Site, fingerprint, make_policy
 from fedsvp_jax.engines.nvflare import PrivacyFilter
 
 
@@ -108,6 +108,23 @@ def test_a_training_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) ->
         assert private.meta == {"NUM_STEPS_CURRENT_ROUND": 30}
         assert np.std(private.data["0"]) > 0.5
         assert around.site_of("site-3").read().last_round == 1
+
+
+@pytest.mark.hole
+def test_a5_a_filter_compares_the_records_with_those_of_the_log(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A site's log was begun with records, and FLARE's filter took any."""
+    records = tmp_path / "records.csv"
+    records.write_text("age\n50\n")
+    made, log = policy(**UPDATE_CLIP), tmp_path / "site-3.json"
+    Site(log, made, data=fingerprint(records)).begin(30)
+    around = PrivacyFilter(str(tmp_path), records=str(records))
+    sent(around, 0, result(0))
+    records.write_text("age\n51\n")
+    with pytest.raises(Refused, match="its own log says why"):
+        sent(PrivacyFilter(str(tmp_path), records=str(records)), 1, result(1))
+    assert Site(log, made).read().last_round == 1
 
 
 # A job whose noise is seeded, in NVFlare's simulator.

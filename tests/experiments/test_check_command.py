@@ -52,11 +52,13 @@ def test_json_holds_every_claim(tmp_path: pathlib.Path) -> None:
 def test_bad_input_is_one_sentence(tmp_path: pathlib.Path) -> None:
     python, toml = tmp_path / "a.py", tmp_path / "a.toml"
     python.write_text("x = 1\n")
+    none = tmp_path / "a.json"
+    none.write_text('{"task_result_filters": []}')
     toml.write_text(TOML.format("gaussian", 1, ""))
     for line, words in {
         "flower": "name one of flower, flare, opacus, pfl, toml, and one file",
         f"tff {python}": "name one of flower",
-        f"flower {python}": "nothing that is known adds noise there",
+        f"flare {none}": "nothing that is known adds noise there",
         f"flower {tmp_path}/no.py": "No such file",
         f"flower {python} --set=clip": "--set must be NAME=NUMBER, got 'clip'",
         f"toml {toml} --delta=2": "delta must be in (0, 1), got 2.0",

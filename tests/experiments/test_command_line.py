@@ -121,5 +121,5 @@ def test_what_a_file_says_moves_no_cursor() -> None:
     """A site's name erased the line that said NOT IN ORDER."""
     hostile = "clinic\x1b[2K\x9b2A\u202e"
     shown = text_table.aligned([{"site": hostile, "ε": "1"}])
-    assert shown.count("\n") == 1 and shown.replace("\n", "").isprintable()
+    assert shown.count("\n") == 2 and shown.replace("\n", "").isprintable()
     assert messages.one_line(hostile) == "clinic\\x1b[2K\\x9b2A\\u202e"

@@ -55,7 +55,6 @@ def test_a_runs_own_settings_are_flags_that_nobody_typed(
     text = json.dumps(
         {
             "mechanism": "none",
-            "noise_trust": "server",  # a former name
             "epsilon": 0.25,  # not read by mechanism none
             "l2_norm_clip": None,  # strict JSON's infinity
             "num_rounds": 3,

@@ -72,22 +72,6 @@ def test_a_closed_pipe_ends_a_command_without_a_word() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_bash_completes_subcommands_flags_and_knows_every_one() -> None:
-    bash = command("experiments.fedsvp", "completion", "bash").stdout
-    asked = f"""{bash}
-      fedsvp() {{ echo --seed= --schema=; }}
-      compopt() {{ :; }}
-      COMP_WORDS=(fedsvp tr); COMP_CWORD=1; _fedsvp; echo "${{COMPREPLY[*]}}"
-      COMP_WORDS=(fedsvp train --se); COMP_CWORD=2; _fedsvp; echo "${{COMPREPLY[*]}}"
-    """
-    line = ["bash", "-c", asked]
-    done = subprocess.run(line, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["train", "--seed="]
-    flags = command("experiments.fedsvp", "completion", "sweep").stdout.split()
-    assert {"--total_epsilons=", "--output_dir=", "--delta="} <= set(flags)
-    assert not any("helpfull" in flag for flag in flags)
-
-
 def test_help_names_settings_by_theme_and_helpfull_describes_them() -> None:
     short = command("experiments.train", "--help").stdout
     whole = command("experiments.train", "--helpfull").stdout

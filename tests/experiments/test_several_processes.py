@@ -58,7 +58,7 @@ def ends(processes: list[subprocess.Popen], seconds: float = 300) -> list[Ended]
 
 
 def newest_checkpoint(folder: pathlib.Path) -> int:
-    return max(Checkpointer(folder / "checkpoints").rounds(), default=0)
+    return max(Checkpointer(folder / "checkpoints", "run").rounds(), default=0)
 
 
 def saved(folder: pathlib.Path, processes: list[subprocess.Popen], number: int) -> None:

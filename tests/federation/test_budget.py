@@ -81,6 +81,30 @@ def test_pld_is_solved_for_too() -> None:
     assert TOTAL * (1 - 1e-3) < spent(solved) <= TOTAL
 
 
+@pytest.mark.hole
+def test_a9_more_epsilon_is_less_noise() -> None:
+    """Steps on Poisson batches; promises of 40, 50 and 90 had the same noise."""
+    steps = {"sensitivity": "per_example", "batches": "poisson", "batch_size": 5}
+    sizes = plan.Sizes(min_num_examples=500, max_num_examples=500)
+    stds = []
+    for total in (40.0, 50.0, 90.0):
+        config = solvable(
+            "gaussian",
+            "pld",
+            num_rounds=100,
+            relation="add_remove",
+            local_steps=10,
+            **steps | {"total_epsilon": total},
+        )
+        solved = federation.solve_noise(config, **sizes)
+        _, mechanism = plan.told_and_made(solved, **sizes)
+        planned = budget.account_of(solved, mechanism).plan
+        spent = planned.promised(planned.always)
+        assert total * (1 - 1e-4) < spent <= total
+        stds.append(solved.noise_std)
+    assert stds[0] > stds[1] * 1.05 > stds[2] * 1.1
+
+
 def test_what_cannot_be_had_is_refused() -> None:
     with pytest.raises(ValueError, match="solve=noise needs total_epsilon"):
         federation.solve_noise(solvable("nbafl", "rdp", total_epsilon=None))

@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -21,10 +21,10 @@ from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.federation import client_promises
+from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.influence import admission
-from fedsvp_jax.mechanisms import played
+from fedsvp_jax.mechanisms import Mechanism, played
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
 from fedsvp_jax.run.files import plain
@@ -116,23 +116,17 @@ def drawn(seed: int) -> dict[str, Any]:
     return kept
 
 
-def account(
-    seed: int, settings: dict[str, Any] | None = None, *, by_client: bool = False
-) -> Drawn:
+def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     """The account of `drawn(seed)`, or of other settings.
 
     Args:
       seed: of the settings, the clients' sizes, the cohorts and the R.
       settings: in the place of those that are drawn.
-      by_client: whether clients are promised ε of their own, of total_epsilon a
-        quarter, half, the whole or twice.
 
     Raises:
       ValueError: the settings are refused.
     """
     given = drawn(seed) if settings is None else settings
-    if by_client:
-        given = given | {"total_epsilon": given.get("total_epsilon") or 3.0}
     config = resolve(ExperimentConfig(dataset="digits", **given))
     rng = np.random.default_rng((seed, 1))
     sizes = rng.integers(1, 300, config.num_clients)
@@ -142,27 +136,20 @@ def account(
         "min_num_examples": int(sizes.min()),
         "max_num_examples": int(sizes.max()),
     }
-    epsilons = None
-    if by_client:
-        shares = rng.choice([0.25, 0.5, 1.0, 2.0], config.num_clients)
-        epsilons = config.total_epsilon * shares
-    groups = client_promises.groups_of(config, epsilons, **ends)
-    for group in groups:
-        sizes_of = group.told.min_num_examples, group.told.max_num_examples
-        played.check_noise(group.mechanism, config.num_rounds, sizes=sizes_of)
-    config = dataclasses.replace(groups[0].config, total_epsilon=config.total_epsilon)
+    if config.solve == "noise":
+        config = solve_noise(config, **ends)
+    told, mechanism = plan.told_and_made(config, **ends)
+    played.check_noise(mechanism, told, uniform=config.weighting == "uniform")
     before = account_of(
         config,
-        groups[0].mechanism,
+        mechanism,
         equal_weights=True,
         nominal="by chance" if rng.random() < 0.1 else "",
     )
-    before = client_promises.promising(before, () if epsilons is None else groups)
     kept = before.plan.allowance
-    most = [before, *before.parts][-1]  # of the largest ε, where each has its own
-    planned = claims.planned_row(most, most.plan.always)
+    planned = claims.planned_row(before, before.plan.always)
     after, uploaded = before, []
-    rounds = _rounds(config, groups, sizes, kept, rng)
+    rounds = _rounds(config, mechanism, sizes, kept, rng)
     for number, clients in enumerate(itertools.islice(rounds, MOST_ROUNDS), 1):
         if admission.num_passes(config, number) > after.passes:
             after = after.record_pass()
@@ -173,7 +160,7 @@ def account(
     text = spent_text.spent_line(summary) + guarantees_page.table(written)
     return Drawn(
         config,
-        uploads_in_a_row(kept._replace(budget=np.max(kept.budget))),
+        uploads_in_a_row(kept),
         after,
         summary,
         planned,
@@ -184,14 +171,13 @@ def account(
 
 def _rounds(
     config: ExperimentConfig,
-    groups: Sequence[client_promises.Group],
+    mechanism: Mechanism,
     sizes: np.ndarray,
     kept: Allowance,
     rng: np.random.Generator,
 ) -> Iterator[Uploaded]:
     """By round; they end when nobody may upload any more."""
     spent = np.zeros(len(sizes), np.int32)
-    mechanism = groups[0].mechanism
     uniform = config.weighting == "uniform" or mechanism.uniform_weights
     # The schedules' noise changes with the round; some rounds stand for those around.
     every = max(1, config.num_rounds // 3)
@@ -202,7 +188,8 @@ def _rounds(
             ratios = rng.choice([0.0, 1.0, 0.3], len(sizes)).astype(np.float32)
             if not mechanism.needs_contribution:
                 ratios[:] = 1.0
-            infos = _infos(groups, sizes, ratios, round_num)
+            upload = jax.vmap(played.player(mechanism), (0, 0, None))
+            infos = jax.tree.map(np.asarray, upload(sizes, ratios, np.int32(round_num)))
         able = np.flatnonzero(cohort.may_take_part(kept, spent, round_num))
         if not len(able):
             return
@@ -220,19 +207,3 @@ def _rounds(
         weight = (share / max(share.sum(), 1.0)).astype(np.float32)
         noise = {name: leaf[chosen] for name, leaf in vars(infos).items()}
         yield Uploaded(chosen, weight, NoiseInfo(**noise))
-
-
-def _infos(
-    groups: Sequence[client_promises.Group],
-    sizes: np.ndarray,
-    ratios: np.ndarray,
-    round_num: int,
-) -> Any:
-    """What the upload of each client says of its noise, by its own mechanism."""
-    group_of = np.zeros(len(sizes), int)
-    for number, group in enumerate(groups):
-        group_of[list(group.clients)] = number
-    uploads = [jax.vmap(played.player(one.mechanism), (0, 0, None)) for one in groups]
-    found = [one(sizes, ratios, np.int32(round_num)) for one in uploads]
-    mine = group_of, np.arange(len(sizes))
-    return jax.tree.map(lambda *leaves: np.stack(leaves)[mine], *found)

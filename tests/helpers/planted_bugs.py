@@ -1,6 +1,6 @@
 """Bugs that an audit must flag: each replaces one function, the claims stay.
 
-Their names are those of the tables in docs/results/attacks.md, but for the grid's.
+Their names are those of the tables in experiments/studies/attacks, but for the grid's.
 """
 
 import inspect

@@ -25,7 +25,7 @@ ROUNDS = [1, 2, 3, 4]
 def a_run(folder: Path, size: int = 300) -> Iterator[int]:
     """Rows of a round, then its checkpoint, as a `Session` writes them; it goes on."""
     with RunFolder(folder / "runs" / "one") as place:
-        place.start({"state_version": 12, "seed": 3}, resume=True)
+        place.start({"seed": 3}, resume=True)
         saver = Checkpointer(place.path / "checkpoints", place.identity)
         found = saver.restore(like := {"x": np.zeros(size)})
         first = found[1] if found else 0

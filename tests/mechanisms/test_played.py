@@ -1,8 +1,10 @@
 """What a mechanism's uploads must say of their noise before it may run."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,12 +12,22 @@ from published import make, published
 from small_runs import digits, small
 
 from fedsvp_jax import federation
-from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.mechanisms.base import Law, chain, claimed
-from fedsvp_jax.mechanisms.played import check_noise
+from fedsvp_jax.mechanisms import Mechanism, make_mechanism
+from fedsvp_jax.mechanisms.base import (
+    Basis,
+    Law,
+    chain,
+    claimed,
+    noised_upload,
+    stateless,
+)
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.noise import clip_into_ball
+from fedsvp_jax.mechanisms.played import check_draws, check_noise
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 ROUNDS = 5
+TOLD = published("nbafl", num_rounds=ROUNDS, sensitivity="update_clip")
 
 
 def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mechanism:
@@ -40,7 +52,7 @@ def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mech
 @pytest.mark.parametrize("value", [-1e-6, np.inf, np.nan])
 def test_g20_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=f"^{name} of an upload must be at least 0"):
-        check_noise(changed(name, value, where=None), ROUNDS)
+        check_noise(changed(name, value, where=None), TOLD)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0])
@@ -48,7 +60,7 @@ def test_g20_noise_that_cannot_be_is_refused(name: str, value: float) -> None:
 def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int):
     found = changed("noise_std", -1.0, where=(ratio, round_num))
     with pytest.raises(ValueError, match=rf"in round {round_num + 1} at R = {ratio:g}"):
-        check_noise(found, ROUNDS)
+        check_noise(found, TOLD)
 
 
 def own(
@@ -90,25 +102,182 @@ def test_n17_n21_noise_and_claims_that_are_not_sure_are_refused(
     found: Mechanism, match: str | None
 ) -> None:
     if match is None:
-        return check_noise(found, ROUNDS)
+        return check_noise(found, TOLD)
     with pytest.raises(ValueError, match=match):
-        check_noise(found, ROUNDS)
+        check_noise(found, TOLD)
 
 
 @pytest.mark.hole
 def test_n21_the_largest_client_s_noise_is_looked_at_too() -> None:
     """A promise rests on the smallest's, which had the most of it here."""
-    rule = make_sensitivity(
-        published("nbafl", sensitivity="attribute_records", private_clip=1.0)
-    )
+    clip = {"sensitivity": "attribute_records", "private_clip": 1.0}
+    sizes = {"min_num_examples": 10, "max_num_examples": 1000}
+    told = published("nbafl", num_rounds=ROUNDS, **clip, **sizes)
+    rule = make_sensitivity(told)
 
     def calibrate(ratio: Any, round_num: Any, bound: Any) -> Any:
         return claimed(8.0 * bound, 1.0, 1e-5)
 
     found = chain(rule, Law(calibrate, min_num_examples=10))
-    check_noise(found, ROUNDS, sizes=(10, 10))
+    check_noise(found, dataclasses.replace(told, max_num_examples=10))
     with pytest.raises(ValueError, match=r"least_multiplier, .* of 1000 examples"):
-        check_noise(found, ROUNDS, sizes=(10, 1000))
+        check_noise(found, told)
+
+
+def averaged(
+    *, counts: float, std: float, view: str = "observer", **about: Any
+) -> Mechanism:
+    """A mechanism from outside whose claim is about a cohort's average."""
+    z = jnp.float32(about.pop("least", counts))
+
+    def update(updates: Any, state: Any, *, key: Any, **rest: Any) -> Any:
+        told = claimed(counts, concentrated_epsilon(z, 1e-5), 1e-5)
+        clipped = clip_into_ball(updates, 1.0)
+        told = {"upload_noise": told, "std": jnp.float32(std), "key": key}
+        one = jnp.float32(1)
+        upload, info = noised_upload(clipped, sensitivity=one, at_upload=True, **told)
+        return upload, state, info
+
+    found = Mechanism(
+        init=stateless,
+        update=update,
+        uniform_weights=True,
+        least_multiplier=z,
+        most_epsilon=concentrated_epsilon(z, 1e-5),
+        most_delta=1e-5,
+        claim=Basis("add or remove a client", True, "", view=view, any_epsilon=True),
+    )
+    return found._replace(**about)
+
+
+SIZES = {"min_num_examples": 10, "max_num_examples": 1000}
+COHORT = published("nbafl", num_rounds=2, colluders=3, **SIZES)  # of 10
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("told", "match"),
+    [
+        (
+            {"counts": 10.0, "std": 0.001},
+            "counted_multiplier must be at most the least",
+        ),
+        ({"counts": 2.0, "std": 2.0}, None),
+        ({"counts": 2.0, "std": 2.0, "least": 2 * 10**0.5}, None),
+        (
+            {"counts": 2.0, "std": 2.0, "least": 6.33},
+            "average must be at least least_mu",
+        ),
+        ({"counts": 2.0, "std": 2.0, "least": 2 * 7**0.5, "view": "colluders"}, None),
+        ({"counts": 2.0, "std": 2.0, "least": 5.3, "view": "colluders"}, "got 5.2915"),
+        ({"counts": 2.0, "std": 2.0, "least": 6.1, "view": "curious_client"}, "got 6 "),
+        # One client of 1000 examples among nine of 10: z·sqrt(1 + 9/100²).
+        (
+            {"counts": 2.0, "std": 2.0, "least": 2.1, "uniform_weights": False},
+            r"got 2\.0009.* of 1000 examples",
+        ),
+        ({"counts": 2.0, "std": 2.0, "most_epsilon": 0.2}, "must be at most most_eps"),
+        ({"counts": 2.0, "std": 2.0, "most_delta": 1e-6}, "must be at most most_delta"),
+    ],
+)
+def test_a6_a_claim_about_an_average_is_played_by_whole_cohorts(
+    told: dict[str, Any], match: str | None
+) -> None:
+    """A plugin's noise was looked at where the claim is about one upload alone."""
+    if match is None:
+        check_draws(averaged(**told), COHORT)
+        return check_noise(averaged(**told), COHORT)
+    with pytest.raises(ValueError, match=match):
+        check_noise(averaged(**told), COHORT)
+
+
+def drawn_otherwise(draw: Callable[..., Any], of: Mechanism) -> Mechanism:
+    """A mechanism that says of itself what `of` does, and uploads what `draw` does."""
+
+    def update(updates: Any, state: Any, *, key: Any, **more: Any) -> Any:
+        def upload(key: Any) -> Any:
+            return of.update(updates, state, key=key, **more)
+
+        return draw(upload, updates, key), *upload(None)[1:]
+
+    return of._replace(update=update)
+
+
+def half_of_the_noise(upload: Any, updates: Any, key: Any) -> Any:
+    whole, clipped = upload(key)[0]["w"], upload(None)[0]["w"]
+    return {"w": (whole + clipped) / 2}
+
+
+def noise_in_proportion(upload: Any, updates: Any, key: Any) -> Any:
+    whole, clipped = upload(key)[0]["w"], upload(None)[0]["w"]
+    return {"w": clipped + (whole - clipped) * jnp.linalg.norm(clipped)}
+
+
+def not_clipped(upload: Any, updates: Any, key: Any) -> Any:
+    whole, clipped = upload(key)[0]["w"], upload(None)[0]["w"]
+    return {"w": updates["w"] + whole - clipped}
+
+
+def clipped_wider(upload: Any, updates: Any, key: Any) -> Any:
+    whole, clipped = upload(key)[0]["w"], upload(None)[0]["w"]
+    return {"w": whole + 0.01 * clipped}
+
+
+def one_key(upload: Any, updates: Any, key: Any) -> Any:
+    return upload(jax.random.key(7))[0]
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("name", ["nbafl", "dp_fedavg"])
+@pytest.mark.parametrize(
+    ("draw", "match"),
+    [
+        (half_of_the_noise, "adds less noise than it counts"),
+        (noise_in_proportion, "adds less noise than it counts"),
+        (not_clipped, "an upload must be clipped to its sensitivity"),
+        (clipped_wider, "an upload must be clipped to its sensitivity"),
+        (one_key, "must be drawn from the key"),
+    ],
+)
+def test_a6_what_an_update_draws_is_what_it_says(
+    name: str, draw: Callable[..., Any], match: str
+) -> None:
+    told = published(
+        name, num_rounds=2, sensitivity="update_clip", l2_norm_clip=1.0, **SIZES
+    )
+    honest = make_mechanism(name, told)
+    check_draws(honest, told)
+    with pytest.raises(ValueError, match=match):
+        check_draws(drawn_otherwise(draw, honest), told)
+
+
+@pytest.mark.hole
+def test_a6_a_clip_of_ones_own_is_played_too() -> None:
+    """Whose claim does not say how far two clients are apart."""
+    own_clip = averaged(counts=2.0, std=2.0)
+    assert own_clip.claim.client_swap is None
+    with pytest.raises(ValueError, match="clipped to its sensitivity: a long update"):
+        check_draws(drawn_otherwise(not_clipped, own_clip), COHORT)
+
+
+@pytest.mark.hole
+def test_a6_the_noise_of_a_trusted_server_and_of_local_steps_is_played_too() -> None:
+    told = published("dp_fedavg", cohorts="cyclic", noise_bands=3, num_rounds=9)
+    bands = make_mechanism("dp_fedavg", told)
+    check_draws(bands, told)
+
+    def server(params: Any, before: Any, state: Any, **named: Any) -> Any:
+        noised, state = bands.server(params, before, state, **named)
+        return {"w": noised["w"] / 2}, state
+
+    with pytest.raises(ValueError, match="adds less noise than it counts"):
+        check_draws(bands._replace(server=server), told)
+    told = published("nbafl", sensitivity="per_example", num_rounds=9)
+    steps = make_mechanism("nbafl", told)
+    check_draws(steps, told)
+    half = steps._replace(step_noise_std=lambda *_, **named: jnp.float32(0.01))
+    with pytest.raises(ValueError, match="adds less noise than it counts"):
+        check_draws(half, told)
 
 
 @pytest.mark.hole

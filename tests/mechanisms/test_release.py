@@ -1,6 +1,7 @@
 """Releases of R: the budget is kept for any two values, worst case included."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from published import published
 
-from fedsvp_jax import mechanisms, shapley
+from fedsvp_jax import influence, mechanisms, shapley
 
 DRAWS = 200_000
 
@@ -38,6 +39,38 @@ def test_a_small_budget_hardly_tells_r(epsilon: float, gap: float):
     np.testing.assert_allclose(high - low, gap, atol=0.01)
     for likely, seldom in ((high, low), (1 - low, 1 - high)):
         assert likely <= math.exp(epsilon) * seldom + 0.01
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("epsilon", np.linspace(8, 10, 9).tolist())
+def test_a_bit_is_told_at_most_e_epsilon_times_as_often_of_all_draws(
+    epsilon: float, monkeypatch: pytest.MonkeyPatch
+):
+    """Of R and of a vote: seldom answers are counted over the draws that give them."""
+    ends = np.r_[: 2**13, 2**23 - 2**13 : 2**23] / np.float32(2**23)
+    key = jax.random.key(0)
+    draws = np.asarray(jax.random.uniform(key, (1000,), jnp.float32)) * 2**23
+    np.testing.assert_array_equal(draws, np.rint(draws))
+
+    def every(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+        del key, dtype
+        rows = jnp.asarray(ends, jnp.float32)
+        return rows if len(shape) == 1 else jnp.stack([rows, rows], axis=1)
+
+    monkeypatch.setattr(jax.random, "uniform", every)
+    config = published(
+        contribution_release="randomized_response", release_epsilon=epsilon
+    )
+    ratios = [jnp.full(ends.shape, end, jnp.float32) for end in (0.0, 1.0)]
+    low, high = (
+        mechanisms.release_contribution(ratio, config, key=key) for ratio in ratios
+    )
+    flip = influence.flip_probability(2 * epsilon)
+    votes = [2 * ratio - 1 for ratio in ratios]
+    lower, upper = (influence.randomized_response(v, flip, key) > 0 for v in votes)
+    for seldom in (low.sum(), (1 - high).sum(), lower.sum(), (~upper).sum()):
+        assert 0 < seldom < 2**13
+        assert (2**23 - int(seldom)) / int(seldom) <= math.exp(epsilon)
 
 
 def test_one_validation_record_can_move_r_from_zero_to_one():

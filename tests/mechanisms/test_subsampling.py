@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -86,6 +87,40 @@ def test_a_batch_holds_each_record_with_probability_b_over_d_and_no_others():
     )
     np.testing.assert_array_equal(whole[0], np.arange(25))
     np.testing.assert_array_equal(whole[1], 1)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("size", [1_000, 1 << 16, (1 << 16) + 1, 70_000])
+def test_a_record_is_drawn_by_a_word_of_64_bits_modulo_the_number_of_records(size: int):
+    """Above 2^16 records randint has 32 bits, and another rate than is claimed."""
+    key, batch_size = jax.random.key(size), size // 2
+    upper, lower = (
+        np.asarray(jax.random.bits(half, (size,), np.uint32)).astype(object)
+        for half in jax.random.split(key)
+    )
+    drawn = np.flatnonzero((upper * 2**32 + lower) % size < batch_size)
+    position, taken = local_training.poisson_batch(
+        key, jnp.ones(size, bool), batch_size=batch_size, places=size
+    )
+    np.testing.assert_array_equal(position[: len(drawn)], drawn)
+    assert taken.sum() == len(drawn)
+
+
+@pytest.mark.parametrize("size", [70_000, 10_000_000, (1 << 31) - 1])
+def test_the_rate_of_such_words_is_the_claimed_one_to_2_64(size: int):
+    """By counting them; what is drawn of a few words, by whole numbers of Python."""
+    for batch_size in (1, 50, size // 2, size - 1):
+        whole, rest = divmod(2**64, size)
+        words = whole * batch_size + min(rest, batch_size)
+        excess = Fraction(words, 2**64) - Fraction(batch_size, size)
+        assert abs(excess) <= Fraction(batch_size, 2**64)
+    key = jax.random.key(7)
+    upper, lower = (
+        jax.random.bits(half, (9,), np.uint32).tolist()
+        for half in jax.random.split(key)
+    )
+    found = local_training._below(key, 9, jnp.int32(size)).tolist()
+    assert found == [(u << 32 | v) % size for u, v in zip(upper, lower, strict=True)]
 
 
 AT = np.linspace(-12, 12, 4801)

@@ -47,7 +47,7 @@ def test_the_page_tells_results_and_differences(
     summary = json.loads((folders[0] / "summary.json").read_text())
     assert table["best %"][0] == f"{100 * summary['best_accuracy']:.2f}"
     settings = text[text.index('id="settings"') :]
-    assert "<td>epsilon</td>" in settings and "<td>num_rounds</td>" in settings
+    assert ">epsilon</td>" in settings and ">num_rounds</td>" in settings
     assert "&lt;b&gt;mine&lt;/b&gt;" in settings and "<b>mine" not in settings
 
 

@@ -32,8 +32,8 @@ def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> 
 def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
     """It was that of the tally, which is smaller and nominal; the status, proved."""
     row = {"adversary": "server", "relation": "one", "delta": 1e-5, "copies": 1}
-    tally = row | {"method": "pld", "epsilon": 1.0, "proved": False}
-    proved = row | {"method": method, "epsilon": 5.0, "proved": True}
+    tally = row | {"method": "pld", "epsilon": 1.0, "status": "nominal"}
+    proved = row | {"method": method, "epsilon": 5.0, "status": "proved"}
     risk = {"server": tradeoff.risk([(1.0, 1e-5)])}
     cell = {"guarantees": [tally, proved], "risk": risk, "relation": "one"}
     (told,) = epsilon_page._guarantees([cell])
@@ -44,7 +44,6 @@ def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
 
 
 def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
-    """And an older folder has one by ε and δ alone."""
     files = read.read_sweep(sweep_dir)
     rows = [row for row in files.results if row["mechanism"] == "none"]
     bare = read.SweepFiles(files.config, rows, files.cells[:2], {})
@@ -52,11 +51,6 @@ def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
     assert content["points"] == []
     assert epsilon_page.write_epsilon_page(sweep_dir / "a", content) == []
     assert not (sweep_dir / "a").exists()
-    new = ("risk", "uploads_left", "guessing", "test_rows")
-    cells = [{k: v for k, v in one.items() if k not in new} for one in files.cells]
-    older = read.SweepFiles(files.config, files.results, cells, {})
-    content = epsilon_page.document(older)
-    assert content["guessing"] is None and len(content["points"]) == 4
 
 
 def test_of_one_seed_the_interval_is_that_of_its_test_rows(sweep_dir: Path) -> None:

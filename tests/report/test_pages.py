@@ -143,7 +143,7 @@ def test_pages_name_the_nominal_epsilons(run_dir: Path, sweep_dir: Path) -> None
     (sweep_dir / "cells.json").unlink()  # before a first mechanism has finished
     unfinished = report.write_sweep_report(sweep_dir).read_text()
     assert "not proved: FedSDP" not in unfinished
-    assert "<td>nominal</td>" in unfinished  # results.jsonl tells it of every round
+    assert ">nominal</td>" in unfinished  # results.jsonl tells it of every round
 
 
 def test_400_rounds_of_100_clients_stay_under_10_megabytes(run_dir: Path) -> None:

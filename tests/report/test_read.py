@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from small_folders import change, write_rows
-from small_runs import read_rows
 
 from fedsvp_jax.report import read
 
@@ -81,21 +79,3 @@ def test_an_unfinished_run_is_told_from_a_folder_that_is_no_run(run_dir: Path) -
     (run_dir / "metrics.jsonl").unlink()
     with pytest.raises(ValueError, match="it is not the folder of a run or sweep"):
         read.read_run(run_dir)
-
-
-def test_a_mechanism_under_its_former_name_is_read_under_its_name_of_today(
-    sweep_dir: Path,
-) -> None:
-    rows = read_rows(sweep_dir / "results.jsonl")
-    write_rows(
-        sweep_dir / "results.jsonl",
-        (row | {"mechanism": "sensitivity"} for row in rows),
-    )
-    names = ["none", "sensitivity"]
-    change(sweep_dir / "config.json", mechanism="sensitivity", mechanisms=names)
-    change(sweep_dir / "config.json", contribution_release="none")
-    sweep = read.read_sweep(sweep_dir)
-    assert {row["mechanism"] for row in sweep.results} == {"reestimation"}
-    assert sweep.config["mechanism"] == "reestimation"
-    assert sweep.config["contribution_release"] == "raw"
-    assert sweep.config["mechanisms"] == ["none", "reestimation"]

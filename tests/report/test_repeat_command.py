@@ -97,7 +97,7 @@ def test_a_command_names_what_was_given_and_is_read(
     """Quoted for the shell; of a sweep the lists; what diverged goes on."""
     program = "sweep" if "seeds" in config else "train"
     line = f"{program} {words} --output_dir=DIR"
-    shown = provenance.command_line(program, config | {"state_version": 2}, rounds)
+    shown = provenance.command_line(program, config, rounds)
     assert shown == f"python -m experiments.{line}"
     monkeypatch.setattr(provenance, "_INSTALLED", True)
     assert provenance.command_line(program, config, rounds) == f"fedsvp {line}"

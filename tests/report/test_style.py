@@ -20,7 +20,6 @@ def test_every_registered_mechanism_has_a_look_of_its_own_and_there_is_room(
     looks = [style.of_mechanism(name) for name in mechanisms.mechanism_names()]
     assert looks[:9] == first and len({look[:2] for look in looks}) == 36
     assert style.of_mechanism("theirs") == style.of_mechanism("theirs")
-    assert style.of_mechanism("sensitivity") == style.of_mechanism("reestimation")
 
 
 def test_levels_are_ordered_in_lightness_and_one_level_keeps_the_colour() -> None:

@@ -1,5 +1,7 @@
 """Tables of text: the same rows for a terminal, a Markdown page, a paper."""
 
+import pytest
+
 from fedsvp_jax.report import text_table
 
 ROWS = [
@@ -9,10 +11,11 @@ ROWS = [
 
 
 def test_a_terminal_gets_aligned_columns_and_a_page_markdown() -> None:
-    assert text_table.aligned(ROWS).splitlines() == [
-        "mechanism  bound of |D|   verdict",
-        "nbafl                 1     holds",
-        "fedsva               20  VIOLATED",
+    lines = text_table.aligned(ROWS).splitlines()
+    assert lines[0] == "mechanism   bound of |D|    verdict"
+    assert lines[2:] == [
+        "nbafl                  1      holds",
+        "fedsva                20   VIOLATED",
     ]
     head, line, *body = text_table.markdown(ROWS).splitlines()
     assert head == "| mechanism | bound of \\|D\\| | verdict |"
@@ -34,14 +37,22 @@ def test_a_paper_gets_a_booktabs_table_in_which_text_is_escaped() -> None:
     ]
 
 
-def test_a_wide_table_stays_one_and_says_below_it_what_all_rows_share() -> None:
-    names = ("mechanism", *(f"quantity number {n}" for n in range(5)), "status")
-    rows = [dict.fromkeys(names, f"value {n}") | {"status": "proved"} for n in range(6)]
-    text = text_table.latex(rows)
-    table, shared = text.split("\n\n")
-    assert shared == "Status: proved."
-    assert text.count(r"\begin{tabular}{lrrrrr}") == 1 and "resizebox" not in text
-    assert r"\shortstack[r]{quantity\\number 0}" in table
-    wide = [dict.fromkeys((f"q{n}" for n in range(20)), f"value {m}") for m in range(2)]
-    scaled = text_table.latex(wide)
-    assert scaled.startswith("\\resizebox{\\textwidth}{!}{%") and scaled[-1] == "}"
+def test_a_narrow_terminal_breaks_lines_and_loses_no_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    rows = [{"mechanism": "nbafl", "a long head of a column": "0123456789abcdef"}]
+    lines = text_table.aligned(rows).splitlines()
+    assert max(map(len, lines)) <= 20
+    letters = "".join("".join(lines).split())
+    assert sorted(set("0123456789abcdef")) == sorted(
+        set(letters) & set("0123456789abcdef")
+    )
+
+
+def test_what_all_rows_say_at_length_stands_below() -> None:
+    rows = [{"name": str(n), "against": "a server that sees uploads"} for n in range(2)]
+    for kind in ("text", "latex"):
+        table, shared = text_table.shown(rows, kind).split("\n\n")
+        assert shared == "Against: a server that sees uploads."
+        assert "against" not in table

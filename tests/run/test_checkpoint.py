@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedsvp_jax.run.checkpoint import STATE_VERSION, Checkpointer
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import identity
 
 
@@ -33,7 +33,7 @@ def assert_restored(found: tuple[Any, int] | None, round_num: int) -> None:
 @pytest.fixture
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     """Checkpoints of the rounds 3 (too old to be kept), 6 and 9."""
-    checkpointer = Checkpointer(tmp_path / "checkpoints")
+    checkpointer = Checkpointer(tmp_path / "checkpoints", "run")
     assert checkpointer.restore(state(0)) is None
     for round_num in (3, 6, 9):
         checkpointer.save(round_num, state(round_num))
@@ -41,7 +41,7 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def restore(folder: pathlib.Path) -> tuple[Any, int] | None:
-    return Checkpointer(folder).restore(state(0))
+    return Checkpointer(folder, "run").restore(state(0))
 
 
 def files(folder: pathlib.Path) -> dict[str, bytes]:
@@ -108,7 +108,7 @@ def test_a_damaged_checkpoint_is_replaced_when_its_round_comes_again(
 ) -> None:
     truncate(folder / "9")
     (folder / "12.tmp").write_text("of a save that was killed")
-    checkpointer = Checkpointer(folder)
+    checkpointer = Checkpointer(folder, "run")
     assert_restored(checkpointer.restore(state(0)), 6)
     checkpointer.save(7, state(7))
     assert checkpointer.rounds() == [6, 7, 9]
@@ -121,7 +121,7 @@ def test_a_checkpoint_of_another_run_or_round_is_refused(
     tmp_path: pathlib.Path,
 ) -> None:
     """D9: --resume took a checkpoint of another seed, whose ε mixed both runs."""
-    config = {"seed": 0, "num_rounds": 9, "state_version": STATE_VERSION}
+    config = {"seed": 0, "num_rounds": 9}
     mine, place = identity(config), tmp_path / "checkpoints"
     assert identity(config | {"num_rounds": 20}) == mine
     Checkpointer(place, mine).save(3, state(3))

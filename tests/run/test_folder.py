@@ -8,12 +8,15 @@ import subprocess
 import sys
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from commands import start
 
+from fedsvp_jax import prng
 from fedsvp_jax.devices import cpu, processes
 from fedsvp_jax.run import environment
-from fedsvp_jax.run.checkpoint import STATE_VERSION, Checkpointer
+from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.files import WriteError, plain, write_json
 from fedsvp_jax.run.folder import RunFolder, identity
 
@@ -165,7 +168,7 @@ def test_a_file_behind_a_link_is_replaced_where_it_lies(tmp_path: pathlib.Path) 
 def test_a_setting_that_came_later_and_is_not_given_keeps_the_checkpoints(
     tmp_path: pathlib.Path,
 ) -> None:
-    old = {"seed": 0, "num_rounds": 3, "state_version": STATE_VERSION}
+    old = {"seed": 0, "num_rounds": 3}
     folder = RunFolder(tmp_path / "run")
     folder.start(old, resume=False)
     first, now = folder.identity, old | {"schema": None}
@@ -224,7 +227,9 @@ def test_a_process_that_is_not_the_first_writes_nothing(
     folder = RunFolder(tmp_path / "run")
     folder.append("metrics.jsonl", [{"round": 1}])
     folder.write("summary.json", {"rounds": 1})
-    Checkpointer(folder.path / "checkpoints").save(1, {"x": np.zeros(2, np.float32)})
+    Checkpointer(folder.path / "checkpoints", "run").save(
+        1, {"x": np.zeros(2, np.float32)}
+    )
     assert not folder.path.exists()
 
 
@@ -251,3 +256,47 @@ def test_a_run_tells_its_threads_and_is_not_resumed_with_others(
     monkeypatch.setenv("NPROC", "4")
     with pytest.raises(ValueError, match="cpu_threads is 4 and was 3"):
         folder.start(environment.environment(), resume=True)
+
+
+TOLD = """
+import json, jax
+from fedsvp_jax import prng
+from fedsvp_jax.run.environment import environment
+key = jax.random.key_data(prng.run_keys(3, (1, 2)).own).tolist()
+print(json.dumps([key, prng.normal(prng.root_key(3), 3).tolist(), environment()]))
+"""
+
+
+@pytest.mark.hole
+def test_random_numbers_follow_no_setting_of_jaxs_that_a_resumed_run_may_change(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Keys name their implementation, and config.json what else decides them."""
+    process = start(
+        TOLD, how="-c", JAX_DEFAULT_PRNG_IMPL="rbg", JAX_THREEFRY_PARTITIONABLE="0"
+    )
+    key, normal, told = json.loads(process.communicate(timeout=100)[0])
+    assert key == jax.random.key_data(prng.run_keys(3, (1, 2)).own).tolist()
+    assert normal == jax.random.normal(jax.random.key(3), (3,)).tolist()
+    ours, folder = environment.environment(), RunFolder(tmp_path / "run")
+    assert not told["jax_config"].pop("jax_threefry_partitionable")
+    assert ours["jax_config"] == told["jax_config"] | {
+        "jax_threefry_partitionable": True
+    }
+    folder.start(ours, resume=False)
+    for name, other in (
+        ("jax_threefry_partitionable", False),
+        ("jax_random_seed_offset", 7),
+        ("jax_enable_x64", True),
+        ("jax_default_matmul_precision", "highest"),
+    ):
+        before = getattr(jax.config, name)
+        jax.config.update(name, other)
+        try:
+            changed = environment.environment()
+        finally:
+            jax.config.update(name, before)
+        said = f"cannot resume .*: jax_config.{name} is {other!r} and was {before!r}"
+        with pytest.raises(ValueError, match=said):
+            folder.start(changed, resume=True)
+    folder.start(environment.environment(), resume=True)

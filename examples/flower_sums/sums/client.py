@@ -19,7 +19,9 @@ def private(message: Message, context: Context, call_next: Any) -> Message:
 
     def train(received: list[np.ndarray], round_num: int) -> Trained:
         hospitals = int(context.run_config["hospitals"])
-        return client_of(number, folder, hospitals).train(received, round_num)
+        client = client_of(number, folder, hospitals)
+        client.site.check_data()  # the log that the mod opens counts these records
+        return client.train(received, round_num)
 
     mod = SumMod(Site(folder / f"log-{number}"), train, randomness=randomness(number))
     return mod(message, context, call_next)

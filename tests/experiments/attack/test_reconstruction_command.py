@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from commands import results, succeeds
 
-from experiments import kept_rows
 from experiments.attack import reconstruction_results
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.engine.trainer import Trainer
@@ -49,7 +48,8 @@ def contents(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def rows_of(folder: pathlib.Path, mechanism: str) -> list[dict[str, Any]]:
-    rows = kept_rows.read(folder / "scores.jsonl")
+    lines = (folder / "scores.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
     return [row for row in rows if row["mechanism"] == mechanism]
 
 

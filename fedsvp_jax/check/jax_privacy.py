@@ -1,0 +1,57 @@
+"""jax_privacy: the event of an execution plan's configuration.
+
+Source: jax_privacy 2.0, `experimental/execution_plan.py` and `accounting.py`: the noise
+on a step's sum is z times the sensitivity under the accountant's relation; every group
+of records is drawn from in one step of `num_bands`, by Poisson batches of rate q.
+"""
+
+from typing import Any
+
+from fedsvp_jax.check.made import ask, unknown
+from fedsvp_jax.check.noise import Noise, Setting, Stated, marked
+
+_CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
+_RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")  # both: one gradient of norm C
+
+
+def live(config: Any) -> list[Noise]:
+    """The noise of a whole training as planned, which counts as one upload.
+
+    Args:
+      config: a BandMFExecutionPlanConfig, whose plan trains.
+    """
+    made = ask(config, [_CONFIG])
+    lines = unknown([made])
+    if not lines:
+        relation = config.accountant.neighboring_relation.name
+        cut = made.values["truncated_batch_size"] is not None
+        if cut or relation not in _RELATIONS:
+            lines = (f"{made.source} for {relation}, or of batches that are cut",)
+    if lines:
+        return marked([], made.source, lines)
+    event = config.plan.dp_event
+    step, stated = event.event, None
+    z, rate, steps = step.event.noise_multiplier, step.sampling_probability, event.count
+    if config.epsilon is not None:
+        stated = Stated(config.epsilon, config.delta, "upload")
+    return [
+        Noise(
+            source=made.source,
+            text=f"Gaussian noise of multiplier {z:.4g} on {steps} sums of clipped "
+            f"gradients that a record may be in, on Poisson batches of rate {rate:.4g}",
+            std=z * made.number("l2_clip_norm"),
+            multiplier=z,
+            unit="record",
+            relation="zero_out",
+            stated=stated,
+            steps=steps,
+            rate=rate,
+            setting=Setting("noise_multiplier", 1.0),
+            assumptions=(
+                "the loop hands each batch of the plan to its clipped_grad, and this "
+                "sum, unchanged, to its noise",
+                "nothing else that these records decide leaves",
+                "the noise, floating-point numbers, is nobody's guess: no seed is told",
+            ),
+        )
+    ]

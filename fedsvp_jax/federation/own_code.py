@@ -1,0 +1,177 @@
+"""Digests of code from outside: a model, a loss or a mechanism of one's own.
+
+Settings name such code, but do not say what it computes. Its traced program does: the
+operations and every number that a function closes over.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+from fedsvp_jax import prng
+from fedsvp_jax.algorithm import private_query
+from fedsvp_jax.algorithm.private_query import Asked
+from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.models import adapters
+from fedsvp_jax.structs import Array, MechanismState, Model, Params
+
+
+def traced_sha256(function: Callable[..., Any], *args: Any) -> str:
+    """SHA-256 of a function's traced program, the same in every process.
+
+    The text of a program lacks the arrays that are closed over, so they are hashed
+    beside it. Of Python functions, such as rules of differentiation, it has the names
+    alone, without addresses: trace gradients to see their rules.
+
+    Args:
+      function: traceable.
+      args: arrays, or their shapes.
+
+    Raises:
+      ValueError: the program calls Python code on the host, which no trace shows.
+    """
+    traced = jax.make_jaxpr(function)(*args)
+    digest = hashlib.sha256(str(traced).encode())
+    for array in _arrays(traced):
+        if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+            array = jax.random.key_data(array)
+        numbers = np.ascontiguousarray(array)
+        digest.update(f"{numbers.dtype} {numbers.shape}".encode() + numbers.tobytes())
+    return digest.hexdigest()
+
+
+def _arrays(part: Any) -> Iterator[Any]:
+    """The arrays of a program, of those in it too, in their order."""
+    if isinstance(part, ClosedJaxpr):
+        yield from part.consts
+        part = part.jaxpr
+    if isinstance(part, Jaxpr):
+        for equation in part.eqns:
+            _check_traced(equation)
+            inner = jax.tree.leaves(
+                list(equation.params.values()),
+                is_leaf=lambda leaf: isinstance(leaf, ClosedJaxpr | Jaxpr),
+            )
+            for leaf in inner:
+                yield from _arrays(leaf)
+    elif isinstance(part, jax.Array | np.ndarray):
+        yield part
+
+
+def _check_traced(equation: Any) -> None:
+    """Refuses a call of the host, but for this package's own and for mere prints."""
+    called = equation.params.get("callback")
+    called = getattr(called, "callback_func", called)
+    module = getattr(getattr(called, "func", called), "__module__", None) or ""
+    ours = module.startswith("fedsvp_jax.")
+    if called is not None and equation.outvars and not ours:
+        raise ValueError(
+            f"a model, loss or mechanism of your own calls Python by "
+            f"{equation.primitive.name}, and the digest that gives each run a noise of "
+            "its own cannot read that code: write it in JAX, or set paired_noise, with "
+            "which no claim is proved"
+        )
+
+
+def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) -> str:
+    """Of a model and its loss: initial weights, training, gradients and evaluation.
+
+    A batch is traced, and the same examples side by side as batches of one.
+
+    Args:
+      batch_size: of a local step.
+      dtype: of the products in training (`adapters.in_dtype`).
+    """
+    key, trained_model = prng.root_key(0), adapters.in_dtype(model, dtype)
+    params, stats = jax.eval_shape(model.init, key, data.example)
+    inputs, wanted = (
+        jax.ShapeDtypeStruct((batch_size, *leaf.shape[1:]), leaf.dtype)
+        for leaf in (data.example, data.examples.wanted)
+    )
+
+    def passes(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
+        def total(params: Params) -> tuple[Array, Any]:
+            outputs, moved = trained_model.apply(params, stats, x, train=True, key=key)
+            return jnp.sum(model.loss(outputs, y)), (outputs, moved)
+
+        trained = jax.value_and_grad(total, has_aux=True)(params)
+        outputs, _ = model.apply(params, stats, x, train=False, key=None)
+        scale = None if model.gradient_scale is None else model.gradient_scale(x)
+        return trained, outputs, model.loss(outputs, y), scale
+
+    def program(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
+        alone = jax.vmap(passes, (None, None, 0, 0, None))
+        return (
+            model.init(key, x[:1]),
+            passes(params, stats, x, y, key),
+            alone(params, stats, x[:, None], y[:, None], key),
+        )
+
+    return traced_sha256(program, params, stats, inputs, wanted, key)
+
+
+def of_mechanism(
+    made: Mechanism,
+    told: MechanismConfig,
+    model: Model,
+    config: FederationSettings,
+    data: FederatedData,
+    asked: Asked | None,
+) -> str:
+    """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
+
+    Args:
+      made: from `told`; in a round it is made anew, of traced numbers.
+      asked: what of the model is noised; None: all of it.
+    """
+
+    def noised_part(example: Array) -> Params:
+        params, _ = model.init(prng.root_key(0), example)
+        return params if asked is None else private_query.chosen(params, asked)
+
+    def program(
+        told: MechanismConfig,
+        updates: Params,
+        memory: MechanismState,
+        key: Array,
+        number: Array,
+        ratio: Array,
+        params: Params,
+    ) -> Any:
+        mechanism = make_mechanism(config.mechanism, told)
+        noised, after, info = mechanism.update(
+            updates,
+            memory.of(0),
+            key=key,
+            num_examples=number,
+            contribution_ratio=ratio,
+            round_num=number,
+            params=params,
+        )
+        step = server = None
+        if mechanism.step_noise_std is not None:
+            step = mechanism.step_noise_std(ratio, round_num=number)
+        if mechanism.server is not None:
+            server = mechanism.server(
+                noised,
+                params,
+                memory,
+                key=key,
+                round_num=number,
+                infos=jax.tree.map(lambda x: jnp.full((config.cohort_size,), x), info),
+                valid=jnp.ones((config.cohort_size,), bool),
+            )
+        promised = made.least_multiplier, made.most_epsilon, made.most_delta
+        return noised, after, info, step, server, promised
+
+    params = jax.eval_shape(noised_part, data.example)
+    memory = made.init(config.num_clients)
+    call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), params
+    return traced_sha256(program, jax.tree.map(np.float32, told), *call)

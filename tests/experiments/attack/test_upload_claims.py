@@ -1,0 +1,64 @@
+"""What stands beside the ε of an upload in the results and tables of attacks."""
+
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from published import make
+
+from experiments.attack import (
+    inversion_results,
+    membership_results,
+    reconstruction_results,
+    upload_claims,
+)
+
+KEPT = pathlib.Path(__file__).parents[3] / "experiments/studies/attacks"
+
+
+def claim(name: str, *, keeps_stats: bool = False, **changes: Any) -> dict[str, Any]:
+    mechanism = make(name, **changes)
+    return upload_claims.least_noised(mechanism, keeps_stats=keeps_stats)
+
+
+def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
+    for sensitivity, status in (("paper", "nominal"), ("update_clip", "proved")):
+        found = claim("nbafl", sensitivity=sensitivity)
+        assert found["status"] == status
+        told = f"{status}; against: server; neighbours: {found['relation']}"
+        assert upload_claims.shown(found) == f"0.2 at δ = 0.02 ({told})"
+    statistics = claim("nbafl", sensitivity="update_clip", keeps_stats=True)
+    assert statistics["status"] == "nominal"
+    average = upload_claims.shown(claim("dp_fedavg"))
+    assert "at δ = 0.02 (proved; against: outside observer" in average
+    assert claim("none") == upload_claims.NOTHING
+    assert upload_claims.shown(claim("none")) == "–"
+
+
+def test_the_least_noised_upload_is_that_of_any_round_and_ratio() -> None:
+    growing = claim("time_varying", epsilon=0.2, sensitivity="update_clip")
+    assert growing["epsilon"] > 0.3 and growing["status"] == "proved"
+    assert claim("fedsva")["delta"] == pytest.approx(1.25 * 0.02, rel=1e-5)
+
+
+@pytest.mark.hole
+def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
+    tables = {
+        "membership": lambda kept: membership_results.table(kept["rows"]),
+        "acgan_mnist": reconstruction_results.table,
+        **dict.fromkeys(
+            ("gradient_inversion", "gradient_inversion_mnist"),
+            lambda kept: inversion_results.table(kept["defences"], kept["mean_image"]),
+        ),
+    }
+    for name, table in tables.items():
+        cells = [
+            cell
+            for row in table(json.loads((KEPT / f"{name}.json").read_text()))
+            for column, cell in row.items()
+            if "ε" in column and cell not in ("–", "")
+        ]
+        assert cells
+        for cell in cells:
+            assert " at δ = " in cell and cell.endswith((" (nominal)", " (proved)"))
