@@ -184,7 +184,8 @@ def _cumulants(
         mass = np.exp(log_tilted - log_moment)
         mean = mass @ loss
         sums += number * np.asarray([log_moment, mean, mass @ (loss - mean) ** 2])
-    return tuple(sums.tolist())
+    log_moment, mean, variance = sums.tolist()
+    return log_moment, mean, variance
 
 
 def _epsilon(parts: Composed, delta: float, added: bool, least: float) -> float:

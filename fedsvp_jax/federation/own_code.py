@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.private_query import Asked
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.models import adapters
@@ -121,7 +121,7 @@ def of_mechanism(
     made: Mechanism,
     told: MechanismConfig,
     model: Model,
-    config: FederationSettings,
+    config: ExperimentConfig,
     data: FederatedData,
     asked: Asked | None,
 ) -> str:
