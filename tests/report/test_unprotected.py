@@ -88,7 +88,7 @@ def test_all_that_is_scored_or_taken_without_noise_is_counted() -> None:
 
 def test_a_sweep_says_that_a_cell_chosen_by_them_tells(tmp_path: pathlib.Path) -> None:
     data = dataclasses.replace(digits(), public_test=False)
-    plan = SweepPlan(("none",), (0.5,), (0,))
+    plan = SweepPlan(("nbafl",), (0.5,), (0,))
     run.sweep.sweep(small(num_rounds=1), plan, tmp_path, dataset=data)
     page = report.write_sweep_report(tmp_path).read_text()
     assert "since their scores may choose its cell" in page

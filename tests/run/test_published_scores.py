@@ -35,8 +35,8 @@ HIDING = {
 
 
 @cache
-def program_of(seed: int) -> Any:
-    root = jax.tree.map(lambda key: key[None], prng.run_keys(seed, (1, 2)))
+def program_of(seed: int, digest: int) -> Any:
+    root = jax.tree.map(lambda key: key[None], prng.run_keys(seed, (digest, 2)))
     return SimpleNamespace(
         configs=(SimpleNamespace(validation_examples=0),),
         data=SimpleNamespace(fingerprint="of the data"),
@@ -45,13 +45,19 @@ def program_of(seed: int) -> Any:
 
 
 def published(
-    right: int, *, seed: int = 0, epsilon: float = 1.0, model: str = "one"
+    right: int,
+    *,
+    seed: int = 0,
+    digest: int = 1,
+    epsilon: float = 1.0,
+    model: str = "one",
 ) -> int:
     """The count that a run publishes of so many right answers."""
     promise = {"method": "promise by pld", "epsilon": epsilon, "assumptions": "one"}
     summary = {"guarantees": [promise], "params_sha256": model}
     answers = np.arange(ROWS) < right
-    scores = published_scores.noised_accuracy(answers, program_of(seed), summary)
+    program = program_of(seed, digest)
+    scores = published_scores.noised_accuracy(answers, program, summary)
     return round(scores["accuracy"] * ROWS)
 
 
@@ -97,7 +103,7 @@ def test_two_worlds_that_differ_in_a_test_row_are_told_apart_as_claimed() -> Non
 
 @pytest.mark.parametrize(
     "change",
-    [{"model": "other"}, {"epsilon": 0.2001}, {"seed": 100}],
+    [{"model": "other"}, {"epsilon": 0.2001}, {"seed": 100}, {"digest": 3}],
 )
 def test_two_releases_of_one_seed_share_no_noise(change: dict[str, Any]) -> None:
     """Or the difference of two of them would be bare."""
