@@ -71,8 +71,8 @@ def _check_traced(equation: Any) -> None:
     called = equation.params.get("callback")
     called = getattr(called, "callback_func", called)
     module = getattr(getattr(called, "func", called), "__module__", None) or ""
-    ours = module.startswith("fedsvp_jax.")
-    if called is not None and equation.outvars and not ours:
+    is_ours = module.startswith("fedsvp_jax.")
+    if called is not None and equation.outvars and not is_ours:
         raise ValueError(
             f"a model, loss or mechanism of your own calls Python by "
             f"{equation.primitive.name}, and the digest that gives each run a noise of "
@@ -108,19 +108,19 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
         return trained, outputs, model.loss(outputs, y), scale
 
     def program(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
-        alone = jax.vmap(passes, (None, None, 0, 0, None))
+        singly = jax.vmap(passes, (None, None, 0, 0, None))
         return (
             model.init(key, x[:1]),
             passes(params, stats, x, y, key),
-            alone(params, stats, x[:, None], y[:, None], key),
+            singly(params, stats, x[:, None], y[:, None], key),
         )
 
     return traced_sha256(program, params, stats, inputs, wanted, key)
 
 
 def of_mechanism(
-    made: Mechanism,
-    told: MechanismConfig,
+    concrete: Mechanism,
+    settings: MechanismConfig,
     model: Model,
     config: ExperimentConfig,
     data: FederatedData,
@@ -129,7 +129,7 @@ def of_mechanism(
     """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
 
     Args:
-      made: from `told`; in a round it is made anew, of traced numbers.
+      concrete: made from `settings`; a round makes it anew, of traced numbers.
       asked: what of the model is noised; None: all of it.
     """
 
@@ -138,41 +138,44 @@ def of_mechanism(
         return params if asked is None else private_query.chosen(params, asked)
 
     def program(
-        told: MechanismConfig,
+        settings: MechanismConfig,
         updates: Params,
         memory: MechanismState,
         key: Array,
-        number: Array,
+        num_examples: Array,
         ratio: Array,
+        round_num: Array,
         params: Params,
     ) -> Any:
-        mechanism = make_mechanism(config.mechanism, told)
+        mechanism = make_mechanism(config.mechanism, settings)
         noised, after, info = mechanism.update(
             updates,
             memory.of(0),
             key=key,
-            num_examples=number,
+            num_examples=num_examples,
             contribution_ratio=ratio,
-            round_num=number,
+            round_num=round_num,
             params=params,
         )
         step = server = None
         if mechanism.step_noise_std is not None:
-            step = mechanism.step_noise_std(ratio, round_num=number)
+            step = mechanism.step_noise_std(ratio, round_num=round_num)
         if mechanism.server is not None:
             server = mechanism.server(
                 noised,
                 params,
                 memory,
                 key=key,
-                round_num=number,
+                round_num=round_num,
                 infos=jax.tree.map(lambda x: jnp.full((config.cohort_size,), x), info),
                 valid=jnp.ones((config.cohort_size,), bool),
             )
-        promised = made.least_multiplier, made.most_epsilon, made.most_delta
-        return noised, after, info, step, server, promised
+        promised = concrete.least_multiplier, concrete.most_epsilon, concrete.most_delta
+        average = concrete.uniform_weights, concrete.claim.central
+        first = mechanism.init(config.num_clients)
+        return noised, after, info, step, server, promised, average, first
 
     params = jax.eval_shape(noised_part, data.example)
-    memory = made.init(config.num_clients)
-    call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), params
-    return traced_sha256(program, jax.tree.map(np.float32, told), *call)
+    memory = concrete.init(config.num_clients)
+    call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), np.int32(1)
+    return traced_sha256(program, jax.tree.map(np.float32, settings), *call, params)

@@ -20,7 +20,7 @@ from fedsvp_jax import federation, mechanisms, models, prng, run
 from fedsvp_jax.devices import target
 from fedsvp_jax.mechanisms import base, calibration, registry, sensitivity
 from fedsvp_jax.models.networks import MLP
-from fedsvp_jax.structs import Model
+from fedsvp_jax.structs import MechanismState, Model
 from fedsvp_jax.tree import cell_of
 
 MLP_OF_DIGITS = models.from_linen(MLP(num_classes=10, hidden=(4,)))
@@ -189,6 +189,9 @@ def phases(
     step: float = 1,
     server: float | None = None,
     traced: float = 1,
+    first: float = 1,
+    uniform: bool = False,
+    by_size: bool = False,
 ) -> Any:
     """The factory of a mechanism as in docs/library.md; a number is in its code."""
 
@@ -203,6 +206,19 @@ def phases(
         law = base.Law(calibrate, any_epsilon=True, num_rounds=config.num_rounds)
         made = base.chain(sensitivity.make_sensitivity(config), law)
         made = made._replace(least_multiplier=promised * made.least_multiplier)
+        made = made._replace(
+            uniform_weights=uniform,
+            init=lambda n: MechanismState({}, {"w": jnp.float32(first)}),
+        )
+        update = made.update
+
+        def by(updates: Any, state: Any, **rest: Any) -> Any:
+            turn = rest["num_examples" if by_size else "round_num"]
+            noised, state, info = update(updates, state, **rest)
+            turned = jax.tree.map(lambda x: x * jnp.asarray(turn, x.dtype), noised)
+            return turned, state, info
+
+        made = made._replace(update=by)
         if (std := made.step_noise_std) is not None:
             made = made._replace(step_noise_std=lambda *a, **b: step * std(*a, **b))
         if server is None:
@@ -247,6 +263,9 @@ def test_mechanisms_of_one_name_that_differ_in_their_code_share_no_noise(
         key(4.0, server=0.5),
         key(4.0, server=0.25),
         key(4.0, traced=0.5),
+        key(4.0, first=0.5),
+        key(4.0, uniform=True),
+        key(4.0, by_size=True),
     ]
     assert len({*others}) == len(others)
 
