@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fedsvp_jax.check.components import ask, finite, unknown
 from fedsvp_jax.check.flower import FLIP_DEFAULTS, classical_noise
-from fedsvp_jax.check.made import ask, finite, unknown
 from fedsvp_jax.check.noise import Facts, Noise, Stated, nothing
 
 _SILENT = {  # filters without noise
@@ -46,12 +46,12 @@ def live(
       filters: by every task whose result may hold a model.
       parameters: of the model.
     """
-    made = [
+    asked = [
         (task, ask(one, _CLASSES)) for task, chain in filters.items() for one in chain
     ]
-    if lines := unknown(one for _, one in made):
+    if lines := unknown(one for _, one in asked):
         raise ValueError("; ".join(lines))
-    chains = [({task}, one.source, one.values) for task, one in made]
+    chains = [({task}, one.source, one.values) for task, one in asked]
     return _noises(chains, {*filters}, "a job", Facts(parameters=parameters))
 
 
@@ -66,7 +66,11 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         executors = content.get("executors", [{"tasks": ["train"]}])
         executed = {str(task) for one in executors for task in one["tasks"]}
         chains = [
-            ({*group["tasks"]}, str(one.get("path") or one["name"]), one.get("args"))
+            (
+                {*group["tasks"]},
+                str(one.get("path") or one["name"]),
+                dict(one.get("args") or {}),
+            )
             for group in content["task_result_filters"]
             if group.get("direction") != "in"
             for one in group["filters"]
@@ -80,7 +84,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
 
 
 def _noises(
-    chains: Sequence[tuple[set[str], str, Any]],
+    chains: Sequence[tuple[set[str], str, Mapping[str, Any]]],
     executed: set[str],
     file: str,
     facts: Facts,
@@ -90,7 +94,7 @@ def _noises(
     executed = executed - {"validate"}  # which answers with metrics
     only = f"no task but {', '.join(sorted(executed))} sends a model"
     for tasks, name, args in chains:
-        noise = _filter(name, {**(args or {}), **facts.overrides}, file, facts)
+        noise = _filter(name, {**args, **facts.overrides}, file, facts)
         bare = executed - (tasks - {"*"})  # FLARE asks "*" of no task
         if bare:
             text = f"the task {min(bare)} sends its result without this filter"

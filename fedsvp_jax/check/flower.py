@@ -10,8 +10,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check import made
-from fedsvp_jax.check.made import Made, ask, finite, unknown
+from fedsvp_jax.check.components import Component, ask, finite, read_calls, unknown
 from fedsvp_jax.check.noise import (
     Facts,
     Noise,
@@ -96,11 +95,11 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
       ValueError: a file is unreadable, or a value that decides the noise is.
     """
     config, files = _app(path) if path.suffix == ".toml" else ({}, [path])
-    texts = [made.read(file, "flwr", _FUNCTIONS) for file in files]
+    texts = [read_calls(file, "flwr", _FUNCTIONS) for file in files]
     calls = [call for seen, _ in texts for call in seen]
     lists = [call.values.get("mods") for call in calls]
     parts = [mod for mods in lists if isinstance(mods, list) for mod in mods]
-    mods = [mod for mod in parts if isinstance(mod, Made)]
+    mods = [mod for mod in parts if isinstance(mod, Component)]
     names = [mod.name for mod in mods]
     noises = [_local(mod) for mod in mods if mod.name == "LocalDpMod"]
     if _FLIP in names:
@@ -110,11 +109,11 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         for call in calls
         if "strategy" in call.values
     ]
-    others = tuple(line for _, lines in texts for line in lines)
+    lines = tuple(line for _, lines in texts for line in lines)
     rounds = config.get("num-server-rounds")
     rounds = rounds if isinstance(rounds, int) and rounds >= 1 else None
     noises = [noise._replace(rounds=rounds) for noise in noises]
-    return marked(noises, path.name, others)
+    return marked(noises, path.name, lines)
 
 
 def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
@@ -137,10 +136,13 @@ def classical_noise(source: str, told: Mapping[str, Any]) -> Noise:
     Raises:
       ValueError: C, ε or δ out of its range.
     """
-    own = Made("", source, told)
-    clip = own.number("clipping_norm", above=0)
-    sensitivity = own.number("sensitivity", at_least=0)
-    epsilon, delta = own.number("epsilon", above=0), own.number("delta", above=0)
+    settings = Component("", source, told)
+    clip = settings.number("clipping_norm", above=0)
+    sensitivity = settings.number("sensitivity", at_least=0)
+    epsilon, delta = (
+        settings.number("epsilon", above=0),
+        settings.number("delta", above=0),
+    )
     if delta >= 1:
         raise ValueError(f"delta of {source} must be in (0, 1), got {delta:g}")
     per_std = epsilon / math.sqrt(2 * math.log(1.25 / delta))
@@ -156,7 +158,7 @@ def classical_noise(source: str, told: Mapping[str, Any]) -> Noise:
     )
 
 
-def _local(mod: Made) -> Noise:
+def _local(mod: Component) -> Noise:
     return classical_noise(mod.source, mod.values)
 
 
@@ -170,7 +172,7 @@ def _flip(config: Mapping[str, Any], facts: Facts) -> Noise:
     return classical_noise(_FLIP, told)
 
 
-def _central(server: Made, mods: Collection[str], weight: float | None) -> Noise:
+def _central(server: Component, mods: Collection[str], weight: float | None) -> Noise:
     """A strategy whose server adds noise of std z·C/n to the average.
 
     The average is of all who answer: one client fewer moves it by up to 2C/n.

@@ -7,7 +7,7 @@ of records is drawn from in one step of `num_bands`, by Poisson batches of rate 
 
 from typing import Any
 
-from fedsvp_jax.check.made import ask, unknown
+from fedsvp_jax.check.components import ask, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, marked
 
 _CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
@@ -20,15 +20,15 @@ def live(config: Any) -> list[Noise]:
     Args:
       config: a BandMFExecutionPlanConfig, whose plan trains.
     """
-    made = ask(config, [_CONFIG])
-    lines = unknown([made])
+    settings = ask(config, [_CONFIG])
+    lines = unknown([settings])
     if not lines:
         relation = config.accountant.neighboring_relation.name
-        cut = made.values["truncated_batch_size"] is not None
+        cut = settings.values["truncated_batch_size"] is not None
         if cut or relation not in _RELATIONS:
-            lines = (f"{made.source} for {relation}, or of batches that are cut",)
+            lines = (f"{settings.source} for {relation}, or of batches that are cut",)
     if lines:
-        return marked([], made.source, lines)
+        return marked([], settings.source, lines)
     event = config.plan.dp_event
     step, stated = event.event, None
     z, rate, steps = step.event.noise_multiplier, step.sampling_probability, event.count
@@ -36,10 +36,10 @@ def live(config: Any) -> list[Noise]:
         stated = Stated(config.epsilon, config.delta, "upload")
     return [
         Noise(
-            source=made.source,
+            source=settings.source,
             text=f"Gaussian noise of multiplier {z:.4g} on {steps} sums of clipped "
             f"gradients that a record may be in, on Poisson batches of rate {rate:.4g}",
-            std=z * made.number("l2_clip_norm"),
+            std=z * settings.number("l2_clip_norm"),
             multiplier=z,
             unit="record",
             relation="zero_out",

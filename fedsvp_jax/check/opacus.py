@@ -11,8 +11,7 @@ import math
 import pathlib
 from typing import Any
 
-from fedsvp_jax.check import made
-from fedsvp_jax.check.made import Made, ask, finite, unknown
+from fedsvp_jax.check.components import Component, ask, finite, read_calls, unknown
 from fedsvp_jax.check.noise import Facts, Noise, Setting, marked, nothing
 
 _FUNCTIONS = {
@@ -78,25 +77,25 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     Raises:
       ValueError: the file is unreadable, or a value that decides the noise is.
     """
-    calls, others = made.read(path, "opacus", _FUNCTIONS)
+    calls, lines = read_calls(path, "opacus", _FUNCTIONS)
     noises = [_call(call, facts) for call in calls if call.name in _FUNCTIONS]
-    return marked(noises, path.name, others)
+    return marked(noises, path.name, lines)
 
 
-def _call(call: Made, facts: Facts) -> Noise:
+def _call(call: Component, facts: Facts) -> Noise:
     flat = call.values.get("clipping", "flat") == "flat"
     if call.name == "make_private_with_epsilon" or not flat:
         text = "the optimizer that it returns has this noise, which is not in the text"
         return nothing(call.source, text)
     flags = {f"--{name}": value for name, value in facts._asdict().items()}
-    told = Made("", call.source, flags)
-    examples, size = (told.number(n, above=0) for n in ("--examples", "--batch_size"))
-    steps = math.ceil(told.number("--epochs", above=0) * math.ceil(examples / size))
+    sizes = Component("", call.source, flags)
+    examples, size = (sizes.number(n, above=0) for n in ("--examples", "--batch_size"))
+    steps = math.ceil(sizes.number("--epochs", above=0) * math.ceil(examples / size))
     batches = max(1, int(examples / size))  # drop_last may leave the last one out
     return _training(call, call.values.get("poisson_sampling", True), batches, steps)
 
 
-def _training(settings: Made, sampled: bool, batches: int, steps: int) -> Noise:
+def _training(settings: Component, sampled: bool, batches: int, steps: int) -> Noise:
     """So many steps on batches of which an epoch has so many."""
     multiplier = settings.number("noise_multiplier", at_least=0)
     clip = settings.number("max_grad_norm", above=0)

@@ -9,8 +9,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.check import made
-from fedsvp_jax.check.made import Made, ask, unknown
+from fedsvp_jax.check.components import Component, ask, read_calls, unknown
 from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, marked
 
 _CENTRAL = "CentrallyAppliedPrivacyMechanism"
@@ -65,15 +64,15 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     Raises:
       ValueError: the file is unreadable, or a value that decides the noise is.
     """
-    calls, others = made.read(path, "pfl", _FUNCTIONS)
+    calls, lines = read_calls(path, "pfl", _FUNCTIONS)
     noises = [
         _noise(call.values.get("underlying_mechanism", call), call.name == _CENTRAL)
         for call in calls
     ]
-    return marked(noises, path.name, others)
+    return marked(noises, path.name, lines)
 
 
-def _noise(one: Made, central: bool) -> Noise:
+def _noise(one: Component, central: bool) -> Noise:
     """Of std z·C; Laplace noise of scale C/ε, where C is an L1 norm."""
     clip, laplace = one.number("clipping_bound", above=0), one.name[0] == "L"
     pure = one.number("epsilon", above=0) if laplace else None
@@ -99,7 +98,7 @@ def _noise(one: Made, central: bool) -> Noise:
     )
 
 
-def _accounted(noise: Noise, accountant: Made) -> list[Noise]:
+def _accounted(noise: Noise, accountant: Component) -> list[Noise]:
     """As pfl's accountant, which solved for it, counts the noise; and unsampled."""
     rate = accountant.number("sampling_probability", above=0, at_most=1)
     stated = Stated(accountant.values["epsilon"], accountant.values["delta"], "run")

@@ -1,4 +1,4 @@
-"""A TOML file of one's own, for any other program.
+"""A TOML file of one's settings, for any other program.
 
 noise = "gaussian"       # or "laplace"
 std = 0.5                # of a coordinate (b of a Laplace noise)
@@ -19,7 +19,7 @@ import pathlib
 import tomllib
 from typing import Any
 
-from fedsvp_jax.check.made import Made, whole
+from fedsvp_jax.check.components import Component, whole
 from fedsvp_jax.check.noise import RELATIONS, Facts, Noise, Setting, Stated
 
 _NAMES = {
@@ -59,19 +59,19 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         if value not in allowed:
             words = " or ".join(allowed)
             raise ValueError(f"{path}: {name} must be {words}, got {value!r}")
-    own, stated = Made("", path.name, _DEFAULTS | told), None
-    kind, by = own.values["noise"], own.values["added_by"]
-    std, clip = (own.number(name, above=0) for name in ("std", "clip"))
-    rate = own.number("sampling_rate", above=0, at_most=1)
+    settings, stated = Component("", path.name, _DEFAULTS | told), None
+    kind, by = settings.values["noise"], settings.values["added_by"]
+    std, clip = (settings.number(name, above=0) for name in ("std", "clip"))
+    rate = settings.number("sampling_rate", above=0, at_most=1)
     laplace = kind == "laplace"
     if laplace and rate < 1:
         raise ValueError(f"{path}: sampling_rate must be 1 with laplace")
     if claim:
-        goal = Made("", f"stated in {path.name}", claim)
+        goal = Component("", f"stated in {path.name}", claim)
         delta = 0.0 if laplace else goal.number("delta", above=0)
         per = claim.get("per", "run")
         stated = Stated(goal.number("epsilon", above=0), delta, per)
-    steps = whole(path.name, "steps", own.values["steps"])
+    steps = whole(path.name, "steps", settings.values["steps"])
     rounds = whole(path.name, "rounds", told["rounds"]) if "rounds" in told else None
     relation = claim.get("relation", "zero_out")
     moved = clip if relation == "zero_out" else 2 * clip
@@ -84,7 +84,7 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
             std=std,
             multiplier=std / clip,
             view="server" if by == "client" else "observer",
-            unit=own.values["unit"],
+            unit=settings.values["unit"],
             relation=relation,
             pure=steps * moved / std if laplace else None,
             stated=stated,

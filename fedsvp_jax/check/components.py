@@ -1,4 +1,4 @@
-"""What a program made of an engine's classes: asked of it, or seen in its text."""
+"""Objects of an engine: live ones say what they are, a text shows some of them."""
 
 import ast
 import contextlib
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 
-class Made(NamedTuple):
+class Component(NamedTuple):
     """An object or a function of an engine.
 
     Attributes:
@@ -33,7 +33,7 @@ class Made(NamedTuple):
         return finite(self.source, name, self.values.get(name, default), **bounds)
 
 
-def ask(thing: Any, classes: Collection[str]) -> Made:
+def ask(thing: Any, classes: Collection[str]) -> Component:
     """What a live object says of itself, if it is of one of these very classes.
 
     Args:
@@ -46,10 +46,10 @@ def ask(thing: Any, classes: Collection[str]) -> Made:
     values = getattr(thing, "__dict__", {})
     replaced = any(inspect.isroutine(getattr(kind, name, None)) for name in values)
     name = kind.__qualname__ if path in classes and not replaced else ""
-    return Made(name, path, {key.lstrip("_"): values[key] for key in values})
+    return Component(name, path, {key.lstrip("_"): values[key] for key in values})
 
 
-def unknown(things: Iterable[Made]) -> tuple[str, ...]:
+def unknown(things: Iterable[Component]) -> tuple[str, ...]:
     """A sentence for each that is not understood."""
     return tuple(
         f"{one.source} is no class that is known here, or has a method of its own"
@@ -58,9 +58,9 @@ def unknown(things: Iterable[Made]) -> tuple[str, ...]:
     )
 
 
-def read(
+def read_calls(
     file: pathlib.Path, engine: str, functions: Mapping[str, str]
-) -> tuple[list[Made], tuple[str, ...]]:
+) -> tuple[list[Component], tuple[str, ...]]:
     """The calls of a Python file that its text shows in full; it is never run.
 
     Args:
@@ -76,9 +76,9 @@ def read(
     Raises:
       ValueError: it is no Python file.
     """
-    made: dict[str, Any] = {name: Made(name, name, {}) for name in functions}
+    objects: dict[str, Any] = {name: Component(name, name, {}) for name in functions}
     names = {engine, *functions, *" ".join(functions.values()).split()}
-    calls, others = [], []
+    calls, lines = [], []
 
     def value(node: Any) -> Any:
         match node:
@@ -86,15 +86,17 @@ def read(
                 return node.value
             case ast.List():
                 return [value(part) for part in node.elts]
-            case ast.Name() if made.get(node.id):
-                return made[node.id]
+            case ast.Name() if objects.get(node.id):
+                return objects[node.id]
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-                known = functions[name].split()
-                given = dict(zip(known, node.args, strict=False))
-                given |= {word.arg or "**": word.value for word in node.keywords}
-                read = {*known, "**"} & {*given}
-                values = {key: value(given[key]) for key in sorted(read)}
-                return Made(name, f"{name} in {file.name}, line {node.lineno}", values)
+                parameters = functions[name].split()
+                arguments = dict(zip(parameters, node.args, strict=False))
+                arguments |= {word.arg or "**": word.value for word in node.keywords}
+                read = {*parameters, "**"} & {*arguments}
+                values = {key: value(arguments[key]) for key in sorted(read)}
+                return Component(
+                    name, f"{name} in {file.name}, line {node.lineno}", values
+                )
         raise KeyError("only running the code would tell")
 
     # CPython's parser says MemoryError of brackets that nest too deep.
@@ -108,21 +110,21 @@ def read(
             seen = None
             with contextlib.suppress(KeyError):
                 seen = value(getattr(statement, "value", None))
-            understood = isinstance(seen, Made)
+            understood = isinstance(seen, Component)
             match statement:
                 case ast.Import(names=parts) | ast.ImportFrom(names=parts):
                     names.update(part.asname or part.name for part in parts)
                     understood = all(part.name in functions for part in parts)
                 case ast.Assign(targets=[target]):
                     names.update(re.findall(r"\w+", ast.unparse(target)))
-                    made[ast.unparse(target)] = seen if understood else None
+                    objects[ast.unparse(target)] = seen if understood else None
                 case ast.Expr(value=ast.Constant()):
                     understood = True
-            if isinstance(seen, Made):
+            if isinstance(seen, Component):
                 calls.append(seen)
             if not understood:
-                others.append(f"{file.name}, line {statement.lineno}: {line}")
-        return calls, (*others, f"{file.name}: what else runs, and may change this")
+                lines.append(f"{file.name}, line {statement.lineno}: {line}")
+        return calls, (*lines, f"{file.name}: what else runs, and may change this")
     raise ValueError(f"{file} is not a Python file that can be read")
 
 
