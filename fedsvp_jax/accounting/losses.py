@@ -208,7 +208,10 @@ def _epsilon(parts: Composed, delta: float, added: bool, least: float) -> float:
         for part, pair in zip(parts, ends, strict=True):
             loss, _ = part.quadrature(*pair)
             spans.append(float(loss[-1] - loss[0]))
-        before, interval = interval, max(wanted, max(spans) / _MOST_POINTS)
+        coarsest = max(spans) / _MOST_POINTS
+        if math.isfinite(interval) and coarsest > 16 * wanted:  # rare large losses
+            coarsest /= 4
+        before, interval = interval, max(wanted, coarsest)
         if interval > before / 1.5:
             break
         refined = _on_grid(parts, ends, tilt, interval, delta, added)
