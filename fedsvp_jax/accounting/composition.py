@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
@@ -109,6 +108,8 @@ def _composed(
     basic += sum(count * epsilon for count, epsilon in responses)
     if method == "gdp" or not (responses or steps):
         return basic
+    from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
+
     parts = [Responses(epsilon, count) for count, epsilon in responses]
     gaussians = [Gaussians(*steps)] if steps else []
     if precision > 0:
@@ -138,6 +139,8 @@ def _rdp_epsilon(
 def _step_divergences(step: SampledSteps) -> np.ndarray:
     """Rényi divergences of one subsampled Gaussian, at dp-accounting's orders."""
     from dp_accounting.rdp import rdp_privacy_accountant
+
+    from fedsvp_jax.accounting.losses import Gaussians
 
     gaussian = Gaussians(*step)
     orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS
