@@ -160,12 +160,12 @@ def test_responses_are_exact_from_above(
 
 @pytest.mark.parametrize("added", [False, True])
 def test_each_order_of_the_neighbours_is_exact_from_above(added: bool) -> None:
-    """To remove a record shows more than to add one, by 1.83 to 1.42."""
-    z, q, n, delta = 1.0, 0.01, 1_000, 1e-5
+    """To remove a record shows more than to add one."""
+    z, q, n, delta = 2.0, 0.02, 3_000, 1e-9
     found = losses._epsilon([losses.Gaussians(z, q, n)], delta, added, 0.0)
     assert by_inversion(z, q, n, found, delta, added) <= delta
     assert by_inversion(z, q, n, found / 1.0002, delta, added) > delta
-    assert found == pytest.approx(1.417 if added else 1.828, abs=1e-3)
+    assert found < pld(z, q, n, delta) * (0.95 if added else 1.0001)
 
 
 def test_rare_large_losses_do_not_coarsen_the_grid() -> None:
