@@ -102,6 +102,8 @@ def _composed(
 ) -> float:
     if method == "rdp":
         return _rdp_epsilon(precision, delta, responses, steps)
+    from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
+
     # Sampling can only hide more.
     whole = 0.0 if steps is None else steps.number / steps.multiplier**2
     basic = gaussian_epsilon(precision + whole, delta)
