@@ -58,16 +58,15 @@ def live(
     if accountant is not None and accountant.history:
         hook = optimizer.step_hook
         kept = inspect.getclosurevars(hook).nonlocals if hook else {}
-        sizes = [q * len(loader) for _, q, _ in accountant.history]
-        whole = all(math.isclose(size, max(1, round(size))) for size in sizes)
+        kinds = [
+            (z, max(1, round(q * len(loader))), number, q)
+            for z, q, number in accountant.history
+        ]
+        whole = all(math.isclose(many, q * len(loader)) for _, many, _, q in kinds)
         counted = whole and kept.get("self") is accountant
         flaws = [] if counted else ["the accountant's steps are not these"]
-        kinds = [
-            (z, max(1, round(size)), number)
-            for size, (z, _, number) in zip(sizes, accountant.history, strict=True)
-        ]
-        steps = sum(many * number for _, many, number in kinds)
-        z = min(z / math.sqrt(many) for z, many, _ in kinds)
+        steps = sum(many * number for _, many, number, _ in kinds)
+        z = min(z / math.sqrt(many) for z, many, *_ in kinds)
         settings = settings._replace(values={**settings.values, "noise_multiplier": z})
     sampled = batches.name == "DPDataLoader"
     if not sampled:
