@@ -110,8 +110,6 @@ def _composed(
     basic += sum(count * epsilon for count, epsilon in responses)
     if method == "gdp" or not (responses or steps):
         return basic
-    from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
-
     parts = [Responses(epsilon, count) for count, epsilon in responses]
     gaussians = [Gaussians(*steps)] if steps else []
     if precision > 0:
