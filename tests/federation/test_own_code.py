@@ -29,8 +29,6 @@ TABLE = np.linspace(-1, 1, 640).astype(np.float32).reshape(64, 10)
 def noise_key(*, name: str = "gaussian", config: Any = None, **own: Any) -> bytes:
     """The root of what hides something in a run with code of one's own."""
     given: dict[str, Any] = {"sensitivity": "update_clip", "num_rounds": 2}
-    if name == "gaussian":
-        given["noise_std"] = 0.05
     made = federation.build([config or small(mechanism=name, **given)], digits(), **own)
     return np.asarray(jax.random.key_data(cell_of(made.cells.root, 0).own)).tobytes()
 
