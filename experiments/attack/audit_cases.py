@@ -33,7 +33,6 @@ _COLLUDERS = 7  # of a cohort of 10
 _DEPLOYED: Mapping[str, Any] = {
     "noise_trust": "secure_aggregation",
     "noise_sampler": "discrete",
-    "calibration": "analytic",
     "epsilon": 4.0,
 }
 _SILENT = 2  # rounds in which nobody is asked
@@ -86,7 +85,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
     if mechanism == DEPLOYED:
         changes = {**_DEPLOYED, "colluders": _COLLUDERS}
-        return [Case("nbafl", "update_clip", "add_remove", IN_SUM, changes=changes)]
+        return [Case("gaussian", "update_clip", "add_remove", IN_SUM, changes=changes)]
     replaced = partial(Case, mechanism, "update_clip", "replace_one")
     removed = partial(Case, mechanism, "update_clip", "add_remove")
     printed = partial(Case, mechanism, "paper", "replace_one")

@@ -11,8 +11,8 @@ A defence is a mechanism with a sensitivity, MECHANISM:SENSITIVITY, with --epsil
 upload. The noise of dp_fedavg is computed for the cohort's sum at that epsilon, and a
 single upload carries 1/sqrt(K) of it. |D| = 1, and R = 1 (the image is private).
 fedsva and fedsdp have no analytic calibration: at epsilon >= 1 their printed formula is
-nominal. The rows "gaussian" clip the upload and add the noise of a large ε to it: they
-show how much noise hides an image.
+nominal. --inversion_epsilons adds rows of gaussian at large epsilons, which show how
+much noise hides an image.
 
 PSNR and SSIM compare the rebuilt image with the client's, pixels in [0, 1]. "mean
 image" is the average training image, a guess that needs no upload.
@@ -83,13 +83,13 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "inversion_defences",
         "none:paper,nbafl:paper,fedsva:paper,dp_fedavg:update_clip,"
-        "nbafl:update_clip,nbafl:per_example",
+        "gaussian:update_clip,gaussian:per_example",
         "Defences to attack, each MECHANISM:SENSITIVITY.",
     )
     flags.DEFINE_list(
         "inversion_epsilons",
         "2e10,2e8,2e6,2e4",
-        "Epsilons of the rows gaussian, per upload; may be empty.",
+        "Epsilons, per upload, of further rows gaussian:update_clip; may be empty.",
     )
     flags.DEFINE_integer(
         "inversion_steps", 1000, "Steps of each search.", lower_bound=8

@@ -14,7 +14,7 @@ from fedsvp_jax.report import provenance
 TRAIN = "experiments.train --model=mlp --num_rounds=1"
 SWEEP = "experiments.sweep --model=mlp --num_rounds=1 --seeds=0"
 ATTACK = "experiments.attack --attack="
-NOBODY = "is not read by mechanisms none, gaussian; remove it"
+NOBODY = "is not read by mechanisms none, dp_fedavg; remove it"
 # Command -> flags added to it -> what the sentence holds.
 REFUSED = {
     TRAIN: {
@@ -110,7 +110,7 @@ UNREAD = {
         "--dirichlet_alpha=2": "only read with --partition=dirichlet; remove",
         "--corrupted_points=1": "is only read with --corrupted_share; remove",
     },
-    f"{SWEEP} --mechanisms=none,gaussian": {"--epsilons=0.2": f"--epsilons {NOBODY}"},
+    f"{SWEEP} --mechanisms=none,dp_fedavg": {"--epsilons=0.2": f"--epsilons {NOBODY}"},
 }
 
 

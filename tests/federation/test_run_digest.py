@@ -20,6 +20,7 @@ from fedsvp_jax.tree import cell_of
 BASE: dict[str, Any] = {
     "mechanism": "gaussian",
     "epsilon": 500.0,
+    "delta": 0.1,
     "sensitivity": "update_clip",
     "num_rounds": 1,
 }
