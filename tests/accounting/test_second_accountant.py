@@ -27,7 +27,7 @@ VIEWS = {
     "honest-but-curious client": "curious_client",
     "outside observer of the final model": "observer",
 }
-QUICK = (3, 4, 17)
+QUICK = (3, 4, 14)
 ROOM = 2e-3  # of ε, relative and absolute, between two grids of privacy losses
 READABLE = (0.02, 30.0)  # ε that prv-accountant composes in a second
 MOST_KINDS = 6  # of Gaussians that prv-accountant composes as they are
