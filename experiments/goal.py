@@ -23,9 +23,8 @@ from fedsvp_jax.data.sources import DataSettings, TableSettings
 GOALS = ("proved", "trial")
 _ROUNDS = 60
 _PROMISE = {
-    "mechanism": "nbafl",
+    "mechanism": "gaussian",
     "relation": "add_remove",
-    "calibration": "analytic",
     "delta": 1e-5,
     "total_accounting": "pld",
     "solve": "noise",
@@ -87,7 +86,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
         raise ValueError(
             f"goal {goal} hides every row, and --{of_group[0]} speaks of one group of "
             "them: leave it out; or, where it is public who belongs to the group, hide "
-            "that group alone by --mechanism=nbafl --sensitivity=attribute_records "
+            "that group alone by --mechanism=gaussian --sensitivity=attribute_records "
             "--solve=noise in the place of --goal, and compare it with leaving the "
             "group out (docs/useful_model.md)"
         )

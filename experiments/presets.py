@@ -27,8 +27,7 @@ OF_TRAIN = {
     "docs/optimizers.md; choose the noise by --mechanism).",
 }
 _PROVED = {
-    "mechanism": "nbafl",
-    "calibration": "analytic",
+    "mechanism": "gaussian",
     "delta": 1e-5,
     "total_accounting": "pld",
     "solve": "noise",

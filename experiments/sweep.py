@@ -8,8 +8,7 @@ with the same flags. --total_epsilons=1,3,8 names ε of the whole run in place o
 --epsilons, which are ε per upload: the noise of each cell is solved for, and none
 (FedAvg) runs as the reference. --mechanisms=all takes every registered mechanism.
 --seeds takes a list (0,3) or a range (0:5). With --epsilons, mechanisms whose noise
-does not depend on epsilon (none, dp_fedavg, gaussian) run once per seed, and gaussian
-once per seed and noise std.
+does not depend on epsilon (none, dp_fedavg) run once per seed.
 
 Written to --output_dir: config.json, results.jsonl (one line per cell and round),
 cells.json (one summary per cell), table.md, table.csv, timing.jsonl, checkpoints/,
@@ -61,9 +60,6 @@ flags.DEFINE_list(
 )
 flags.DEFINE_string(
     "seeds", "0:3", "Seeds: a list (0,1,2) or a range (0:3, without the 3)."
-)
-flags.DEFINE_list(
-    "noise_stds", [], "Noise standard deviations of the mechanism gaussian."
 )
 flags.DEFINE_string(
     "part",
@@ -120,7 +116,7 @@ def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
         totals = (values.total_epsilon,)
     if totals:
         why = "the noise is solved for the ε of the whole run"
-        flag_values.refuse_flags(values, ("epsilons", "noise_stds"), why)
+        flag_values.refuse_flags(values, ("epsilons",), why)
     return totals
 
 
@@ -147,13 +143,6 @@ def main(_: list[str]) -> None:
     seeds = _seeds(values.seeds)
     command.start_jax(values)
     command.start_processes(values)
-    stds = flag_values.numbers("noise_stds", values.noise_stds, may_be_empty=True)
-    if stds and "gaussian" not in names:
-        raise ValueError(
-            "noise_stds is only read by gaussian, which --mechanisms does not name"
-        )
-    for std in stds:
-        command.settings_from_flags(values, noise_std=std)
     totals = _total_epsilons(values)
     swept: list[dict[str, Any]] = [
         {"total_epsilon": total, "solve": "noise"} for total in totals
@@ -171,7 +160,7 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.federation import loading
     from fedsvp_jax.run import sweep
 
-    plan = sweep.SweepPlan(names, epsilons, seeds, stds, values.part, totals)
+    plan = sweep.SweepPlan(names, epsilons, seeds, values.part, totals)
     cells = sum(map(len, plan.programs(base).values()))
     rounds = cells * base.num_rounds
     workers = min(cells, sweep_workers.number(values, plan, rounds))

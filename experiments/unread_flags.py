@@ -78,7 +78,7 @@ def _typed(value: Any) -> str:
 
 
 def _what_sets_noise(name: str) -> str:
-    """`, whose noise --noise_std sets` of a mechanism whose noise ε does not set."""
+    """`, whose noise --SETTING sets` of a mechanism whose noise ε does not set."""
     try:
         scale, _ = mechanisms.noise_setting(name)
     except ValueError:

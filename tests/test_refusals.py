@@ -17,7 +17,7 @@ POISSON = STEPS | {"batches": "poisson", "relation": "add_remove"}
 TURNS = {"cohorts": "cyclic", "num_clients": 6, "num_hbc_clients": 0}
 BANDS = {"mechanism": "dp_fedavg", "noise_bands": 2} | TURNS
 VALUES = {"client_values": "exact", "validation_examples": 60}
-NBAFL, GAUSSIAN = {"mechanism": "nbafl"}, {"mechanism": "gaussian"}
+NBAFL = {"mechanism": "nbafl"}
 DP_FEDAVG, REESTIMATED = {"mechanism": "dp_fedavg"}, {"mechanism": "reestimation"}
 ADAPTIVE = DP_FEDAVG | {"adaptive_clip": True, "count_noise_std": 3.0}
 SHARED, DISCRETE = {"noise_trust": "secure_aggregation"}, {"noise_sampler": "discrete"}
@@ -38,7 +38,6 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("l2_norm_clip", {}, {"l2_norm_clip": 0.0}),
     ("l2_norm_clip", {}, {"l2_norm_clip": 1e-20}),
     ("noise_floor", {}, {"noise_floor": 0.0}),
-    ("noise_std", GAUSSIAN, {"noise_std": -0.1}),
     ("noise_multiplier", DP_FEDAVG, {"noise_multiplier": -1.0}),
     ("exposures", NBAFL, {"exposures": 0.0}),
     ("decay", {"mechanism": "time_varying"}, {"decay": 1.5}),

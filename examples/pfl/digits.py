@@ -36,10 +36,9 @@ METHODS = {
     # Any one record is hidden, under a proved ε of the run. Three users are too few for
     # it: the model learns nothing.
     "update_clip": {
-        "mechanism": "nbafl",
+        "mechanism": "gaussian",
         "sensitivity": "update_clip",
         "l2_norm_clip": 1.0,
-        "calibration": "analytic",
         "total_epsilon": 8.0,
         "solve": "noise",
     },

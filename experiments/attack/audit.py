@@ -94,7 +94,7 @@ _CHOSEN = {
     ),
     "the audit plays every mechanism without it": ("downlink_noise",),
 }
-DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "noise_std": 1.0, "batch_size": 10}
+DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "batch_size": 10}
 
 
 def define_flags() -> None:

@@ -26,14 +26,13 @@ STOPPED = "early end"  # worlds in which a hook ends the run
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")
 _SUMMED = ("nbafl", "gaussian")
 _NOTHING: Mapping[str, Any] = {}
-# Noise of gaussian from which one record stands out, by where it is added.
-_STEP_STD, _QUERY_STD = {"noise_std": 0.2}, {"noise_std": 0.02}
+_LOUD = {"epsilon": 10.0}  # of gaussian, whose cases then tell worlds apart
+_SAMPLED = {"epsilon": 5.6, "batches": "poisson", "local_steps": 1}
 _CYCLIC = {"cohorts": "cyclic", "num_clients": 20, "num_rounds": 8}  # four turns each
 _COLLUDERS = 7  # of a cohort of 10
 _DEPLOYED: Mapping[str, Any] = {
     "noise_trust": "secure_aggregation",
     "noise_sampler": "discrete",
-    "calibration": "analytic",
     "epsilon": 4.0,
 }
 _SILENT = 2  # rounds in which nobody is asked
@@ -86,12 +85,11 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
     if mechanism == DEPLOYED:
         changes = {**_DEPLOYED, "colluders": _COLLUDERS}
-        return [Case("nbafl", "update_clip", "add_remove", IN_SUM, changes=changes)]
+        return [Case("gaussian", "update_clip", "add_remove", IN_SUM, changes=changes)]
     replaced = partial(Case, mechanism, "update_clip", "replace_one")
     removed = partial(Case, mechanism, "update_clip", "add_remove")
     printed = partial(Case, mechanism, "paper", "replace_one")
     is_gaussian = mechanism == "gaussian"
-    step, query = (_STEP_STD, _QUERY_STD) if is_gaussian else (_NOTHING, _NOTHING)
     cases = [
         printed("granted"),
         printed("record"),
@@ -100,10 +98,10 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         replaced("update"),
         removed("presence"),
         *(
-            Case(mechanism, sensitivity, relation, worlds, changes=changes)
-            for sensitivity, record, changes in (
-                ("per_example", "record", step),
-                ("attribute_records", "private record", query),
+            Case(mechanism, sensitivity, relation, worlds)
+            for sensitivity, record in (
+                ("per_example", "record"),
+                ("attribute_records", "private record"),
             )
             for relation, worlds in (
                 ("replace_one", record),
@@ -123,37 +121,38 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             *(removed(worlds, changes=_CYCLIC) for worlds in TURNS),
         ]
     if is_gaussian:
-        loud = {"noise_std": 8.0}  # so that games without a formula come near the claim
+        quiet = {"epsilon": 0.5}  # so that games without a formula come near the claim
         grid = {"noise_sampler": "discrete", "noise_bits": 16}
-        secret = {"batches": "poisson", "local_steps": 1, "noise_std": 0.08}
-        summed = secret | {"noise_trust": "secure_aggregation", "noise_std": 0.027}
+        summed = _SAMPLED | {"noise_trust": "secure_aggregation"}
         drawn = partial(Case, mechanism, "per_example", "add_remove")
         asked = partial(Case, mechanism, "attribute_records", "replace_one")
         cases += [
             replaced("two uploads"),
-            removed(STOPPED, changes=loud),
+            removed(STOPPED, changes=quiet),
             replaced("discrete noise", changes=grid),
-            drawn(SECRET, changes=secret),
-            drawn(SEVERAL, changes=secret | {"local_steps": 4}),
+            drawn(SECRET, changes=_SAMPLED),
+            drawn(SEVERAL, changes=_SAMPLED | {"local_steps": 4, "epsilon": 13.0}),
             drawn(SUMMED, changes=summed),
             replaced(UNEQUAL),
-            asked(ASKED_LATER, changes={"private_from": _SILENT, **query}),
+            asked(ASKED_LATER, changes={"private_from": _SILENT}),
         ]
     if mechanism in _SUMMED:
         shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
-        if not is_gaussian:  # so that an audit sees which part of the noise is missing
-            shared |= {"epsilon": 4.0, "calibration": "analytic"}
+        # So that an audit sees which part of the noise is missing.
+        shared |= {"epsilon": 4.0, "calibration": "analytic"}
         pooled = shared | {"colluders": _COLLUDERS}
         cases += [
             Case(mechanism, sensitivity, "replace_one", worlds, changes=changes)
             for sensitivity, worlds, changes in (
                 ("update_clip", "shared noise", shared),
                 ("update_clip", COLLUDERS, pooled),
-                ("attribute_records", COLLUDERS, {**pooled, **query}),
+                ("attribute_records", COLLUDERS, pooled),
             )
         ]
     if mechanism in _PROMISED:
         cases.append(removed("promise"))
+    if is_gaussian:
+        cases = [case._replace(changes=_LOUD | {**case.changes}) for case in cases]
     if made.needs_contribution:
         cases.append(replaced("ratio", wide=True))
         cases += [

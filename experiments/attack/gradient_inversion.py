@@ -11,8 +11,8 @@ A defence is a mechanism with a sensitivity, MECHANISM:SENSITIVITY, with --epsil
 upload. The noise of dp_fedavg is computed for the cohort's sum at that epsilon, and a
 single upload carries 1/sqrt(K) of it. |D| = 1, and R = 1 (the image is private).
 fedsva and fedsdp have no analytic calibration: at epsilon >= 1 their printed formula is
-nominal. The rows "gaussian" add noise of a given std to the upload and show how much
-noise hides an image.
+nominal. --inversion_epsilons adds rows of gaussian at large epsilons, which show how
+much noise hides an image.
 
 PSNR and SSIM compare the rebuilt image with the client's, pixels in [0, 1]. "mean
 image" is the average training image, a guess that needs no upload.
@@ -83,13 +83,13 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "inversion_defences",
         "none:paper,nbafl:paper,fedsva:paper,dp_fedavg:update_clip,"
-        "nbafl:update_clip,nbafl:per_example",
+        "gaussian:update_clip,gaussian:per_example",
         "Defences to attack, each MECHANISM:SENSITIVITY.",
     )
     flags.DEFINE_list(
-        "inversion_noise_stds",
-        "1e-5,1e-4,1e-3,1e-2",
-        "Noise stds of the rows gaussian, on the upload; may be empty.",
+        "inversion_epsilons",
+        "2e10,2e8,2e6,2e4",
+        "Epsilons, per upload, of further rows gaussian:update_clip; may be empty.",
     )
     flags.DEFINE_integer(
         "inversion_steps", 1000, "Steps of each search.", lower_bound=8
@@ -225,7 +225,7 @@ def attack_defence(
                 {
                     "mechanism": defence.mechanism,
                     "sensitivity": defence.sensitivity,
-                    "noise_std": defence.noise_std,
+                    "defence": defence.name,
                     **upload_claims.kept(
                         mechanism,
                         float(info.epsilon),
@@ -252,8 +252,8 @@ def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> 
     """Refuses settings under which the attack cannot invert an upload."""
     flag_values.refuse_flags(
         values,
-        ("mechanism", "sensitivity", "noise_std", "noise_multiplier"),
-        "inversion_defences and inversion_noise_stds name the defences",
+        ("mechanism", "sensitivity", "noise_multiplier"),
+        "inversion_defences and inversion_epsilons name the defences",
     )
     flag_values.refuse_flags(
         values,

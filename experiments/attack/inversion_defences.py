@@ -20,17 +20,17 @@ class Defence(NamedTuple):
 
     mechanism: str
     sensitivity: str
-    noise_std: float = 0.0  # of the mechanism gaussian
+    epsilon: float | None = None  # of one upload; None: the settings'
 
     @property
     def name(self) -> str:
         """The defence in tables and file names."""
-        std = f"_{self.noise_std:g}" if self.mechanism == "gaussian" else ""
-        return f"{self.mechanism}_{self.sensitivity}{std}"
+        epsilon = "" if self.epsilon is None else f"_{self.epsilon:g}"
+        return f"{self.mechanism}_{self.sensitivity}{epsilon}"
 
 
 def named_defences(values: flags.FlagValues) -> list[Defence]:
-    """The defences of --inversion_defences, then those of --inversion_noise_stds.
+    """The defences of --inversion_defences, then those of --inversion_epsilons.
 
     Raises:
       ValueError: a flag holds something else, or a defence twice.
@@ -46,14 +46,14 @@ def named_defences(values: flags.FlagValues) -> list[Defence]:
         defences.append(Defence(mechanism, sensitivity))
     if len(set(defences)) < len(defences):
         raise ValueError("inversion_defences must name each defence once")
-    stds = flag_values.numbers(
-        "inversion_noise_stds",
-        values.inversion_noise_stds,
+    epsilons = flag_values.numbers(
+        "inversion_epsilons",
+        values.inversion_epsilons,
         allowed="numbers > 0",
-        is_allowed=lambda std: 0 < std < math.inf,
+        is_allowed=lambda epsilon: 0 < epsilon < math.inf,
         may_be_empty=True,
     )
-    return defences + [Defence("gaussian", "update_clip", std) for std in stds]
+    return defences + [Defence("gaussian", "update_clip", one) for one in epsilons]
 
 
 def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismConfig:
@@ -69,7 +69,7 @@ def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismC
             mechanism=defence.mechanism,
             sensitivity=defence.sensitivity,
             noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
-            noise_std=defence.noise_std,
+            epsilon=defence.epsilon or config.epsilon,
             calibration="classical" if printed else config.calibration,
             allow_large_epsilon=printed or config.allow_large_epsilon,
         )

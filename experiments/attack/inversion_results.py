@@ -6,23 +6,18 @@ from typing import Any
 import numpy as np
 
 from . import upload_claims
-from .inversion_defences import Defence
 from .picture_table import PictureRow, picture_table
 
 Row = dict[str, Any]
-
-
-def _defence_name(row: Row) -> str:
-    return Defence(row["mechanism"], row["sensitivity"], row["noise_std"]).name
 
 
 def summarize(rows: list[Row]) -> list[Row]:
     """One row per defence and way of matching, over all attacked clients."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((_defence_name(row), row["match"]), []).append(row)
+        groups.setdefault((row["defence"], row["match"]), []).append(row)
     same = (
-        *("mechanism", "sensitivity", "noise_std"),
+        *("defence", "mechanism", "sensitivity"),
         *(*upload_claims.NOTHING, "match"),
     )
     return [
@@ -46,11 +41,10 @@ def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, 
     """PSNR and SSIM by defence and way of matching, as texts."""
     rows = []
     for row in summaries:
-        std = f", std {row['noise_std']:g}" if row["mechanism"] == "gaussian" else ""
         plain = row["mechanism"] == "none"
         rows.append(
             {
-                "defence": f"`{row['mechanism']}`{std}",
+                "defence": f"`{row['mechanism']}`",
                 "sensitivity": "–" if plain else f"`{row['sensitivity']}`",
                 "claimed ε": upload_claims.shown(row),
                 "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
@@ -81,7 +75,7 @@ def draw(path: Path, truth: np.ndarray, rows: list[Row], matches: list[str]) -> 
     lines = [PictureRow("the clients' images", [*truth] * len(matches), captions)]
     by_name: dict[str, list[Row]] = {}
     for row in rows:
-        by_name.setdefault(_defence_name(row), []).append(row)
+        by_name.setdefault(row["defence"], []).append(row)
     for name, group in by_name.items():
         ordered = [row for match in matches for row in group if row["match"] == match]
         lines.append(

@@ -52,9 +52,8 @@ from .resumable import finished_or_made
 
 DEFAULTS = {
     "model": "mlp",
-    "mechanism": "nbafl",
+    "mechanism": "gaussian",
     "delta": 1e-5,
-    "calibration": "analytic",
     "partition": "iid",
     "train_fraction": 0.5,
     "num_attributes": 1,

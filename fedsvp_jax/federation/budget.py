@@ -23,7 +23,6 @@ Accounted = TypeVar("Accounted", bound=AccountedSettings)
 
 _LOG = logging.getLogger(__name__)
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
-_LEAST_STD = 1e-9  # where it is a std: that of a step falls with the batch
 _NEAR = 0.999  # of total_epsilon: what is solved for spends it
 _FINE = 1e-9  # of its logarithm: finer than float32
 _FAR = 50.0  # in the place of an infinite logarithm
@@ -44,7 +43,7 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
     Solved for is ε per upload, or the setting that scales the noise where ε does not
-    (`mechanisms.noise_setting`): dp_fedavg's noise_multiplier, gaussian's noise_std.
+    (`mechanisms.noise_setting`): dp_fedavg's noise_multiplier.
     The promise is then spent by a client that uploads whenever it may, to 1e-6 from
     below; a client that is drawn less often spends less.
 
@@ -73,7 +72,7 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
         planned = account_of(tried, mechanism).plan
         return planned.promised(planned.always)
 
-    quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST_STD)
+    quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
     least = spends(quiet)
     if least > total:
         tried = with_value(quiet)

@@ -140,7 +140,8 @@ def told_and_made(
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
-    mine = about(config.mechanism).settings
+    entry = about(config.mechanism)
+    mine = entry.settings
     smallest = sizes.get("min_num_examples", 1.0)
     told = part(
         MechanismConfig,
@@ -150,7 +151,8 @@ def told_and_made(
         max_num_examples=sizes.get("max_num_examples") or int(smallest),
         settings=mine and part(mine, config),
     )
-    told = with_analytic_multiplier(told)
+    if entry.always_analytic or told.calibration == "analytic":
+        told = with_analytic_multiplier(told)
     return told, claimed(make_mechanism(config.mechanism, told), config)
 
 

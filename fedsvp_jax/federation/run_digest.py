@@ -6,7 +6,7 @@ the key of the noise (`prng.HIDING`), and so do code of one's own (`own_code`) a
 data's fingerprint, since a run without one record is a neighbour. Left out is what
 changes no released number but by rounding, so that it keeps the bits: where the data,
 their schema and kept features lie, what the server tests and when, how the work is laid
-out, and what the mechanism does not read (a sweep's cells have an ε, which `gaussian`
+out, and what the mechanism does not read (a sweep's cells have an ε, which `dp_fedavg`
 ignores).
 
 T, the number of rounds, is left out where nothing follows it (`follows_num_rounds`). A

@@ -98,10 +98,8 @@ def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
     """The config with its analytic z solved for, once, on the host.
 
     A sweep calls this for each cell before it stacks the cells (or once on stacked
-    leaves): the root finder cannot be traced. Other calibrations pass through.
+    leaves): the root finder cannot be traced.
     """
-    if config.calibration != "analytic":
-        return config
     solved = analytic_multiplier(config.epsilon, config.delta)
     return dataclasses.replace(
         config, analytic_multiplier=jnp.asarray(solved, jnp.float32)
@@ -120,13 +118,13 @@ def check_calibration(config: MechanismConfig, *, has_analytic: bool = True) -> 
         traced = epsilon is None or concrete(config.delta) is None
         if config.analytic_multiplier is None and traced:
             raise ValueError(
-                "calibration='analytic' needs with_analytic_multiplier(config) "
+                "the analytic calibration needs with_analytic_multiplier(config) "
                 "before epsilon or delta is traced"
             )
     elif not (config.allow_large_epsilon or epsilon is None or np.all(epsilon < 1)):
         other = "calibration='analytic'"
         if not has_analytic:
-            other = "a mechanism with an analytic calibration, such as nbafl"
+            other = "mechanism gaussian, proved for any epsilon"
         raise ValueError(
             f"epsilon must be < 1 with calibration='classical', got {config.epsilon}: "
             f"take {other}, or allow_large_epsilon for the unproved value"

@@ -3,15 +3,13 @@
 import dataclasses
 from typing import Any
 
-import flax.struct
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise
-from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
-from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 
@@ -39,40 +37,20 @@ def make_none(config: MechanismConfig) -> Mechanism:
     )
 
 
-@flax.struct.dataclass(frozen=True)
-class GaussianSettings(Settings):
-    """Settings of gaussian."""
-
-    noise_std: float = setting(
-        0.01,
-        "Std of the noise on every upload.",
-        at_least=0,
-        traced=True,
-    )
-
-
 def make_gaussian(config: MechanismConfig) -> Mechanism:
-    """Noise of one given std on every upload.
+    """The Gaussian mechanism: noise of std z·Δ on every upload, Δ of the sensitivity.
 
-    z = noise_std/Δ, Δ from the sensitivity; ε at δ by zCDP, proved for every z.
-    Under `per_example`, noise_std is a local step's.
+    z is the least that gives (ε, δ), which is proved for any ε
+    (`calibration.analytic_multiplier`). Under `per_example` the noise is in the local
+    steps, and (ε, δ) is that of all steps of an upload.
+
+    Source: Balle and Wang 2018 (arXiv 1805.06530).
     """
-    sensitivity = make_sensitivity(config)
-    std = jnp.asarray(config.settings.noise_std, jnp.float32)
+    config = dataclasses.replace(config, calibration="analytic")
+    check_calibration(config)
 
     def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, round_num
-        multiplier = std / bound
-        return base.claimed(
-            multiplier,
-            concentrated_epsilon(multiplier, config.delta),
-            jnp.where(multiplier > 0, jnp.asarray(config.delta, jnp.float32), 0.0),
-        )
+        del ratio, round_num, bound
+        return scaled_claim(config, jnp.ones((), jnp.float32))
 
-    mechanism = base.chain(
-        sensitivity,
-        Law(calibrate, any_epsilon=True, min_num_examples=config.min_num_examples),
-    )
-    if mechanism.step_noise_std is None:
-        return mechanism
-    return mechanism._replace(step_noise_std=lambda ratio, round_num: std)
+    return base.chain(make_sensitivity(config), Law(calibrate, any_epsilon=True))

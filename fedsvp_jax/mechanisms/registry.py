@@ -32,6 +32,11 @@ class Entry(NamedTuple):
         return self.noise_setting == "epsilon"
 
     @property
+    def always_analytic(self) -> bool:
+        """Whether epsilon decides the noise and calibration is not asked."""
+        return self.epsilon_sets_noise and "calibration" in self.unread
+
+    @property
     def own_settings(self) -> frozenset[str]:
         """The names of the settings that are the mechanism's own."""
         fields = dataclasses.fields(self.settings) if self.settings else ()
@@ -171,7 +176,6 @@ class BuiltInSettings(
     baseline_settings.DpaSettings,
     baseline_settings.ReestimationSettings,
     baseline_settings.DpFedavgSettings,
-    fixed.GaussianSettings,
 ):
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
@@ -196,7 +200,7 @@ _CONTRIBUTION = (  # read where the noise follows R
     "empty_utility",
 )
 _SCALE = "noise_examples_scale"  # read where the noise follows |D|
-_CALIBRATION = ("epsilon", "calibration", "allow_large_epsilon")
+_CALIBRATION = ("calibration", "allow_large_epsilon")
 
 register_mechanism(
     "none",
@@ -281,10 +285,8 @@ register_mechanism(
 register_mechanism(
     "gaussian",
     fixed.make_gaussian,
-    settings=fixed.GaussianSettings,
     label="Gaussian",
-    noise_setting="noise_std",
-    summary="Noise of one given standard deviation",
+    summary="The Gaussian mechanism: the least noise that gives epsilon, any epsilon",
     unread=(*_CALIBRATION, *_CONTRIBUTION),
 )
 _BUILT_IN = mechanism_names()

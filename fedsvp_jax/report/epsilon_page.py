@@ -76,7 +76,7 @@ def document(
 
 
 def _cells_of(row: tables.SummaryRow, cells: Iterable[read.Row]) -> list[read.Row]:
-    names = ("mechanism", "epsilon", "noise_std", "total_epsilon")
+    names = ("mechanism", "epsilon", "total_epsilon")
     return [
         cell
         for cell in cells

@@ -29,9 +29,9 @@ class Logger(NamedTuple):
     close: Callable[[], object]  # flushes and ends the log
 
 
-# The first names the step, three name a cell, the last one is in ε's names.
+# The first names the step, two name a cell, the last one is in ε's names.
 _NO_SCALARS = (
-    *("round", "seed", "epsilon", "noise_std", "target_delta"),
+    *("round", "seed", "epsilon", "target_delta"),
     "rdp_by_adversary",  # which has neither status nor relation
 )
 

@@ -150,9 +150,9 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     ]
     if not swept:
         return flags
-    names = [*swept.values(), "noise_stds", "total_epsilons"]
+    names = [*swept.values(), "total_epsilons"]
     if settings.get("total_epsilons"):  # which take the place of the others
-        names = [name for name in names if name not in ("epsilons", "noise_stds")]
+        names.remove("epsilons")
     lists = [(name, settings.get(name)) for name in names]
     flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
     if (together := settings.get("cell_chunk_size", 1)) > 1:

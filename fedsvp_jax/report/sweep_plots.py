@@ -195,7 +195,6 @@ def _curves(
     names = list(dict.fromkeys(group.mechanism for group in groups))
     budgets = _levels(group.epsilon for group in groups)
     totals = _levels(group.total_epsilon for group in groups)
-    stds = _levels(group.noise_std for group in groups)
     curves = []
     for group, runs in groups.items():
         mechanism = group.mechanism
@@ -211,7 +210,6 @@ def _curves(
         look = style.of_mechanism(mechanism)
         for level, among in (
             (group.epsilon, budgets),
-            (group.noise_std, stds),
             (group.total_epsilon, totals),
         ):
             if level is not None:
@@ -220,8 +218,6 @@ def _curves(
             "mechanism": mechanism,
             "epsilon": group.epsilon,
         }
-        if group.noise_std is not None:
-            keys["noise_std"] = group.noise_std
         if group.total_epsilon is not None:
             keys["total_epsilon"] = group.total_epsilon
         curves.append(

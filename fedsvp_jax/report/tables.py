@@ -37,16 +37,13 @@ class Group(NamedTuple):
 
     mechanism: str
     epsilon: float | None  # per upload; None where it does not set the noise
-    noise_std: float | None  # of gaussian
     total_epsilon: float | None  # of the run, where the noise was solved for it
 
     @property
     def setting(self) -> str:
-        """`ε = 0.2` or `std = 0.01`; empty where neither sets the noise."""
+        """`ε = 0.2`; empty where ε does not set the noise."""
         if self.total_epsilon is not None:
             return f"ε of the run = {labels.significant(self.total_epsilon)}"
-        if self.noise_std is not None:
-            return f"std = {labels.significant(self.noise_std)}"
         if self.epsilon is not None:
             return f"ε = {labels.significant(self.epsilon)}"
         return ""
@@ -58,7 +55,6 @@ class SummaryRow:
 
     mechanism: str
     epsilon: float | None
-    noise_std: float | None
     total_epsilon: float | None
     num_seeds: int
     num_rounds: int  # rounds that every seed has
@@ -94,7 +90,7 @@ def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]
     """Rows by group and seed, sorted by round; of a repeated round the last one counts.
 
     A mechanism whose noise does not depend on ε is one group, whatever ε its rows
-    hold; gaussian is one group per std.
+    hold.
     """
     by_group: dict[Group, dict[int, dict[int, read.Row]]] = {}
     for row in results:
@@ -102,7 +98,6 @@ def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]
         group = Group(
             row["mechanism"],
             read.number(row["epsilon"]) if by_epsilon else None,
-            read.number(row.get("noise_std")),
             read.number(row.get("total_epsilon")),
         )
         seeds = by_group.setdefault(group, {})
@@ -117,7 +112,7 @@ def groups(results: Sequence[read.Row]) -> dict[Group, dict[int, list[read.Row]]
 
 
 def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
-    """One row per group: FedAvg first, then by mechanism, ε and std.
+    """One row per group: FedAvg first, then by mechanism and ε.
 
     Args:
       results: the rows of results.jsonl, one per cell and round.
@@ -344,12 +339,9 @@ def _order(group: Group) -> tuple[bool, str, list[float]]:
 
 def _shown(row: SummaryRow, totals: bool, cost: dict[str, str]) -> dict[str, str]:
     """By column; `totals`: the rows are named by the ε of the run."""
-    name = mechanisms.about(row.mechanism).label
-    if row.noise_std is not None:
-        name += f", std = {labels.significant(row.noise_std)}"
     gap = row.last5_below_fedavg
     return {
-        "mechanism": name,
+        "mechanism": mechanisms.about(row.mechanism).label,
         "ε of the run" if totals else "ε per upload": labels.significant(
             row.total_epsilon if totals else row.epsilon
         ),

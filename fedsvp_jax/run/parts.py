@@ -89,8 +89,7 @@ def _read(path: pathlib.Path) -> _Part:
     names = {field.name for field in dataclasses.fields(SweepPlan)}
     plan = SweepPlan(**{name: config[name] for name in names & config.keys()})
     number, parts = plan.part_of()
-    base = ExperimentConfig(noise_std=config["noise_std"])
-    wanted = sum(map(len, plan.programs(base).values()))
+    wanted = sum(map(len, plan.programs(ExperimentConfig()).values()))
     file = path / "cells.json"
     cells = read_json(file) if file.exists() else []
     if len(cells) != wanted:

@@ -30,10 +30,9 @@ from fedsvp_jax.structs import Examples, Model
 class SweepPlan:
     """The cells: mechanisms x epsilons x seeds, over one base config.
 
-    The mechanism gaussian takes `noise_stds` in the place of epsilons; none of them
-    stands for the base's own noise_std. `total_epsilons` take the place of both: the
-    noise of each cell is solved for, so that the whole run spends that ε. FedAvg, the
-    mechanism none, then runs once per seed as the reference.
+    `total_epsilons` take the place of epsilons: the noise of each cell is solved for,
+    so that the whole run spends that ε. FedAvg, the mechanism none, then runs once per
+    seed as the reference.
 
     With `part` "I/N" only the cells of the I-th of N parts run, I from 1. The cells, in
     the order of cells.json, are cut into N pieces whose sizes differ by at most one.
@@ -43,7 +42,6 @@ class SweepPlan:
     mechanisms: tuple[str, ...]
     epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
-    noise_stds: tuple[float, ...] = ()
     part: str | None = None
     total_epsilons: tuple[float, ...] = ()
 
@@ -68,12 +66,7 @@ class SweepPlan:
         else:
             fixed = not mechanisms.about(mechanism).epsilon_sets_noise
             epsilons = self.epsilons[:1] if fixed else self.epsilons
-            stds = self.noise_stds if mechanism == "gaussian" else ()
-            varied = [
-                {"epsilon": epsilon, "noise_std": std}
-                for epsilon in epsilons
-                for std in stds or (base.noise_std,)
-            ]
+            varied = [{"epsilon": epsilon} for epsilon in epsilons]
         return [
             dataclasses.replace(base, mechanism=mechanism, seed=seed, **changes)
             for changes in varied
@@ -118,18 +111,16 @@ class SweepPlan:
 
 
 def cell_name(config: AccountedSettings) -> dict[str, Any]:
-    """What tells a cell's rows from the others'; gaussian has its noise_std too.
+    """What tells a cell's rows from the others'.
 
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
-    whose noise was solved for has its `total_epsilon`, and neither of these.
+    whose noise was solved for has its `total_epsilon` in its place.
     """
     mechanism, solved = config.mechanism, config.solve == "noise"
     told = not solved and mechanisms.about(mechanism).epsilon_sets_noise
     epsilon = config.epsilon if told else None
     name = {"mechanism": mechanism, "epsilon": epsilon, "seed": config.seed}
-    if solved:
-        return name | {"total_epsilon": config.total_epsilon}
-    return name | ({"noise_std": config.noise_std} if mechanism == "gaussian" else {})
+    return name | ({"total_epsilon": config.total_epsilon} if solved else {})
 
 
 def _test_rows(test: Examples) -> dict[str, Any]:

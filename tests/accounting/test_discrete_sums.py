@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import make
+from published import epsilon_of, make
 
 from fedsvp_jax.accounting import Account, Participation, claims
 from fedsvp_jax.mechanisms import Mechanism
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.hole
 DELTA = 1e-5
 CLIPPED = {"sensitivity": "update_clip", "l2_norm_clip": 1.0, "delta": DELTA}
 CLIPPED |= {"noise_sampler": "discrete", "noise_bits": 8, "cohort_size": 3}
-ALONE = CLIPPED | {"noise_std": 3.0}
-SHARED = {"noise_std": 3.0, "noise_trust": "secure_aggregation"}
+ALONE = CLIPPED | {"epsilon": epsilon_of(1.5, DELTA)}  # std 3, for C = 1
+SHARED = {"epsilon": epsilon_of(2.0, DELTA), "noise_trust": "secure_aggregation"}
 SECURE = ("gaussian", CLIPPED | SHARED)
 CENTRAL = ("dp_fedavg", CLIPPED | {"noise_multiplier": 1.5})
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from ledgers import Book, record
-from published import make
+from published import epsilon_of, make
 from scipy import stats
 
 from fedsvp_jax import prng
@@ -99,7 +99,7 @@ def test_rate_number_and_the_limit_of_the_bound() -> None:
 
 
 def book(z: float, rounds: int, **more: Any) -> Account:
-    mechanism = make("gaussian", noise_std=2 * z, **GAUSSIAN | more)
+    mechanism = make("gaussian", epsilon=epsilon_of(z, 1e-5), **GAUSSIAN | more)
     found = Book(4, mechanism)
     for _ in range(rounds):
         record(found, [0, 1], multiplier=z, std=2 * z, weights=0.5, delta=1e-5)
@@ -148,9 +148,8 @@ def test_discrete_noise_has_no_end_and_no_rounding() -> None:
 def test_a_deployed_clients_noise_is_discrete() -> None:
     from fedsvp_jax.config import ExperimentConfig
 
-    config = ExperimentConfig(
-        mechanism="gaussian", noise_std=0.3, sensitivity="update_clip", l2_norm_clip=1.0
-    )
+    told = GAUSSIAN | {"epsilon": epsilon_of(0.15, 1e-5)}
+    config = ExperimentConfig(mechanism="gaussian", **told)
     policy = make_policy(config, min_num_examples=40)
     assert policy.mechanism.claim.concentrated and policy.says()["status"] == "proved"
     sums = policy.account.plan.sums(1)
@@ -159,7 +158,7 @@ def test_a_deployed_clients_noise_is_discrete() -> None:
 
 
 def test_copies_steps_and_the_filter_are_counted_as_often_as_they_are() -> None:
-    mechanism = make("gaussian", noise_std=0.46, **GAUSSIAN)
+    mechanism = make("gaussian", epsilon=epsilon_of(0.23, 1e-5), **GAUSSIAN)
     for copies, proved in ((1, True), (4, False)):
         found = Book(4, mechanism, who={"copies": 4})
         record(found, range(4), multiplier=0.208, std=0.46, weights=0.25, delta=1e-5)

@@ -34,11 +34,10 @@ TOTALS = {"basic": 1.0, "rdp": 0.6, "pld": 0.5}  # two to four uploads
 SET_UP: dict[str, Any] = {"num_rounds": ROUNDS, "min_num_examples": 2000.0}
 SET_UP |= {"delta": 1e-3, "epsilon": 0.3, "release_epsilon": 0.05}
 OWN = {  # about ε = .3 per upload, as the others
-    "gaussian": {"noise_std": 0.26},
     "dp_fedavg": {"noise_multiplier": 13.0},
     "time_varying": {"decay": 0.95},
     "dpa": {"contraction": 0.85},
-    "poisson": {"noise_std": 1.0, "sensitivity": "per_example", "batches": "poisson"}
+    "poisson": {"epsilon": 16.0, "sensitivity": "per_example", "batches": "poisson"}
     | {"relation": "add_remove", "max_num_examples": 2000},
 }
 
@@ -173,7 +172,7 @@ NO_NOISE = "the mechanism adds no noise in proportion to a sensitivity"
 BY_BASIC = {"total_accounting": "basic"}
 # What is told beside 2.0 by rdp of nbafl, and what is then said.
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"name": "gaussian", "noise_std": 0.0}, NO_NOISE),
+    ({"name": "dp_fedavg", "noise_multiplier": 0.0}, NO_NOISE),
     ({"total_epsilon": 1e-3}, "total_epsilon = 0.001 is less than one upload costs by"),
     (
         BY_BASIC | {"name": "fedsva", "noise_floor": 1e-3, "delta": 0.999},

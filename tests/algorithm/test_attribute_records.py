@@ -11,6 +11,7 @@ import numpy as np
 import optax
 import pytest
 from jax.flatten_util import ravel_pytree
+from published import epsilon_of
 from small_runs import digits, shared_trainer, small
 
 from fedsvp_jax import prng
@@ -84,7 +85,7 @@ def test_the_server_remembers_the_cohorts_average_answer():
 
 
 def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
-    settings = {"mechanism": "gaussian", "noise_std": 0.5, "private_layers": "last"}
+    settings = {"mechanism": "gaussian", "epsilon": 0.5, "private_layers": "last"}
     made, _, run = playing(**settings)
     upload, noised, info = run(made.data.examples)
     silent, plain, _ = playing(private_layers="last")[-1](made.data.examples)
@@ -92,11 +93,14 @@ def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
     shapes = [leaf.shape for leaf in private_query.chosen(upload, made.plan.asked)]
     assert [leaf.shape for leaf in noised] == shapes and len(shapes) == 2
     drawn = ravel_pytree(noised)[0] - ravel_pytree(plain)[0]
-    assert 0.45 < jnp.std(drawn) < 0.55
     held = cell_of(cell_of(made.cells, 0).split, CLIENT)
     rows = np.asarray(held.train)[: int(held.num_train)]
     bound = 2 * CLIP / np.sum(np.asarray(made.data.examples.attributes)[rows] == 0)
-    np.testing.assert_allclose(info.noise_multiplier, 0.5 / bound, rtol=1e-5)
+    std = float(info.noise_std)
+    assert 0.9 * std < jnp.std(drawn) < 1.1 * std
+    np.testing.assert_allclose(info.noise_multiplier, std / bound, rtol=1e-5)
+    delta = made.configs[0].delta
+    assert epsilon_of(std / bound, delta) == pytest.approx(0.5, rel=1e-4)
 
 
 def test_a_client_without_private_records_answers_nothing_for_free():

@@ -260,7 +260,7 @@ def test_the_round_is_compiled_once() -> None:
 def test_the_server_moves_the_model_by_a_sum_of_residues() -> None:
     settings = {
         "mechanism": "gaussian",
-        "noise_std": 0.02,
+        "epsilon": 15.0,
         "l2_norm_clip": 0.1,
         "sensitivity": "update_clip",
         "relation": "add_remove",

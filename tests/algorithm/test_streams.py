@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from published import epsilon_of
 from small_runs import digits, small
 
 from fedsvp_jax import prng
@@ -22,7 +23,7 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.prng import Address
 from fedsvp_jax.tree import cell_of
 
-STD = 0.5
+Z, STD = 0.25, 0.5  # Δ = 2C = 2
 K = 3  # of small(): the cohort's size
 
 
@@ -31,7 +32,8 @@ def noisy_average(seed: int) -> np.ndarray:
     """(3, d): what the noise alone moved the model by, in each of three rounds."""
     config = small(
         mechanism="gaussian",
-        noise_std=STD,
+        epsilon=epsilon_of(Z, 0.1),
+        delta=0.1,
         sensitivity="update_clip",
         weighting="uniform",
         learning_rate=1e-12,

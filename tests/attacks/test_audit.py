@@ -6,7 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from published import published
+from published import epsilon_of, published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import audit
@@ -71,9 +71,8 @@ def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z():
 
 
 def test_another_upload_with_noise_of_its_own_does_not_help():
-    settings = published(
-        "gaussian", sensitivity="update_clip", noise_std=2.0, l2_norm_clip=1.0
-    )
+    told = {"sensitivity": "update_clip", "l2_norm_clip": 1.0}
+    settings = published("gaussian", epsilon=epsilon_of(1.0, 0.02), **told)
     game = audit.Game((10.0, -10.0), others=(-1.0,))
     # 2C apart with twice the variance; alone it would be 1.
     assert_gaussian(played(game, 8, "gaussian", settings), 0.5)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import model, policy
-from published import published
+from published import make, published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.algorithm import client
@@ -20,9 +20,7 @@ from fedsvp_jax.settings import NEEDS_ESTIMATION
 
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
-GUIDED = [name for name in NOISY if mechanisms.make_mechanism(
-    name, published(name, noise_std=0.3) if name == "gaussian" else published(name)
-).needs_contribution]  # fmt: skip
+GUIDED = [name for name in NOISY if make(name).needs_contribution]
 FIXED = ("nbafl", "time_varying", "dpa", "gaussian")
 SIMULATED = [
     (name, release)
@@ -61,10 +59,9 @@ def updates(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 def test_drawn_calls_of_a_simulated_client_have_the_noise_that_was_planned(
     name: str, release: str, calls: int
 ) -> None:
-    changes = {"noise_std": 0.3} if name == "gaussian" else {}
     config = published(
         name, contribution_release=release, num_rounds=ROUNDS,
-        min_num_examples=float(LEAST), **changes,
+        min_num_examples=float(LEAST),
     )  # fmt: skip
     mechanism, rng = mechanisms.make_mechanism(name, config), np.random.default_rng(0)
     root = jax.random.key(0)

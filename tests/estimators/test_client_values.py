@@ -155,7 +155,7 @@ def test_a_run_tells_values_that_share_out_what_a_round_gains(
 
     Clients have different sizes, so the gain is of the weights of the average.
     """
-    silent = {"mechanism": "gaussian", "noise_std": 0.01, "num_rounds": 2}
+    silent = {"mechanism": "gaussian", "epsilon": 50.0, "num_rounds": 2}
     silent |= {"weighting": weighting, "partition": "dirichlet", "num_hbc_clients": 0}
     by = {"client_values": "exact", "client_value_utility": "loss"}
     rows, pages = [], []

@@ -82,7 +82,7 @@ def test_a_runs_own_settings_are_flags_that_nobody_typed(
         ("epsilon = 1\n[noise]\nepsilon = 2", "names epsilon twice"),
         ("epsilon = 2026-01-01", "epsilon must be a number, a text"),
         ("epsilon = 'small'", "--epsilon takes a number, got 'small'"),
-        ("mechanism = 'gaussian'\nepsilon = 0.5", "--epsilon is not read by mechanism"),
+        ("mechanism = 'dp_fedavg'\nepsilon = 1", "--epsilon is not read by mechanism"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_sentence(

@@ -14,7 +14,7 @@ from fedsvp_jax.report import provenance
 TRAIN = "experiments.train --model=mlp --num_rounds=1"
 SWEEP = "experiments.sweep --model=mlp --num_rounds=1 --seeds=0"
 ATTACK = "experiments.attack --attack="
-NOBODY = "is not read by mechanisms none, gaussian; remove it"
+NOBODY = "is not read by mechanisms none, dp_fedavg; remove it"
 # Command -> flags added to it -> what the sentence holds.
 REFUSED = {
     TRAIN: {
@@ -39,8 +39,6 @@ REFUSED = {
         "--epsilon=0.5": "epsilon",
         "--mechanisms=none,fedsva --epsilons=0.5,2": "epsilon",
         "--mechanisms=": "mechanism",
-        "--noise_stds=.1": "noise_stds is only read by gaussian",
-        "--mechanisms=gaussian --noise_stds=.1,much": "noise_stds must be numbers",
         "--sweep_devices=2": "devices",
         "--part=3/2": "part must be I/N",
         "--part=1/2 --sweep_workers=2": "sweep_workers must be 1 with part",
@@ -71,7 +69,7 @@ REFUSED = {
         "--local_epochs=3": "local_epochs must be 1",
         "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
         "--inversion_defences=none:paper,none:paper": "each defence once",
-        "--inversion_noise_stds=-1": "inversion_noise_stds must be numbers > 0",
+        "--inversion_epsilons=-1": "inversion_epsilons must be numbers > 0",
         "--inversion_victims=100000": "inversion_victims must be at most",
     },
     f"{ATTACK}membership --num_rounds=6 --membership_rounds=1": {
@@ -91,7 +89,7 @@ UNREAD = {
         "--count_noise_std=3": "is only read with --adaptive_clip=true; remove",
     },
     f"{TRAIN} --mechanism=gaussian": {
-        "--epsilon=0.5": "mechanism gaussian, whose noise --noise_std sets;",
+        "--calibration=classical": "--calibration is not read by mechanism gaussian;",
     },
     f"{TRAIN} --mechanism=fedsva": {
         "--release_epsilon=1": "--release_epsilon is only read with "
@@ -112,7 +110,7 @@ UNREAD = {
         "--dirichlet_alpha=2": "only read with --partition=dirichlet; remove",
         "--corrupted_points=1": "is only read with --corrupted_share; remove",
     },
-    f"{SWEEP} --mechanisms=none,gaussian": {"--epsilons=0.2": f"--epsilons {NOBODY}"},
+    f"{SWEEP} --mechanisms=none,dp_fedavg": {"--epsilons=0.2": f"--epsilons {NOBODY}"},
 }
 
 
@@ -144,7 +142,7 @@ def test_a_sweep_takes_a_flag_that_one_mechanism_reads(tmp_path: pathlib.Path) -
     ("mechanism", "flags"),
     [
         ("none", "--epsilon=3 --delta=0.1 --shapley=additive"),
-        ("nbafl", "--contribution_release=laplace --noise_std=1"),
+        ("nbafl", "--contribution_release=laplace --decay=1"),
     ],
 )
 def test_what_only_other_mechanisms_read_is_said_once(
@@ -165,6 +163,6 @@ def test_g19_the_command_that_repeats_a_result_leaves_out_what_is_not_read() -> 
     assert provenance.command_line("train", config, []) == (
         "python -m experiments.train --mechanism=none --seed=1 --output_dir=DIR"
     )
-    swept = {"mechanisms": ["none", "gaussian"], "epsilons": [0.2], "seeds": [0]}
+    swept = {"mechanisms": ["none", "dp_fedavg"], "epsilons": [0.2], "seeds": [0]}
     assert "epsilon" not in provenance.command_line("sweep", config | swept, [])
     assert "epsilon" not in provenance.read_settings(config)

@@ -136,6 +136,7 @@ def test_what_ends_the_search_is_said(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_setting_that_does_not_scale_the_noise_is_not_solved_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(budget, "noise_setting", lambda name: ("noise_std", False))
+    another = ("noise_multiplier", False)
+    monkeypatch.setattr(budget, "noise_setting", lambda name: another)
     with pytest.raises(ValueError, match="not change the noise of mechanism nbafl"):
         federation.solve_noise(solvable("nbafl", "rdp", total_epsilon=1e3))

@@ -31,7 +31,7 @@ def noise_key(*, model: Any = None, loss: Any = None, **settings: Any) -> bytes:
     """The root of what hides something in a run with code of one's own."""
     target = settings.pop("target", None)
     given: dict[str, Any] = {"sensitivity": "update_clip", "num_rounds": 2}
-    given |= {"mechanism": "gaussian", "noise_std": 0.05} | settings
+    given |= {"mechanism": "gaussian"} | settings
     config = small(**given)
     made = federation.build([config], digits(), model=model, loss=loss, target=target)
     return np.asarray(jax.random.key_data(cell_of(made.cells.root, 0).own)).tobytes()

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from published import epsilon_of
 from small_runs import digits, shared_trainer, small
 
 from fedsvp_jax import prng
@@ -18,7 +19,8 @@ from fedsvp_jax.tree import cell_of
 
 BASE: dict[str, Any] = {
     "mechanism": "gaussian",
-    "noise_std": 0.05,
+    "epsilon": 500.0,
+    "delta": 0.1,
     "sensitivity": "update_clip",
     "num_rounds": 1,
 }
@@ -36,9 +38,10 @@ def after_a_round(**changes: Any) -> np.ndarray:
 
 
 def without_noise(**paired: Any) -> tuple[float, float]:
-    """How far 2·m(.05) − m(.1) and m(.05) are from the model without noise."""
+    """How far 2·m(z) − m(2z) and m(z) are from the model without noise."""
+    levels = [epsilon_of(z, 0.1) for z in (0.025, 0.05)]
     silent, little, more = (
-        after_a_round(noise_std=std, **paired) for std in (0.0, 0.05, 0.1)
+        after_a_round(epsilon=epsilon, **paired) for epsilon in (1e20, *levels)
     )
     return np.abs(2 * little - more - silent).max(), np.abs(little - silent).max()
 
@@ -77,14 +80,14 @@ def test_what_may_change_a_release_changes_the_digest() -> None:
     found = [
         digest(),
         digest(dataset=shorter),
-        digest(noise_std=0.1),
+        digest(epsilon=100.0),
         digest(learning_rate=0.2),
         digest(l2_norm_clip=0.5),
         digest(local_epochs=2),
         digest(cohort_size=2),
         digest(partition="iid"),
-        digest(mechanism="fedsva", noise_std=0.01),
-        digest(mechanism="fedsva", noise_std=0.01, epsilon=0.4),
+        digest(mechanism="fedsva", epsilon=0.5),
+        digest(mechanism="fedsva", epsilon=0.4),
         digest(sensitivity="per_example"),
         digest(max_uploads=1),
     ]
@@ -99,7 +102,7 @@ def test_what_changes_no_release_keeps_the_digest() -> None:
         {"client_chunk_size": 2},
         {"features_dir": "elsewhere"},
         {"num_rounds": 4},
-        {"epsilon": 0.2},  # which gaussian does not read
+        {"calibration": "analytic"},  # which gaussian does not read
     ]
     assert {digest(**changes) for changes in unchanged} == {digest()}
 
@@ -108,9 +111,9 @@ def test_what_changes_no_release_keeps_the_digest() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"mechanism": "dpa", "noise_std": 0.01},
-        {"mechanism": "time_varying", "noise_std": 0.01},
-        {"mechanism": "nbafl", "noise_std": 0.01, "downlink_noise": True},
+        {"mechanism": "dpa", "epsilon": 0.5},
+        {"mechanism": "time_varying", "epsilon": 0.5},
+        {"mechanism": "nbafl", "epsilon": 0.5, "downlink_noise": True},
         {"learning_rate_schedule": "cosine"},
         {"max_uploads": 1},
     ],

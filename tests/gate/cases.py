@@ -19,7 +19,7 @@ SECONDS = "timing.jsonl"
 Changes = dict[str, Any]
 
 # Data, attributes, noise: what a setting of a round can be; names are of the cases.
-GAUSSIAN = {"mechanism": "gaussian", "noise_std": 0.1}
+GAUSSIAN = {"mechanism": "gaussian", "epsilon": 20.0}
 STEPS = GAUSSIAN | {"sensitivity": "per_example"}
 POISSON = STEPS | {"relation": "add_remove", "batches": "poisson"}
 ASKS = GAUSSIAN | {"sensitivity": "attribute_records"}
@@ -150,7 +150,6 @@ FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {
     "promise": _settings(
         mechanism="gaussian",
         sensitivity="update_clip",
-        noise_std=20.0,
         total_epsilon=3.0,
     ),
     "solved": _settings(

@@ -66,7 +66,7 @@ SIZES: dict[str, tuple[Any, ...]] = {
     "noise_bits": (16, 24),
 }
 # In the place of a default, where there is none or where it asks for much ε.
-ORDINARY = {"epsilon": 0.3, "delta": 1e-4, "l2_norm_clip": 1.0, "noise_std": 0.5}
+ORDINARY = {"epsilon": 0.3, "delta": 1e-4, "l2_norm_clip": 1.0}
 ORDINARY |= {"total_epsilon": 3.0, "vote_epsilon": 1.0, "contribution_noise": 1.0}
 EXTREMES = (0.0, 1e-37, 1e-30, 1e-6, 1e-3, 0.5, 1e3, 1e6, 1e30, 3e38, math.inf)
 PARTS = (mechanisms.BuiltInSettings, NoiseSettings, PromiseSettings)

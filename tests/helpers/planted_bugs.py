@@ -216,13 +216,13 @@ BUGS = {
         deployed_noise,
         "discrete_gaussian",
         _told(variance=lambda its: its.variance / 4),
-        "nbafl-update_clip-deployed_sum",
+        "gaussian-update_clip-deployed_sum",
     ),
     "a deployed client adds no share to the sum where its update is 0": Bug(
         deployed_noise,
         "whole_numbers",
         _told(words=lambda its: its.words if any(map(np.any, its.update)) else None),
-        "nbafl-update_clip-deployed_sum",
+        "gaussian-update_clip-deployed_sum",
     ),
     "the noise on a grid has half its variance": Bug(
         discrete_gaussian,

@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import optimize, special, stats
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -37,6 +38,19 @@ def published(name: str = "none", **changes: Any) -> MechanismConfig:
 def make(name: str, **changes: Any) -> Mechanism:
     """The mechanism of `published`."""
     return mechanisms.make_mechanism(name, published(name, **changes))
+
+
+def epsilon_of(multiplier: float, delta: float) -> float:
+    """ε of one Gaussian at δ: Balle and Wang 2018, Theorem 8, solved with scipy."""
+    half, quantile = 0.5 / multiplier, stats.norm.isf(delta)
+
+    def excess(epsilon: float) -> float:
+        first = special.log_ndtr(half - epsilon * multiplier)
+        second = epsilon + special.log_ndtr(-half - epsilon * multiplier)
+        return first + np.log(-np.expm1(second - first)) - np.log(delta)
+
+    above = 2 * half**2 + 2 * half * quantile
+    return float(optimize.brentq(excess, 0.0, above, xtol=1e-12, rtol=1e-14))
 
 
 def says(told: Any, *, rtol: float = 1e-6, **expected: Any) -> None:

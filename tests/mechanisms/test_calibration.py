@@ -55,7 +55,7 @@ def test_classical_is_refused_from_one_on_unless_it_is_asked_for():
     for epsilon in (1.0, np.asarray([0.5, 2.0])):
         with pytest.raises(ValueError, match="take calibration='analytic', or"):
             calibration.check_calibration(published(epsilon=epsilon))
-    with pytest.raises(ValueError, match=r"epsilon must be < 1 .* take a mechanism"):
+    with pytest.raises(ValueError, match=r"epsilon must be < 1 .* take mechanism gau"):
         mechanisms.make_mechanism("fedsva", published(epsilon=1.0))
 
 

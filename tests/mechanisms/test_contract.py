@@ -1,6 +1,7 @@
 """One contract over every registered mechanism."""
 
 import math
+from typing import Any
 
 import chex
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from published import SET_UP, make, published, says, served, upload
+from published import SET_UP, epsilon_of, make, published, says, served, upload
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, noise
@@ -24,8 +25,6 @@ WIDE = 1e9  # a clip that nothing reaches
 def config_of(name: str, **changes) -> MechanismConfig:
     small = {"epsilon": 0.5, "l2_norm_clip": 2.0, "min_num_examples": 50.0}
     small |= {"num_rounds": 8, "num_clients": 6, "cohort_size": 3}
-    if name == "gaussian":
-        small["noise_std"] = 0.3
     return published(name, **(small | changes))
 
 
@@ -56,7 +55,6 @@ def silent(name: str) -> MechanismConfig:
     """The limit of no noise and no clip."""
     quiet = {
         "dp_fedavg": {"noise_multiplier": 0.0, "l2_norm_clip": WIDE},
-        "gaussian": {"noise_std": 0.0},
         "reestimation": {"l2_norm_clip": WIDE},
     }
     # As an array, which passes unchecked: no setting may be infinite here.
@@ -139,7 +137,8 @@ def test_jit_and_a_traced_config_agree_with_the_plain_call(name: str):
         made = mechanisms.make_mechanism(name, config)
         return call(made, tree(), jax.random.key(5))
 
-    plain, traced = called(config_of(name)), jax.jit(called)(config_of(name))
+    config = mechanisms.with_analytic_multiplier(config_of(name))
+    plain, traced = called(config), jax.jit(called)(config)
     chex.assert_trees_all_close(plain, traced, rtol=2e-5, atol=1e-6)
 
 
@@ -202,21 +201,42 @@ def test_claims_are_nominal_wherever_a_step_is_not_proved():
     assert proved("dp_fedavg")
 
 
-def test_the_gaussian_of_one_std_claims_what_it_gives() -> None:
-    mechanism = make("gaussian", noise_std=4.0, sensitivity="update_clip", delta=1e-3)
-    _, _, info = upload(mechanism, jnp.ones(3))
-    bound = 2 * 20.0
-    rho = 0.5 * (bound / 4.0) ** 2
-    epsilon = rho + 2 * np.sqrt(rho * np.log(1e3))
-    says(info, noise_std=4.0, noise_multiplier=4.0 / bound, delta=1e-3)
-    says(mechanism, least_multiplier=4.0 / bound, most_delta=1e-3)
-    np.testing.assert_allclose([info.epsilon, mechanism.most_epsilon], epsilon, 1e-5)
+@pytest.mark.hole
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.02])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0, 300.0])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sensitivity": "update_clip"},
+        {"sensitivity": "update_clip", "relation": "add_remove"},
+        {"sensitivity": "weight_clip"},
+        {"sensitivity": "per_example"},
+        {"sensitivity": "per_example", "relation": "add_remove", "batches": "poisson"}
+        | {"max_num_examples": 500},
+        {"sensitivity": "attribute_records", "min_num_examples": 40.0},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_gaussian_has_the_least_noise_of_its_epsilon(
+    epsilon: float, delta: float, changes: dict[str, Any]
+) -> None:
+    """Whatever --calibration says, and at ε ≥ 1; Δ by hand, ε of z by scipy."""
+    how, halved = changes["sensitivity"], changes.get("relation") == "add_remove"
+    steps = 2 * (500 // 50) if "batches" in changes else 2
+    moved = {
+        "per_example": math.sqrt(steps) * 2 * 20 / 50,
+        "attribute_records": 2 * 0.3 / 40,
+    }.get(how, 2 * 20.0) / (1 + halved)
+    mechanism = make("gaussian", epsilon=epsilon, delta=delta, **changes)
+    _, _, info = upload(mechanism, jnp.ones(3), num_examples=40)
+    z = float(info.noise_multiplier)
+    assert epsilon_of(z, delta) == pytest.approx(epsilon, rel=2e-6)
+    says(info, sensitivity=moved, epsilon=epsilon, delta=delta)
+    std = info.step_noise_std if how == "per_example" else info.noise_std
+    assert float(std) == pytest.approx(z * moved, rel=1e-6)
+    says(mechanism, least_multiplier=z, most_epsilon=epsilon, most_delta=delta)
     assert mechanism.claim.proved and mechanism.claim.any_epsilon
-    in_steps = make("gaussian", noise_std=4.0, sensitivity="per_example")
-    assert mechanism.step_noise_std is None and in_steps.step_noise_std is not None
-    assert in_steps.step_noise_std(jnp.float32(1), round_num=jnp.int32(0)) == 4.0
-    silent = make("gaussian", noise_std=0.0)
-    assert silent.most_delta == 0 and silent.most_epsilon == np.inf
+    assert (mechanism.step_noise_std is None) == (how != "per_example")
 
 
 def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:

@@ -23,7 +23,7 @@ def outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, more in {
         "plain": {},
         "silent": {"label": "Silent", "noise_setting": None},
-        "own": {"noise_setting": "noise_std"},
+        "own": {"noise_setting": "noise_multiplier"},
     }.items():
         mechanisms.register_mechanism(name, fixed.make_none, summary="ours", **more)
 
@@ -42,10 +42,10 @@ def test_the_built_in_mechanisms_are_there_in_order_with_labels_of_their_own():
 def test_the_setting_that_scales_the_noise_is_known():
     for name, scaled_by in {
         "nbafl": ("epsilon", True),
-        "gaussian": ("noise_std", False),
+        "gaussian": ("epsilon", True),
         "dp_fedavg": ("noise_multiplier", False),
         "plain": ("epsilon", True),
-        "own": ("noise_std", False),
+        "own": ("noise_multiplier", False),
     }.items():
         assert mechanisms.noise_setting(name) == scaled_by
         assert mechanisms.about(name).epsilon_sets_noise == scaled_by[1]
@@ -66,7 +66,7 @@ def test_a_name_from_outside_is_new_and_an_identifier():
 
 def test_what_a_mechanism_does_not_read_is_known():
     unread = mechanisms.unread_settings("dp_fedavg")
-    assert {"epsilon", "relation", "noise_std", "noise_floor"} <= unread
+    assert {"epsilon", "relation", "exposures", "noise_floor"} <= unread
     assert not {"noise_multiplier", "adaptive_clip", "delta"} & unread
     assert mechanisms.unread_settings("unknown") == frozenset()
     assert mechanisms.about("unknown").label == "unknown"

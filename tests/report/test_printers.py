@@ -27,7 +27,7 @@ from fedsvp_jax.run.sweep import SweepPlan, sweep
 MECHANISMS = ("gaussian", "dp_fedavg")
 TOLD = {
     "sensitivity": "update_clip",
-    "noise_std": 30.0,
+    "epsilon": 0.3,
     "noise_multiplier": 2.0,
     "delta": 1e-5,
     "model": "mlp",

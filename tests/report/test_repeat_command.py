@@ -27,7 +27,7 @@ RUNS = {
 }
 # The plan, and the base that the command line makes of it: last mechanism and ε.
 PLAN = run.sweep.SweepPlan(("gaussian", "nbafl"), (0.5,), (1, 2))
-BASE = small(mechanism="nbafl", epsilon=0.5, seed=1, noise_std=0.2, num_rounds=1)
+BASE = small(mechanism="nbafl", epsilon=0.5, seed=1, num_rounds=1)
 
 
 def command_on(page: Path) -> list[str]:
@@ -72,10 +72,10 @@ def test_the_command_on_a_sweeps_page_repeats_it(tmp_path: Path) -> None:
 
 
 CONTINUE = "--on_divergence=continue"
-LISTS = "--noise_std=0.2 --epsilons=0.1,0.5 --seeds=0"
+LISTS = "--epsilons=0.1,0.5 --seeds=0"
 DIVERGED = ({"diverged_clients": [3]}, {"diverged_clients": [], "model_finite": False})
-STDS = {"noise_std": 0.2, "noise_stds": [], "client_values": "none"}
-SWEPT = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]} | STDS
+SWEPT = {"epsilon": 0.1, "epsilons": [0.1, 0.5], "seed": 0, "seeds": [0]}
+SWEPT |= {"client_values": "none"}
 
 
 @pytest.mark.parametrize(

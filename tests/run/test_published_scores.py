@@ -26,7 +26,6 @@ HIDING = {
     "sensitivity": "per_example",
     "calibration": "analytic",
     "num_attributes": 1,
-    "noise_std": 1.0,
     "total_epsilon": 3.0,
     "solve": "noise",
     "num_rounds": 1,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from event_scalars import event_scalars
+from published import epsilon_of
 from small_runs import Stopped, contents, digits, read_rows, small, stop_at
 
 from fedsvp_jax import run
 from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.report import tables
 from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.sweep import SweepPlan, cell_name, sweep
 
@@ -114,17 +114,16 @@ def test_parts_that_ran_apart_merge_to_the_sweep_in_one_process(
     assert cells == [cell for cell in every if cell["mechanism"] == "none"]
 
 
-def test_gaussian_is_swept_over_stds_in_one_program(tmp_path: pathlib.Path) -> None:
-    stds = (0.01, 0.1)
-    plan = SweepPlan(("gaussian",), EPSILONS, seeds=(2,), noise_stds=stds)
-    sweep(small(**ROUNDS), plan, tmp_path / "sweep", dataset=digits())
+def test_gaussian_is_swept_over_epsilon_in_one_program(tmp_path: pathlib.Path) -> None:
+    """Each cell has the z of its own ε, which is solved for before the tracing."""
+    plan = SweepPlan(("gaussian",), epsilons=(0.5, 8.0), seeds=(2,))
+    base = small(**ROUNDS)
+    sweep(base, plan, tmp_path / "sweep", dataset=digits())
     rows = results(tmp_path / "sweep")
-    assert [(row["round"], row["noise_std"]) for row in rows] == [
-        (t, std) for t in (1, 2, 3) for std in stds
-    ]
-    assert [row["noise_std_mean"] for row in rows] == pytest.approx(stds * 3)
-    shown = [row["mechanism"] for row in tables.shown_cells(tables.summarize(rows))]
-    assert "Gaussian, std = 0.01" in shown
+    assert base.delta is not None
+    found = [epsilon_of(row["noise_multiplier_mean"], base.delta) for row in rows]
+    assert found == pytest.approx([0.5, 8.0] * 3, rel=1e-5)
+    assert [row["epsilon"] for row in rows] == [0.5, 8.0] * 3
 
 
 @pytest.mark.hole

@@ -7,9 +7,8 @@ _METHODS = {
     "fedsva": {"mechanism": "fedsva", "epsilon": 0.5},
     # The records of the private attribute are hidden, under a proved ε of the run.
     "attribute": {
-        "mechanism": "nbafl",
+        "mechanism": "gaussian",
         "sensitivity": "attribute_records",
-        "calibration": "analytic",
         "total_epsilon": 4.0,
         "solve": "noise",
     },

@@ -7,6 +7,7 @@ from experiments.attack import audit as audit_command
 from experiments.attack import audit_cases, audit_play, audit_results
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.mechanisms import analytic_multiplier
 
 
 def setting(mechanism: str, num_games: int, **changes: object) -> audit_play.Setting:
@@ -72,16 +73,16 @@ def test_every_release_of_a_round_has_a_case():
 
 
 @pytest.mark.parametrize(
-    ("worlds", "square", "method"),
+    ("worlds", "epsilon", "method"),
     [
-        # An upload moves by 2C = 2 under noise of std 1 by each of 10 - 7 sharers.
-        ("colluders", 4 / 3, "pld"),
-        ("discrete noise", 4, "rdp"),  # claimed as zCDP
+        ("colluders", 4.0, "pld"),  # of what 10 - 7 sharers add
+        ("discrete noise", 10.0, "rdp"),  # claimed as zCDP
     ],
 )
 def test_the_scores_of_the_worlds_are_as_far_apart_as_is_claimed(
-    worlds: str, square: float, method: str
+    worlds: str, epsilon: float, method: str
 ):
+    square = float(analytic_multiplier(epsilon, 1e-5)) ** -2
     told = setting("gaussian", 300, num_rounds=1)
     case, (play, claims, proved, _) = prepared(told, "gaussian", worlds)
     assert case.sensitivity == "update_clip"

@@ -13,7 +13,7 @@ TINY = (
     "--model=mlp",
     "--inversion_victims=1",
     "--inversion_defences=none:paper,nbafl:per_example,fedsva:paper",
-    "--inversion_noise_stds=",
+    "--inversion_epsilons=",
     "--inversion_steps=300",
     "--inversion_restarts=4",
 )

@@ -32,14 +32,14 @@ def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path
         (row["mechanism"], row["attack"]): row for row in results(folder)["rows"]
     }
     assert last["none", "lira"]["status"] is None
-    assert last["nbafl", "lira"]["status"] == "nominal"
+    assert last["gaussian", "lira"]["status"] == "nominal"
     assert last["none", "loss"]["accuracy_members"] > 0.9
     for attack in ("loss", "lira"):
         assert last["none", attack]["auc"] >= 0.65
-        row = last["nbafl", attack]
+        row = last["gaussian", attack]
         assert row["round"] == 6 and row["auc_low"] < 0.5 < row["auc_high"]
     assert (folder / "roc.svg").stat().st_size > 1000
-    assert_resumed(TINY, folder, "nbafl")
+    assert_resumed(TINY, folder, "gaussian")
 
 
 def test_about_half_of_the_examples_are_members_and_each_run_has_others():
