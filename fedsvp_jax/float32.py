@@ -60,16 +60,16 @@ def staged_sum(numbers: Array) -> tuple[Array, int]:
     return numbers, height
 
 
-def add_compensated(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
-    """`(total + more, lost + what that sum lost)`: one step of a compensated sum.
+def add_compensated(total: Array, lost: Array, value: Array) -> tuple[Array, Array]:
+    """`(total + value, lost + the rounding error)`: one step of a compensated sum.
 
     The two together are what was added up, but for the rounding of `lost`: after k
     steps they are off by at most k²u²·Σ|x_i| in each coordinate, and total + lost by
     another u·Σ|x_i|. Source: Knuth's TwoSum; Ogita, Rump and Oishi 2005, Algorithm 4.4.
     """
-    new = total + more
+    new = total + value
     gained = new - total
-    return new, lost + ((total - (new - gained)) + (more - gained))
+    return new, lost + ((total - (new - gained)) + (value - gained))
 
 
 def reserve(number: Array | float, height: float) -> Array | float:

@@ -1,4 +1,4 @@
-"""Which clients take part in a round. Traceable: runs under jit and vmap."""
+"""The cohort of a round: drawn, or in turn. Traceable: runs under jit and vmap."""
 
 from functools import partial
 
@@ -34,8 +34,8 @@ def cohort_of_round(
     """(K,) int32: who takes part in a round: ids, ascending, then `NOBODY`.
 
     A cohort of fewer clients than `allowance.least_cohort` does not upload at all: a
-    promise about a cohort's sum rests on the noise of a whole one. Whatever thins it,
-    spent budgets, the influence filter or both, nobody takes part then.
+    promise about a cohort's sum rests on the noise of a full one. It does not matter
+    whether spent budgets or the influence filter made it smaller.
 
     Args:
       root: the run's root key.
@@ -50,8 +50,8 @@ def cohort_of_round(
     else:
         key = prng.stream_key(prng.round_key(root, round_num), prng.Stream.COHORT)
         chosen = sample_cohort(key, eligible, cohort_size)
-    whole = jnp.sum(chosen >= 0) >= allowance.least_cohort
-    return jnp.where(whole, chosen, jnp.int32(NOBODY))
+    enough = jnp.sum(chosen >= 0) >= allowance.least_cohort
+    return jnp.where(enough, chosen, jnp.int32(NOBODY))
 
 
 def is_over(
@@ -103,8 +103,8 @@ def dealt_cohort(
 def _ascending(chosen: Array, eligible: Array) -> Array:
     """The eligible ones of some clients, ascending, then NOBODY."""
     last = eligible.shape[0]
-    found = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(last)))
-    return jnp.where(found < last, found, jnp.int32(NOBODY))
+    ids = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(last)))
+    return jnp.where(ids < last, ids, jnp.int32(NOBODY))
 
 
 def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
