@@ -35,7 +35,7 @@ _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 LEAST_CLIP = 1e-6
 
 
-# In words, and what breaks it.
+# Each limit in words, and the comparison that breaks it.
 _LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
     "at_least": ("at least", operator.lt),
     "above": ("greater than", operator.le),

@@ -1,7 +1,7 @@
 """Shapley values of attributes and the contribution ratio R.
 
 Where all 2**N utilities are known, a coalition of N attributes is a bitmask: bit a is
-set when attribute a is present. Where some are asked for, it is a row of N booleans.
+set when attribute a is present. Otherwise it is a row of N booleans.
 FedSVA (arXiv 2503.12958v2, sec. 3.1) takes the validation accuracy of the model
 fine-tuned on the coalition's data as utility.
 """
@@ -27,7 +27,7 @@ DEGENERATE_TOTAL = 1e-6  # |Σψ| under this carries no information about shares
 
 
 class ContributionRatio(NamedTuple):
-    """R and what was done to it; every leaf has the batch shape of the values."""
+    """R and its flags; every leaf has the batch shape of the values."""
 
     ratio: Array  # (...) float: R, in [0, 1] when clipped
     was_clipped: Array  # (...) bool: not degenerate, and the raw ratio outside [0, 1]

@@ -45,12 +45,12 @@ def estimate_contribution(
 ) -> tuple[Weights, Estimation]:
     """Trains coalitions from the broadcast model: the full one's, and the values.
 
-    The full coalition is the local model itself, to the bit the one that a run without
-    PE trains. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
+    The full coalition's model is the local model, with the same bits as in a run
+    without PE. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
     All share one key of training: an attribute that a client holds nothing of changes
     no coalition, so its Shapley value is 0 exactly (the dummy axiom), and the others'
-    differences carry less noise. A coalition without data is worth what the empty one
-    is.
+    differences carry less noise. A coalition without data has
+    the utility of the empty one.
 
     Steps have no noise and batches are shuffled, whatever the recipe says. `split` is
     one client's row of the federation's Split.

@@ -1,4 +1,4 @@
-"""The private query: what a client's records of the private attribute say to a model.
+"""The private query: a gradient from a client's records of the private attribute.
 
 With `--sensitivity=attribute_records` the server sends a model w and m, the average of
 the last round's answers. A client uploads two things:

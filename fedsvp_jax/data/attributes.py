@@ -80,7 +80,7 @@ def class_private(
     Args:
       private_class: the private class (N = 2), or the first class of the private group.
       num_attributes: N, from 2 to num_classes.
-      class_names: what the classes are called; their numbers by default.
+      class_names: the names of the classes; their numbers by default.
 
     Raises:
       ValueError: private_class or num_attributes is out of its range.

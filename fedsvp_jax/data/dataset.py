@@ -40,7 +40,7 @@ def non_finite(values: np.ndarray, rows: np.ndarray | None = None) -> str | None
 
 
 def as_features(values: np.ndarray) -> np.ndarray:
-    """Floats of any precision as float32; what it cannot hold becomes infinite."""
+    """Floats of any precision as float32; too large ones become infinite."""
     if values.dtype.kind != "f" or values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):

@@ -4,8 +4,8 @@ Each partition is a pure function of the labels or the writers, (n,) int32, of M
 number of clients, and of a seed, at least 0. It returns one array of example indices
 per client, which data/train_validation.py then divides into training and validation.
 Each draw has a generator of its own (`prng.generator`), so no draw depends on how many
-others were made. The limits of a number are those of its setting in
-`PartitionSettings`; refused here is what the data cannot give.
+others were made. `PartitionSettings` holds the limits of each number;
+the functions here refuse what the data cannot give.
 """
 
 import dataclasses

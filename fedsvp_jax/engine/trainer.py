@@ -92,8 +92,8 @@ class Trainer:
             np.arange(self.placement.num_devices, dtype=np.int32),
             NamedSharding(self._mesh, _BY_CLIENT),
         )
-        # Named, since XLA calls an axis of one device unsharded and a state that
-        # comes back otherwise than it went in is compiled for again.
+        # Explicit, since XLA calls an axis of one device unsharded, and a state that
+        # comes back with another sharding would be compiled for again.
         by_round = NamedSharding(self._mesh, _BY_ROUND)
         self._compiled: Any = jax.jit(
             self._rounds(), donate_argnums=0, out_shardings=(self._by_cell, by_round)
