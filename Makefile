@@ -89,7 +89,8 @@ test-quick: setup
 test-lane: setup
 	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
 
-# PyTorch and what is written in it, to compare with; never beside JAX.
+# PyTorch and what is written in it, to compare with, in an environment without JAX;
+# test-deploy looks for Opacus there.
 # --no-deps: some needs are left out on purpose (requirements/references.in).
 $(REFERENCES_STAMP): $(BUILD_PARTS) requirements/references.txt
 	$(PYTHON) -m venv $(REFERENCES)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedsvp_jax.devices.compiler_flags import set_safe_flags
 
-__version__ = "0.2.0"  # the only place that says it: pyproject.toml reads this line
+__version__ = "0.3.0"  # the only place that says it: pyproject.toml reads this line
 
 if TYPE_CHECKING:
     from fedsvp_jax import accounting as accounting

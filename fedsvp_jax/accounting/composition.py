@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
@@ -103,6 +102,8 @@ def _composed(
 ) -> float:
     if method == "rdp":
         return _rdp_epsilon(precision, delta, responses, steps)
+    from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
+
     # Sampling can only hide more.
     whole = 0.0 if steps is None else steps.number / steps.multiplier**2
     basic = gaussian_epsilon(precision + whole, delta)
@@ -138,6 +139,8 @@ def _rdp_epsilon(
 def _step_divergences(step: SampledSteps) -> np.ndarray:
     """Rényi divergences of one subsampled Gaussian, at dp-accounting's orders."""
     from dp_accounting.rdp import rdp_privacy_accountant
+
+    from fedsvp_jax.accounting.losses import Gaussians
 
     gaussian = Gaussians(*step)
     orders = rdp_privacy_accountant.DEFAULT_RDP_ORDERS

@@ -107,11 +107,6 @@ def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
     root, name = name.partition(".")[0], name.rpartition(".")[2]
     source = f"{name} in {file}"
     told = {key: value for key, value in args.items() if value is not None}
-    if name == "PrivacyFilter":
-        raise ValueError(
-            f"{source} is this package's own: `fedsvp train --dry_run` with its "
-            "settings says what it spends"
-        )
     if root not in (name, "flip", "nvflare"):
         raise ValueError(f"{source} is {root}'s own, whose noise is not known here")
     if name in _SILENT:

@@ -56,14 +56,18 @@ def live(
     steps = math.ceil(finite("live", "epochs", epochs, above=0) * len(loader))
     flaws = [_PLANNED]
     if accountant is not None and accountant.history:
-        hook = inspect.getclosurevars(optimizer.step_hook).nonlocals
-        rate, flaws = hook["sample_rate"], []
-        kinds = [(z, round(q / rate), number) for z, q, number in accountant.history]
-        steps = sum(many * number for _, many, number in kinds)
-        z = min(z / math.sqrt(many) for z, many, _ in kinds)
+        hook = optimizer.step_hook
+        kept = inspect.getclosurevars(hook).nonlocals if hook else {}
+        kinds = [
+            (z, max(1, round(q * len(loader))), number, q)
+            for z, q, number in accountant.history
+        ]
+        whole = all(math.isclose(many, q * len(loader)) for _, many, _, q in kinds)
+        counted = whole and kept.get("self") is accountant
+        flaws = [] if counted else ["the accountant's steps are not these"]
+        steps = sum(many * number for _, many, number, _ in kinds)
+        z = min(z / math.sqrt(many) for z, many, *_ in kinds)
         settings = settings._replace(values={**settings.values, "noise_multiplier": z})
-        if hook["self"] is not accountant or rate != 1 / len(loader):
-            flaws.append("the accountant's steps are not this optimizer's and loader's")
     sampled = batches.name == "DPDataLoader"
     if not sampled:
         flaws.append("that a record is in one batch of an epoch is not read")

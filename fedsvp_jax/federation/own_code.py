@@ -17,7 +17,6 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.private_query import QueryParts
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.models import adapters
@@ -119,16 +118,17 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
 
 
 def of_mechanism(
+    name: str,
     concrete: Mechanism,
     settings: MechanismConfig,
     model: Model,
-    config: ExperimentConfig,
     data: FederatedData,
     asked: QueryParts | None,
 ) -> str:
     """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
 
     Args:
+      name: under which it is registered.
       concrete: made from `settings`; a round makes it anew, of traced numbers.
       asked: what of the model is noised; None: all of it.
     """
@@ -147,7 +147,7 @@ def of_mechanism(
         round_num: Array,
         params: Params,
     ) -> Any:
-        mechanism = make_mechanism(config.mechanism, settings)
+        mechanism = make_mechanism(name, settings)
         noised, after, info = mechanism.update(
             updates,
             memory.of(0),
@@ -167,15 +167,17 @@ def of_mechanism(
                 memory,
                 key=key,
                 round_num=round_num,
-                infos=jax.tree.map(lambda x: jnp.full((config.cohort_size,), x), info),
-                valid=jnp.ones((config.cohort_size,), bool),
+                infos=jax.tree.map(
+                    lambda x: jnp.full((settings.cohort_size,), x), info
+                ),
+                valid=jnp.ones((settings.cohort_size,), bool),
             )
         promised = concrete.least_multiplier, concrete.most_epsilon, concrete.most_delta
         average = concrete.uniform_weights, concrete.claim.central
-        first = mechanism.init(config.num_clients)
+        first = mechanism.init(settings.num_clients)
         return noised, after, info, step, server, promised, average, first
 
     params = jax.eval_shape(noised_part, data.example)
-    memory = concrete.init(config.num_clients)
+    memory = concrete.init(settings.num_clients)
     call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), np.int32(1)
     return traced_sha256(program, jax.tree.map(np.float32, settings), *call, params)

@@ -209,7 +209,9 @@ def build(
         words = [of_model] if of_model else []
         if from_outside(config.mechanism) and not config.paired_noise:
             words.append(
-                own_code.of_mechanism(mechanism, settings, model, config, data, asked)
+                own_code.of_mechanism(
+                    config.mechanism, mechanism, settings, model, data, asked
+                )
             )
         allowances.append(account_of(config, mechanism).plan.allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)

@@ -4,7 +4,7 @@ from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import guarantees, labels, read, spent, style
 from fedsvp_jax.report.plots import Plot, Series
 
-METHOD = "rdp"  # of `rdp_by_adversary`; PLD would take seconds for each point
+METHOD = "rdp"  # of `rdp_by_adversary`; PLD takes ten times as long and more
 NUM_POINTS = 20
 
 

@@ -8,8 +8,7 @@ from dp_accounting.pld import privacy_loss_distribution as library
 from exact_deltas import Unresolved, by_inversion, by_sampling, of_one
 from scipy import special, stats
 
-from fedsvp_jax.accounting import composed_epsilon
-from fedsvp_jax.accounting.losses import Gaussians
+from fedsvp_jax.accounting import composed_epsilon, losses
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
 TIGHT = 1.05  # how many times the exact ε at most
@@ -159,6 +158,21 @@ def test_responses_are_exact_from_above(
         assert found == 0 or below > delta * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("added", [False, True])
+def test_each_order_of_the_neighbours_is_exact_from_above(added: bool) -> None:
+    """To remove a record shows more than to add one."""
+    z, q, n, delta = 2.0, 0.02, 3_000, 1e-9
+    found = losses._epsilon([losses.Gaussians(z, q, n)], delta, added, 0.0)
+    assert by_inversion(z, q, n, found, delta, added) <= delta
+    assert by_inversion(z, q, n, found / 1.0002, delta, added) > delta
+    assert found < pld(z, q, n, delta) * (0.95 if added else 1.0001)
+
+
+def test_rare_large_losses_do_not_coarsen_the_grid() -> None:
+    """2**24 points, in the place of 2**20 and 2**22, give .009794."""
+    assert 0.00979 < pld(0.6, 1e-6, 10**6, 1e-5) < 0.00979 * TIGHT
+
+
 def test_of_everything_together_it_is_dp_accountings() -> None:
     """At a δ at which dp-accounting's FFT has digits."""
     z, q, n, delta = 1.2, 0.02, 500, 1e-6
@@ -178,7 +192,7 @@ def test_of_everything_together_it_is_dp_accountings() -> None:
 @pytest.mark.parametrize("q", [1e-5, 0.01, 0.6])
 def test_divergences_are_the_binomial_sums_of_whole_orders(z: float, q: float) -> None:
     """Between them the logarithm of a moment is convex."""
-    part = Gaussians(z, q, 1)
+    part = losses.Gaussians(z, q, 1)
     for order in (2, 3, 8, 40):
         k = np.arange(order + 1)
         terms = stats.binom.logpmf(k, order, q) + k * (k - 1) / (2 * z * z)

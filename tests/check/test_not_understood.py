@@ -274,8 +274,9 @@ def test_a_step_on_eight_batches_costs_what_it_may() -> None:
             "AdaC",
         ),
         ({"optimizer": "mine.DPOptimizer"}, "mine.DPOptimizer is no class"),
-        ({"counted": None}, "are not this optimizer's"),
-        ({"batches": 95}, "are not this optimizer's"),
+        ({"counted": None}, "steps are not these"),
+        ({"batches": 95}, "steps are not these"),
+        ({"batches": 47}, "steps are not these"),
     ],
 )
 def test_an_optimizer_of_another_class_or_accountant_is_not_proved(

@@ -181,6 +181,9 @@ def test_a_filter_of_all_tasks_is_asked_about_none(tmp_path: pathlib.Path) -> No
     (noise,) = check.READERS["flare"](file, check.Facts())
     assert noise.std == 0 and noise.stated is not None
     assert not check.verdict(noise, noise.stated, None).reached
+    every = file.read_text().replace("{", '{"executors": [{"tasks": ["*"]}], ', 1)
+    file.write_text(every)
+    assert check.READERS["flare"](file, check.Facts())[0].std == 0
 
 
 def test_nothing_of_the_project_is_run(tmp_path: pathlib.Path) -> None:

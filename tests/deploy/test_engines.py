@@ -360,4 +360,4 @@ def test_what_changes_opacus_noise_stands_in_its_history(opacus: Any) -> None:
     assert (several.steps, several.multiplier) == (20, pytest.approx(5**-0.5))
     other = private(opacus, noise_multiplier=1.0)
     (mixed,) = check.opacus.live(other[2], other[3], accountant=made[0].accountant)
-    assert "are not this optimizer's" in mixed.flaws[0]
+    assert "steps are not these" in mixed.flaws[0]

@@ -205,7 +205,11 @@ def phases(
 
         law = base.Law(calibrate, any_epsilon=True, num_rounds=config.num_rounds)
         made = base.chain(sensitivity.make_sensitivity(config), law)
-        made = made._replace(least_multiplier=promised * made.least_multiplier)
+        made = made._replace(
+            least_multiplier=promised * made.least_multiplier,
+            # Else its noise is checked; discrete noise asks for a proved claim.
+            claim=made.claim._replace(proved=config.noise_sampler == "discrete"),
+        )
         made = made._replace(
             uniform_weights=uniform,
             init=lambda n: MechanismState({}, {"w": jnp.float32(first)}),
@@ -215,7 +219,7 @@ def phases(
         def by(updates: Any, state: Any, **rest: Any) -> Any:
             turn = rest["num_examples" if by_size else "round_num"]
             noised, state, info = update(updates, state, **rest)
-            turned = jax.tree.map(lambda x: x * jnp.asarray(turn, x.dtype), noised)
+            turned = jax.tree.map(lambda x: x * jnp.asarray(1 + turn, x.dtype), noised)
             return turned, state, info
 
         made = made._replace(update=by)

@@ -198,7 +198,7 @@ def test_claims_are_nominal_wherever_a_step_is_not_proved():
         for release in ("worst_case", "laplace", "randomized_response"):
             released = {"sensitivity": choice, "contribution_release": release}
             assert proved("fedsva", **released)
-    assert not proved("sensitivity", sensitivity="update_clip")
+    assert not proved("reestimation", sensitivity="update_clip")
     assert proved("dp_fedavg")
 
 
