@@ -50,7 +50,12 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
             raise ValueError(f"sweep_workers must be 1 with {used[0]}")
         return int(values.sweep_workers)
     begun = (pathlib.Path(values.output_dir) / "config.json").exists()
-    if used or begun or rounds < _LEAST_ROUNDS or target.here().platform != "cpu":
+    if (
+        used
+        or begun
+        or rounds < _LEAST_ROUNDS
+        or target.current_target().platform != "cpu"
+    ):
         return 1
     return cpu.threads()
 

@@ -1,14 +1,14 @@
-"""What may be clipped: each value of `--sensitivity` with what other modules ask of it.
+"""The clipping rules: each value of `--sensitivity` with its fixed properties.
 
-Its bound, relation, grid and assumptions are a `mechanisms.sensitivity.Sensitivity`,
-which is made from the settings. What is known of the name alone stands here.
+Bound, relation, grid and assumptions follow from the settings; they are in
+`mechanisms.sensitivity.Sensitivity`.
 """
 
 from typing import NamedTuple
 
 
 class Clip(NamedTuple):
-    """One rule.
+    """A clipping rule.
 
     Attributes:
       name: the setting's value.

@@ -214,7 +214,7 @@ class NoiseSettings(Settings):
 
     @property
     def clip(self) -> Clip:
-        """What `sensitivity` names."""
+        """The clipping rule that `sensitivity` names."""
         return CLIPS[self.sensitivity]
 
 

@@ -45,7 +45,7 @@ class FederationSettings(
     AttributeSettings,
     DataSettings,
 ):
-    """Who holds which data and is promised what, and what clients train on them."""
+    """The settings of a federation: its data, clients, promise and training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class PlanSettings(
     optimizers.ClientSettings,
     TrainingSettings,
 ):
-    """What a compiled round follows from, beside its mechanism."""
+    """The settings of a compiled round, beside its mechanism."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +69,7 @@ class NoisedSettings(
     MechanismChoice,
     RoundSettings,
 ):
-    """What a mechanism and its claim are made from."""
+    """The settings of a mechanism and its claim."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ class AccountedSettings(
     optimizers.ClientSettings,
     RoundSettings,
 ):
-    """What a run's account follows from."""
+    """The settings of a run's account."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,25 +123,27 @@ _DEFAULTS: dict[str, Mapping[str, Any]] = {
 
 def _by_data_set() -> dict[str, Mapping[str, Any]]:
     """The defaults of a data set's own by its name, or by what stands before `:`."""
-    published = {name: one.defaults for name, one in sources.published().items()}
+    published = {
+        name: data_set.defaults for name, data_set in sources.published().items()
+    }
     return published | _DEFAULTS
 
 
 def _defaults(name: str) -> Mapping[str, Any]:
-    """Those of one data set; none of the published is loaded for one of one's own."""
+    """The defaults of a data set; for one of one's own, no published one is loaded."""
     family = name.partition(":")[0]
-    known = _DEFAULTS if family in _DEFAULTS else _by_data_set()
-    if family in known:
-        return known[family]
-    raise ValueError(unknown("dataset", name, [*known, "tfds:NAME"]))
+    defaults = _DEFAULTS if family in _DEFAULTS else _by_data_set()
+    if family in defaults:
+        return defaults[family]
+    raise ValueError(unknown("dataset", name, [*defaults, "tfds:NAME"]))
 
 
 def defaults_by_data_set(name: str) -> dict[str, Any]:
     """The default of a setting for each data set, where it depends on the data set."""
     return {
-        family: {**_COMMON, **own}[name]
-        for family, own in _by_data_set().items()
-        if name in {**_COMMON, **own}
+        family: {**_COMMON, **defaults}[name]
+        for family, defaults in _by_data_set().items()
+        if name in {**_COMMON, **defaults}
     }
 
 
@@ -163,19 +165,19 @@ def _of_size(config: FederationSettings, facts: Facts) -> dict[str, Any]:
     """
     if facts.num_examples is None:
         return {}
-    held = facts.of_writers
+    sizes = facts.of_writers
     by_writer = (config.partition or "by_writer") == "by_writer"
-    if held is not None and by_writer:
-        share = float(np.median(held))
+    if sizes is not None and by_writer:
+        share = float(np.median(sizes))
     else:
         by_writer = False
         num_clients = config.num_clients or min(max(facts.num_examples // 50, 1), 100)
         share = facts.num_examples / num_clients
     batch = config.batch_size or min(max(int(config.train_fraction * share / 4), 1), 50)
-    if held is not None and by_writer:
-        least = least_examples(config.dataset, batch, config.train_fraction)
-        most = None if config.dataset == "csv" else 100
-        num_clients = config.num_clients or len(held[held >= least][:most])
+    if sizes is not None and by_writer:
+        minimum = least_examples(config.dataset, batch, config.train_fraction)
+        limit = None if config.dataset == "csv" else 100
+        num_clients = config.num_clients or len(sizes[sizes >= minimum][:limit])
     num_clients = max(num_clients, 1)
     return {
         "partition": "by_writer" if by_writer else "iid",
@@ -217,16 +219,16 @@ def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in ("npz", "csv", "store")
     kind, _, column = config.attributes.partition(":")
-    asks = config.private_category is not None
-    asks |= config.num_attributes is None and kind == "column"
+    needs_facts = config.private_category is not None
+    needs_facts |= config.num_attributes is None and kind == "column"
     if facts is None:
         needed = sized and any(getattr(config, name) is None for name in SIZED)
-        facts = sources.facts(config) if needed or asks else Facts()
-    found = _of_size(config, facts) if sized else {}
-    found["num_attributes"] = len(facts.categories.get(column, (0, 1)))
+        facts = sources.facts(config) if needed or needs_facts else Facts()
+    defaults = _of_size(config, facts) if sized else {}
+    defaults["num_attributes"] = len(facts.categories.get(column, (0, 1)))
     if config.private_category is not None:
-        found["private_attribute"] = _private_number(config, facts)
-    return found
+        defaults["private_attribute"] = _private_number(config, facts)
+    return defaults
 
 
 def resolve(
@@ -244,9 +246,9 @@ def resolve(
       ValueError: in one sentence that names the setting, its value and what is
         allowed.
     """
-    own = _defaults(config.dataset)
+    of_data_set = _defaults(config.dataset)
     facts = None if dataset is None else facts_of(dataset)
-    defaults = {**_COMMON, **own, **_of_data(config, facts)}
+    defaults = {**_COMMON, **of_data_set, **_of_data(config, facts)}
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
     unset = {
@@ -277,15 +279,15 @@ def resolve(
             "ε by privacy loss distributions is not proved, got pld"
         )
     if config.cohorts == "cyclic":
-        turns, left = divmod(config.num_clients, config.cohort_size)
-        if left:
+        turns, remainder = divmod(config.num_clients, config.cohort_size)
+        if remainder:
             raise ValueError(
                 "cohorts=cyclic needs a num_clients that is a multiple of cohort_size "
                 f"= {config.cohort_size}, got {config.num_clients}"
             )
         if config.max_uploads is None:  # nobody has more turns than that
-            most = math.ceil(config.num_rounds / turns)
-            config = dataclasses.replace(config, max_uploads=most)
+            max_turns = math.ceil(config.num_rounds / turns)
+            config = dataclasses.replace(config, max_uploads=max_turns)
     shapley.check_settings(config, config.num_attributes)
     shapley.check_client_values(config, config.cohort_size, config.validation_examples)
     names = mechanisms.mechanism_names()

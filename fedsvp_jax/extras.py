@@ -1,4 +1,4 @@
-"""What the core works without: an extra's libraries and the rooms around it."""
+"""Imports that the core works without: extras' libraries and the rooms around it."""
 
 import importlib
 from typing import Any
@@ -8,13 +8,13 @@ class MissingExtra(ImportError, ValueError):
     """A library is not installed; a command says so and ends as for a wrong flag."""
 
 
-def needed(library: str, extra: str, what: str) -> Any:
+def needed(library: str, extra: str, user: str) -> Any:
     """The imported library.
 
     Args:
       library: a module's dotted name.
       extra: of pyproject.toml, which brings it.
-      what: needs it, for the message.
+      user: the feature that needs it, for the message.
 
     Raises:
       MissingExtra: it is not installed.
@@ -23,7 +23,7 @@ def needed(library: str, extra: str, what: str) -> Any:
         return importlib.import_module(library)
     except ImportError as error:
         raise MissingExtra(
-            f"{what} needs {library.partition('.')[0]}, which is not installed: "
+            f"{user} needs {library.partition('.')[0]}, which is not installed: "
             f"pip install 'fedsvp_jax[{extra}]'"
         ) from error
 

@@ -3,10 +3,10 @@
 Claims speak of real numbers, and uploads are computed in float32. u = 2^-24 is the unit
 roundoff: a sum, product or quotient of two numbers is off by at most u times itself.
 
-What a claim needs is how far two neighbours' results lie apart. A sum of n vectors of
-length C is nC long, so its rounding may be nu times what one record moves it by, in
-the best of orders; in a bad one, n times as much. Hence the orders below, and hence
-`reserve`: vectors are clipped to C/(1 + ρ) so that sums in float32 keep C.
+A claim depends on the distance between two neighbours' results. A sum of n vectors of
+length C may be nC long. So its rounding error may be nu times the change by one record
+in the best order of additions, and n times as much in a bad one. Hence the orders
+below, and `reserve`: vectors are clipped to C/(1 + ρ), so that float32 sums keep C.
 """
 
 import jax
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from fedsvp_jax.structs import Array, Params
 
 ROUNDOFF = 2.0**-24
-_STAGE = 4096  # numbers that a pass of `staged_sum` makes one of
+_STAGE = 4096  # numbers that a pass of `staged_sum` adds up
 
 
 def pairwise_sum(rows: Array) -> Array:
@@ -36,10 +36,10 @@ def pairwise_sum(rows: Array) -> Array:
 def staged_sum(numbers: Array) -> tuple[Array, int]:
     """The sum of all numbers of an array in few passes, and H of this order.
 
-    Each pass adds up at most `_STAGE` numbers in an order of the compiler's, fewer than
-    `_STAGE` additions to any of them, and a barrier keeps passes apart. A TPU fuses the
-    first with what makes the numbers, and a tree moves them log2 n times. A GPU starts
-    fewer kernels for the trees of small models.
+    Each pass adds up at most `_STAGE` numbers in an order of the compiler's, with fewer
+    than `_STAGE` additions to any of them. A barrier keeps passes apart. A TPU fuses
+    the first pass with the computation of the numbers, where a tree would move them
+    log2 n times. A GPU starts fewer kernels for the trees of small models.
     """
     height = 0
     while numbers.ndim:
@@ -60,16 +60,16 @@ def staged_sum(numbers: Array) -> tuple[Array, int]:
     return numbers, height
 
 
-def add_compensated(total: Array, lost: Array, more: Array) -> tuple[Array, Array]:
-    """`(total + more, lost + what that sum lost)`: one step of a compensated sum.
+def add_compensated(total: Array, lost: Array, value: Array) -> tuple[Array, Array]:
+    """`(total + value, lost + the rounding error)`: one step of a compensated sum.
 
-    The two together are what was added up, but for the rounding of `lost`: after k
-    steps they are off by at most k²u²·Σ|x_i| in each coordinate, and total + lost by
+    Together they are the exact sum, but for the rounding of `lost`: after k steps they
+    are off by at most k²u²·Σ|x_i| in each coordinate, and total + lost by
     another u·Σ|x_i|. Source: Knuth's TwoSum; Ogita, Rump and Oishi 2005, Algorithm 4.4.
     """
-    new = total + more
+    new = total + value
     gained = new - total
-    return new, lost + ((total - (new - gained)) + (more - gained))
+    return new, lost + ((total - (new - gained)) + (value - gained))
 
 
 def reserve(number: Array | float, height: float) -> Array | float:
@@ -99,12 +99,12 @@ def rounded(tree: Params, zero: Array) -> Params:
     A compiler may fuse the product that makes a number with the sum that reads it, and
     so skip a rounding. On a CPU it writes one loop for a finite gradient and one for
     another, in which different sums are fused, so the rounding of other records'
-    coordinates told whether a record had overflowed, also behind a barrier. Here the
+    coordinates showed whether a record had overflowed, also behind a barrier. Here the
     bits pass through an integer, which nothing fuses with.
 
     Args:
       tree: leaves of float32.
-      zero: () int32, 0, but so that no compiler can know it.
+      zero: () int32, a 0 that no compiler can know.
     """
 
     def leaf(number: Array) -> Array:

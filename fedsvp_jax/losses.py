@@ -1,4 +1,4 @@
-"""A loss of one's own: what training lowers in the place of cross-entropy.
+"""A loss of one's own, in the place of cross-entropy.
 
 A loss is a function of one example's output and target. It is mapped over a batch here,
 so no example's loss can read another example, and every clipping rule and every
@@ -25,7 +25,7 @@ def of_examples(loss: ExampleLoss) -> Loss:
 
 
 def name_of(loss: ExampleLoss) -> str:
-    """What config.json calls a loss."""
+    """The name of a loss in config.json."""
     return getattr(loss, "__qualname__", type(loss).__qualname__)
 
 
@@ -37,16 +37,16 @@ def check_shape(model: Model, examples: Examples, example: Array) -> None:
         ),
         example,
     )
-    wanted = jax.eval_shape(lambda: examples.wanted[:1])
+    targets = jax.eval_shape(lambda: examples.wanted[:1])
     shapes = f"an output of the shape {outputs.shape[1:]} and a target of the shape "
-    shapes += f"{wanted.shape[1:]}"
+    shapes += f"{targets.shape[1:]}"
     try:
-        found = jax.eval_shape(model.loss, outputs, wanted)
+        result = jax.eval_shape(model.loss, outputs, targets)
     except (TypeError, ValueError) as error:
         raise ValueError(f"loss does not take {shapes}: {error}") from error
-    shape = getattr(found, "shape", None)
-    if shape != (1,) or found.dtype != np.float32:
-        each = "something else" if shape is None else f"{found.dtype}{list(shape[1:])}"
+    shape = getattr(result, "shape", None)
+    if shape != (1,) or result.dtype != np.float32:
+        each = "something else" if shape is None else f"{result.dtype}{list(shape[1:])}"
         raise ValueError(
             f"loss must give one float32 number, shape (), for {shapes}, got {each}"
         )

@@ -11,7 +11,7 @@ best if [U(T) - U(T')]^2 is as large for all pairs. With Z = sum of w(t),
 
     psi_a ~ [U(all) - U(none)]/n + (Z/P) sum over drawn pairs of [U(T) - U(T')] s_a/|s|
 
-Only held attributes play: one that a client holds nothing of has value 0 exactly.
+Only present attributes play. One without examples of the client has value 0 exactly.
 """
 
 from typing import NamedTuple
@@ -26,91 +26,92 @@ ORDERED = 10  # attributes whose coalitions of a size are windows of one order
 
 
 class Pairs(NamedTuple):
-    """P coalitions with their complements among the held attributes."""
+    """P coalitions with their complements among the present attributes."""
 
     coalitions: Array  # (P, N) bool: the larger half, at most one attribute missing
     complements: Array  # (P, N) bool
 
 
 class Correction(NamedTuple):
-    """What pairs say about the values of a game whose U(all) and U(none) are 0."""
+    """Values estimated from pairs, for a game whose U(all) and U(none) are 0."""
 
     values: Array  # (N,) float32; they sum to 0
     standard_error: Array  # () float32, of each value; nan without a pair
 
 
-def _weights(num_held: Array, num_attributes: int) -> Array:
+def _weights(num_present: Array, num_attributes: int) -> Array:
     """(N,) float32: w(t) at t = 0, ..., N - 1; 0 for a size that is no larger half."""
     size = jnp.arange(num_attributes, dtype=jnp.float32)
-    total = num_held.astype(jnp.float32)
-    drawn = (2 * size >= total) & (size >= 1) & (size < total)
+    total = num_present.astype(jnp.float32)
+    in_half = (2 * size >= total) & (size >= 1) & (size < total)
     weight = jnp.sqrt(1 / jnp.maximum(size, 1) + 1 / jnp.maximum(total - size, 1))
-    return jnp.where(drawn, jnp.where(2 * size == total, weight / 2, weight), 0)
+    return jnp.where(in_half, jnp.where(2 * size == total, weight / 2, weight), 0)
 
 
-def draw_pairs(key: Array, held: Array, num_pairs: int) -> Pairs:
+def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
     """Random pairs, of which each is drawn with the chance that `correction` takes.
 
     The sizes are drawn systematically: with P pairs, a size of chance q comes up P q
-    times, rounded up or down. Up to ORDERED held attributes, coalitions of a size are
-    windows of one random order of them, spread evenly over it; after n windows comes
-    another order. So few pairs come twice and every attribute is in as many. With more
-    attributes, windows would mostly be alike, and each has an order of its own. Where
-    fewer than two of the (N,) attributes are held, all P pairs are empty.
+    times, rounded up or down. Up to ORDERED present attributes, coalitions of a size
+    are windows of one random order of them, spread evenly over it; after n windows
+    comes another order. So few pairs come twice, and every attribute is in as
+    many. With more attributes, windows would mostly be alike, and each has an order of
+    its own. Where fewer than two of the (N,) attributes are present, all P pairs are
+    empty.
     """
-    num_attributes = held.shape[0]
-    num_held = jnp.sum(held.astype(jnp.int32))
-    weights = _weights(num_held, num_attributes)
+    num_attributes = present.shape[0]
+    num_present = jnp.sum(present.astype(jnp.int32))
+    weights = _weights(num_present, num_attributes)
     start_key, order_key = jax.random.split(key)
     number = jnp.arange(num_pairs, dtype=jnp.int32)
     start = jax.random.uniform(start_key)
     place = (number.astype(jnp.float32) + start) / max(num_pairs, 1)
     cumulated = jnp.cumsum(weights)
     sizes = jnp.searchsorted(cumulated, place * cumulated[-1], side="right")
-    sizes = jnp.clip(sizes.astype(jnp.int32), 0, jnp.maximum(num_held - 1, 0))
+    sizes = jnp.clip(sizes.astype(jnp.int32), 0, jnp.maximum(num_present - 1, 0))
     earlier = (sizes[None, :] == sizes[:, None]) & (number[None, :] < number[:, None])
-    repeat = jnp.sum(earlier, axis=1, dtype=jnp.int32) // jnp.maximum(num_held, 1)
-    repeat = jnp.where(num_held <= ORDERED, repeat, number)
-    spread = jnp.maximum(num_pairs, num_held)
+    repeat = jnp.sum(earlier, axis=1, dtype=jnp.int32) // jnp.maximum(num_present, 1)
+    repeat = jnp.where(num_present <= ORDERED, repeat, number)
+    spread = jnp.maximum(num_pairs, num_present)
     first = jnp.where(
-        num_pairs > num_held, number, number * num_held // jnp.maximum(spread, 1)
+        num_pairs > num_present, number, number * num_present // jnp.maximum(spread, 1)
     )
 
     def window(repeat: Array, first: Array, size: Array) -> Array:
         order = jax.random.fold_in(jax.random.fold_in(order_key, size), repeat)
         draws = jax.random.uniform(order, (num_attributes,))
-        ranks = jnp.argsort(jnp.argsort(jnp.where(held, draws, 2)))
-        return held & ((ranks - first) % jnp.maximum(num_held, 1) < size)
+        ranks = jnp.argsort(jnp.argsort(jnp.where(present, draws, 2)))
+        return present & ((ranks - first) % jnp.maximum(num_present, 1) < size)
 
     coalitions = jax.vmap(window)(repeat, first, sizes)
     anything = jnp.any(coalitions, axis=1, keepdims=True)
-    return Pairs(coalitions, held[None] & ~coalitions & anything)
+    return Pairs(coalitions, present[None] & ~coalitions & anything)
 
 
 def correction(
-    pairs: Pairs, held: Array, differences: Array, *, resolution: Array | float = 0.0
+    pairs: Pairs, present: Array, differences: Array, *, resolution: Array | float = 0.0
 ) -> Correction:
-    """Unbiased values of a game with U(all) = U(none) = 0 from what the pairs differ.
+    """Unbiased values of a game with U(all) = U(none) = 0 from the pairs' differences.
 
     The standard error takes the mean square of the differences for that of all pairs:
 
         SE^2 = Z^2/(n P) (sum of differences^2 + resolution^2)/P
 
-    so it is the same for all held attributes.
+    so it is the same for all present attributes.
 
     Args:
       pairs: P pairs of `draw_pairs`.
-      held: (N,) bool, the attributes that play.
+      present: (N,) bool, the attributes that play.
       differences: (P,) float32, U(T) - U(T').
       resolution: the least step of a utility, for example one validation example. It
         counts as one more difference, so that few equal ones are not taken for proof.
     """
     num_pairs = differences.shape[0]
-    number = jnp.sum(held.astype(jnp.float32))
+    number = jnp.sum(present.astype(jnp.float32))
     if num_pairs == 0:
         unknown = jnp.float32(jnp.nan)
-        return Correction(jnp.zeros(held.shape, jnp.float32), unknown)
-    total = jnp.sum(_weights(number, held.shape[0]))
+        return Correction(jnp.zeros(present.shape, jnp.float32), unknown)
+    total = jnp.sum(_weights(number, present.shape[0]))
     size = jnp.sum(pairs.coalitions.astype(jnp.float32), axis=1)
     rest = jnp.sum(pairs.complements.astype(jnp.float32), axis=1)
     inside, outside = 1 / jnp.maximum(size, 1), 1 / jnp.maximum(rest, 1)
@@ -122,11 +123,11 @@ def correction(
     return Correction(jnp.sum(scaled[:, None] * signs, axis=0) / num_pairs, error)
 
 
-def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
+def margin(standard_error: Array, num_pairs: int, present: Array) -> Array:
     """Half the width of the 95 % interval: Student's t with 1 + (P - 1)(n - 1) degrees.
 
     One difference alone knows as much of its own size, one degree of freedom. Every
-    further pair divides its difference among n held attributes, which is n - 1
+    further pair divides its difference among n present attributes, which is n - 1
     contrasts, and the standard error takes the mean of all their squares. Without pairs
     there is no interval, and the margin is nan.
     """
@@ -134,7 +135,7 @@ def margin(standard_error: Array, num_pairs: int, held: Array) -> Array:
         return jnp.full_like(standard_error, jnp.nan)
     from scipy import stats
 
-    contrasts = np.maximum(np.arange(held.shape[0] + 1) - 1, 1)
+    contrasts = np.maximum(np.arange(present.shape[0] + 1) - 1, 1)
     quantiles = stats.t.ppf(0.975, 1 + (num_pairs - 1) * contrasts)
-    number = jnp.sum(held.astype(jnp.int32))
+    number = jnp.sum(present.astype(jnp.int32))
     return standard_error * jnp.asarray(quantiles, jnp.float32)[number]

@@ -43,19 +43,19 @@ def load(path: str) -> None:
 def missing(config: Mapping[str, Any]) -> str | None:
     """The file of --plugin that a config.json names, where its mechanism is unknown."""
     names = config.get("mechanisms") or [config.get("mechanism")]
-    found: str | None = config.get("plugin")
-    return None if {*map(str, names)} <= {*mechanisms.mechanism_names()} else found
+    plugin: str | None = config.get("plugin")
+    return None if {*map(str, names)} <= {*mechanisms.mechanism_names()} else plugin
 
 
 def config_class() -> type[ExperimentConfig]:
     """All settings of a run: those of mechanisms from outside too, and the plugin."""
     names = mechanisms.mechanism_names()
     classes = [mechanisms.about(name).settings for name in names]
-    own = {
+    settings = {
         cls: None for cls in classes if cls and not issubclass(ExperimentConfig, cls)
     }
-    if not own and not _loaded:
+    if not settings and not _loaded:
         return ExperimentConfig
-    named = [("plugin", str, setting(path, HELP)) for path in _loaded[-1:]]
-    bases: tuple[type, ...] = (ExperimentConfig, *own)
-    return dataclasses.make_dataclass("PluginConfig", named, bases=bases, frozen=True)
+    fields = [("plugin", str, setting(path, HELP)) for path in _loaded[-1:]]
+    bases: tuple[type, ...] = (ExperimentConfig, *settings)
+    return dataclasses.make_dataclass("PluginConfig", fields, bases=bases, frozen=True)

@@ -6,11 +6,11 @@ A key depends on the seed, the round, the purpose and the client's id, never on
 the order of the cohort, the device that runs the client, or how many other keys
 were drawn before. Streams are independent because `fold_in` hashes each label.
 
-What hides something (`HIDING`) is drawn from a second root, into which a digest of the
-run's settings and data goes (`federation.run_keys`). Were it drawn from the seed alone,
-two published runs of one seed would share the draw, and it would cancel: of models
-m(σ) = w + σn, 2·m(.05) − m(.1) is w. Initial weights, who holds what, cohorts and the
-order of training are the same for all runs of one seed, which comparisons want.
+Draws that hide something (`HIDING`) come from a second root, which also depends on a
+digest of the run's settings and data (`federation.run_keys`). Otherwise two published
+runs of one seed would share these draws, and they would cancel: of models
+m(σ) = w + σn, 2·m(.05) − m(.1) is w. Initial weights, the partition, cohorts and the
+order of training are the same for all runs of one seed, so that runs can be compared.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ IMPLEMENTATION = "threefry2x32"  # of every key here, whatever JAX's default is
 
 
 class Stream(enum.IntEnum):
-    """What a key is for. Numbers are part of the format: append, never renumber."""
+    """The purpose of a key. Numbers are part of the format: append, never renumber."""
 
     INIT = 0
     PARTITION = 1
@@ -66,10 +66,10 @@ HIDING = frozenset(
 
 
 class Keys(NamedTuple):
-    """The two roots of a run, or what `round_key` makes of them."""
+    """The two roots of a run, or the two keys of a round."""
 
     shared: Array  # by all runs of one seed
-    own: Array  # of the streams in `HIDING`
+    secret: Array  # of the streams in `HIDING`
 
 
 Digest: TypeAlias = tuple[int, int]  # two words of 32 bits
@@ -81,10 +81,10 @@ _Key = TypeVar("_Key", bound=AnyKey)
 
 def run_keys(seed: int, digest: Digest | None) -> Keys:
     """The roots of a run; without a digest (paired noise) both are the seed's."""
-    shared = own = root_key(seed)
+    shared = secret = root_key(seed)
     for word in digest or ():
-        own = jax.random.fold_in(own, np.uint32(word))
-    return Keys(shared, own)
+        secret = jax.random.fold_in(secret, np.uint32(word))
+    return Keys(shared, secret)
 
 
 def root_key(seed: Array | int) -> Array:
@@ -106,17 +106,17 @@ def round_key(root: _Key, round_num: Array | int) -> _Key:
 def stream_key(key: AnyKey, stream: Stream, client_id: Array | int = 0) -> Array:
     """The key of one purpose and client: `fold_in(fold_in(key, stream), client_id)`.
 
-    Set-up draws (INIT, PARTITION) take the root key, everything else a round's. Of a
-    pair the stream decides which key is meant.
+    Set-up draws (INIT, PARTITION) take the root key, everything else a round's. The
+    stream chooses between the two keys of a pair.
     """
     if isinstance(key, Keys):
-        key = key.own if stream in HIDING else key.shared
+        key = key.secret if stream in HIDING else key.shared
     return jax.random.fold_in(jax.random.fold_in(key, int(stream)), client_id)
 
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """Where in a run something is computed: every purpose of a client has its key.
+    """The place of a computation in a run: each purpose of a client has its key.
 
     Attributes:
       key: the round's.
@@ -141,14 +141,14 @@ def _threefry2x32(key: Array, low: Array) -> tuple[Array, Array]:
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3".
     """
     keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
-    left, right = jnp.broadcast_to(keys[0], low.shape), low + keys[1]
+    x0, x1 = jnp.broadcast_to(keys[0], low.shape), low + keys[1]
     for block in range(5):
         for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[block % 2]:
-            left = left + right
-            right = left ^ (right << jnp.uint32(turn) | right >> jnp.uint32(32 - turn))
-        left = left + keys[(block + 1) % 3]
-        right = right + keys[(block + 2) % 3] + jnp.uint32(block + 1)
-    return left, right
+            x0 = x0 + x1
+            x1 = x0 ^ (x1 << jnp.uint32(turn) | x1 >> jnp.uint32(32 - turn))
+        x0 = x0 + keys[(block + 1) % 3]
+        x1 = x1 + keys[(block + 2) % 3] + jnp.uint32(block + 1)
+    return x0, x1
 
 
 # erf⁻¹(1 − 2p) = Σ a_i s^i, s = √(−ln p), for p from 2^-65 to 2^-23, off by 1e-5 at
@@ -175,8 +175,8 @@ def normal(key: Array, size: int) -> Array:
     place = mixed >> jnp.uint32(9)
     mantissa = place | jnp.uint32(0x3F800000)
     unit = jax.lax.bitcast_convert_type(mantissa, jnp.float32) - 1  # in [0, 1)
-    least = np.nextafter(np.float32(-1), np.float32(0), dtype=np.float32)
-    uniform = jnp.maximum(least, unit * (np.float32(1) - least) + least)
+    lowest = np.nextafter(np.float32(-1), np.float32(0), dtype=np.float32)
+    uniform = jnp.maximum(lowest, unit * (np.float32(1) - lowest) + lowest)
     rest = (mixed & jnp.uint32(511)).astype(jnp.float32)
     rest += (words[0].astype(jnp.float32) + np.float32(0.5)) * np.float32(2.0**-32)
     root = jnp.sqrt(np.float32(32 * math.log(2)) - jnp.log(rest))  # p = rest · 2^-32
@@ -187,7 +187,7 @@ def normal(key: Array, size: int) -> Array:
 
 
 class Draw(enum.IntEnum):
-    """What is drawn. Numbers are part of the format: append, never renumber."""
+    """The subject of a draw. Numbers are part of the format: append, never renumber."""
 
     ASSIGN = 0
     WRITER_GROUPS = 1

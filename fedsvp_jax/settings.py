@@ -1,4 +1,4 @@
-"""How a setting is declared, checked and handed on.
+"""The declaration and the checks of a setting.
 
 A setting is a field of a frozen dataclass, made by `setting`: its default, its limits
 and its help are written there and nowhere else. Small dataclasses hold the settings of
@@ -35,7 +35,7 @@ _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 LEAST_CLIP = 1e-6
 
 
-# In words, and what breaks it.
+# Each limit in words, and the comparison that breaks it.
 _LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
     "at_least": ("at least", operator.lt),
     "above": ("greater than", operator.le),
@@ -45,7 +45,7 @@ _LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
 
 
 class Limits(TypedDict, total=False):
-    """Between which ends a setting's numbers lie.
+    """The limits of a setting's numbers.
 
     Attributes:
       at_least, above: the lower limit, with and without the limit itself.
@@ -69,18 +69,18 @@ def setting(
     needs: tuple[str, tuple[Any, ...]] | None = None,
     **limits: Unpack[Limits],
 ) -> Any:
-    """One setting of a `Settings` class.
+    """A setting: a field of a `Settings` class.
 
     Args:
       default: its value where none is given; None where the data set decides
         (`config.resolve`) or where nothing is meant.
-      help: what `--help` says of it.
+      help: its text in `--help`.
       choices: the allowed texts.
       traced: whether the cells of one compiled sweep may differ in it. Another value
         of a setting that is not traced is another program.
-      needs: another setting and those of its values with which alone this one is read;
-        no values: whenever the other is given and not 0. The command line refuses its
-        flag otherwise.
+      needs: another setting, and those of its values with which this one is read. No
+        values: this one is read whenever the other is given and not 0. Otherwise the
+        command line refuses the flag.
       limits: of its numbers.
 
     Raises:
@@ -106,7 +106,7 @@ class SettingError(ValueError):
 
     Attributes:
       name: of the setting.
-      allowed: what it may be, in words.
+      allowed: the allowed values, in words.
     """
 
     def __init__(self, name: str, allowed: str, got: object) -> None:
@@ -135,10 +135,10 @@ class Settings:
 def theme(cls: type[Settings], name: str) -> type[Settings]:
     """The class that declares the setting `name` of `cls`; its docstring is the theme.
 
-    The docstring's first line is `Title: what it is about.`
+    The docstring's first line is `Title: subject.`
     """
     return next(
-        one for one in cls.__mro__ if name in vars(one).get("__annotations__", {})
+        base for base in cls.__mro__ if name in vars(base).get("__annotations__", {})
     )
 
 
@@ -151,10 +151,10 @@ _KINDS = {
 
 
 def kind(field: dataclasses.Field) -> Any:
-    """What a setting's value is: bool, int, float or str; `float | None` -> float."""
+    """A setting's type: bool, int, float or str; `float | None` -> float."""
     if isinstance(field.type, types.UnionType):
-        named = [t for t in typing.get_args(field.type) if t is not type(None)]
-        return named[0] if len(named) == 1 else None
+        members = [t for t in typing.get_args(field.type) if t is not type(None)]
+        return members[0] if len(members) == 1 else None
     return field.type
 
 
@@ -169,7 +169,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
             raise SettingError(field.name, words, repr(value))
     if meta["choices"] is not None:
         if value is not None and value not in meta["choices"]:
-            raise SettingError(field.name, *_among(value, meta["choices"]))
+            raise SettingError(field.name, *_one_of(value, meta["choices"]))
         return
     if isinstance(value, bool) or not isinstance(
         value, int | float | np.ndarray | np.number
@@ -201,11 +201,11 @@ def _check(field: dataclasses.Field, value: Any) -> None:
 
 def unknown(name: str, value: Any, choices: Sequence[str]) -> str:
     """The sentence for a value that is none of the choices; names the nearest one."""
-    return str(SettingError(name, *_among(value, choices)))
+    return str(SettingError(name, *_one_of(value, choices)))
 
 
-def _among(value: Any, choices: Sequence[str]) -> tuple[str, str]:
-    """What is allowed, and the value with the nearest choice."""
+def _one_of(value: Any, choices: Sequence[str]) -> tuple[str, str]:
+    """The allowed values, and the value with the nearest choice."""
     near = difflib.get_close_matches(str(value), choices, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"one of {', '.join(choices)}", f"{value!r}{hint}"
@@ -228,26 +228,26 @@ def missing_need(
         return None
     other, readers = needs
     value = settings.get(other)
-    met = value in readers if readers else value not in (None, 0)
-    return None if met else needs
+    is_met = value in readers if readers else value not in (None, 0)
+    return None if is_met else needs
 
 
 Chosen = TypeVar("Chosen")
 
 
-def part(cls: type[Chosen], config: Any, **more: Any) -> Chosen:
+def part(cls: type[Chosen], config: Any, **fields: Any) -> Chosen:
     """The settings of `cls` as they stand in a configuration that has them too.
 
     Args:
       cls: a dataclass.
-      config: has a field for each field of `cls` that is not in `more` and has no
+      config: has a field for each field of `cls` that is not in `fields` and has no
         default of its own.
-      more: fields that are given instead.
+      fields: given instead.
     """
     names = {field.name for field in dataclasses.fields(config)}
     shared = [
         field.name
         for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-        if field.name in names and field.name not in more
+        if field.name in names and field.name not in fields
     ]
-    return cls(**{name: getattr(config, name) for name in shared}, **more)
+    return cls(**{name: getattr(config, name) for name in shared}, **fields)

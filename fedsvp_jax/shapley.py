@@ -1,7 +1,7 @@
 """Shapley values of attributes and the contribution ratio R.
 
 Where all 2**N utilities are known, a coalition of N attributes is a bitmask: bit a is
-set when attribute a is present. Where some are asked for, it is a row of N booleans.
+set when attribute a is present. Otherwise it is a row of N booleans.
 FedSVA (arXiv 2503.12958v2, sec. 3.1) takes the validation accuracy of the model
 fine-tuned on the coalition's data as utility.
 """
@@ -27,7 +27,7 @@ DEGENERATE_TOTAL = 1e-6  # |Σψ| under this carries no information about shares
 
 
 class ContributionRatio(NamedTuple):
-    """R and what was done to it; every leaf has the batch shape of the values."""
+    """R and its flags; every leaf has the batch shape of the values."""
 
     ratio: Array  # (...) float: R, in [0, 1] when clipped
     was_clipped: Array  # (...) bool: not degenerate, and the raw ratio outside [0, 1]
@@ -99,7 +99,7 @@ class ClientValueSettings(Settings):
 def check_client_values(
     config: ClientValueSettings, cohort_size: int, validation_examples: int
 ) -> None:
-    """Raises ValueError: values of clients that cannot be computed."""
+    """Raises ValueError: the values of clients cannot be computed."""
     if config.client_values == "none":
         return
     if validation_examples < 1:
@@ -113,8 +113,8 @@ def check_client_values(
             f"got {cohort_size}: choose --client_values=additive"
         )
     kind, number = config.client_values, config.client_value_models
-    of = {"client_values": kind, "client_value_models": number}
-    _check_estimator(of, "cohort_size", cohort_size)
+    settings = {"client_values": kind, "client_value_models": number}
+    _check_estimator(settings, "cohort_size", cohort_size)
 
 
 def check_settings(config: ShapleySettings, num_attributes: int) -> None:
@@ -129,27 +129,32 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    of = {"shapley": config.shapley, "shapley_trainings": config.shapley_trainings}
-    _check_estimator(of, "num_attributes", num_attributes)
+    settings = {
+        "shapley": config.shapley,
+        "shapley_trainings": config.shapley_trainings,
+    }
+    _check_estimator(settings, "num_attributes", num_attributes)
 
 
-def _check_estimator(of: dict[str, Any], of_players: str, players: int) -> None:
-    """Of an estimator and its number of coalitions, each by its setting's name."""
-    (setting, kind), (name, number) = of.items()
-    if kind == "exact" and players > MAX_EXACT:
+def _check_estimator(
+    settings: dict[str, Any], players_name: str, num_players: int
+) -> None:
+    """Checks an estimator and its number of coalitions, given by setting name."""
+    (setting, kind), (name, number) = settings.items()
+    if kind == "exact" and num_players > MAX_EXACT:
         raise ValueError(
-            f"{of_players} must be at most {MAX_EXACT} with {setting}=exact, got "
-            f"{players}: choose --{setting}=gp"
+            f"{players_name} must be at most {MAX_EXACT} with {setting}=exact, got "
+            f"{num_players}: choose --{setting}=gp"
         )
     if kind == "additive" and number % 2:
         raise ValueError(
             f"{name} must be even, because they come in pairs, got {number}"
         )
     if kind == "gp" and (
-        number < 1 or (number > MOST_DESIGNED and players > MAX_EXACT)
+        number < 1 or (number > MOST_DESIGNED and num_players > MAX_EXACT)
     ):
-        most = f"{MOST_DESIGNED} where more than {MAX_EXACT} play, got {number}"
-        raise ValueError(f"{name} must be at least 1 with gp, and at most {most}")
+        limit = f"{MOST_DESIGNED} where more than {MAX_EXACT} play, got {number}"
+        raise ValueError(f"{name} must be at least 1 with gp, and at most {limit}")
 
 
 @functools.cache
@@ -195,8 +200,8 @@ def exact_shapley(utilities: Array | np.ndarray) -> Array:
         bits are set in m, entry 0 is U(∅).
 
     Returns:
-      (..., N) values; they sum to U(all) − U(∅). Floats keep their dtype. What is no
-      array of JAX's is computed by NumPy, whole numbers and bools in float64.
+      (..., N) values; they sum to U(all) − U(∅). Floats keep their dtype. NumPy
+      computes what is no array of JAX's, whole numbers and bools in float64.
 
     Raises:
       ValueError: the last axis is not 2**N with N in 1…10.
@@ -297,12 +302,12 @@ def contribution_ratio_with_flags(
         )
     total = xp.sum(values, axis=-1)
     degenerate = ~(xp.abs(total) >= DEGENERATE_TOTAL) | xp.isinf(total)
-    one = xp.ones((), values.dtype)
-    raw = xp.take(values, private, axis=-1) / xp.where(degenerate, one, total)
+    unit = xp.ones((), values.dtype)
+    raw = xp.take(values, private, axis=-1) / xp.where(degenerate, unit, total)
     outside = (raw < 0) | (raw > 1)
     ratio = xp.clip(raw, 0, 1) if clip else raw
     return ContributionRatio(
-        ratio=xp.where(degenerate, one, ratio),
+        ratio=xp.where(degenerate, unit, ratio),
         was_clipped=outside & ~degenerate,
         was_degenerate=degenerate,
     )

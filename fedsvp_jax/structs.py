@@ -13,7 +13,7 @@ import optax
 
 Array: TypeAlias = jax.Array
 Params: TypeAlias = Any  # a pytree of float arrays
-# (outputs (b, ...), what they should be (b, ...)) -> (b,) float32
+# (outputs (b, ...), targets (b, ...)) -> (b,) float32
 Loss: TypeAlias = Callable[[Array, Array], Array]
 cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
@@ -30,7 +30,7 @@ class Model(NamedTuple):
       gradient_scale: of a model whose logits are W x + b, `x (n, f) -> (n,)`: the norm
         of an example's gradient over that of its gradient by the logits,
         sqrt(1 + ‖x‖²). None where no such formula holds.
-      loss: what training lowers and evaluation reports, of each example by itself;
+      loss: of each example by itself; training lowers it and evaluation reports it.
         `losses.of_examples` makes one.
     """
 
@@ -51,19 +51,19 @@ class Examples:
 
     @property
     def wanted(self) -> Array:
-        """(n, ...) what the model's outputs should be, as its loss takes it."""
+        """(n, ...) the targets of the model's loss: `targets`, else the labels."""
         return self.labels if self.targets is None else self.targets
 
 
 class Weights(NamedTuple):
-    """A model's numbers: what training moves, and the statistics that it keeps."""
+    """A model's numbers: the trained parameters, and the statistics that it keeps."""
 
     params: Params
     stats: Params
 
 
 class Rows(NamedTuple):
-    """Which examples are trained on."""
+    """The examples of one training."""
 
     examples: "Examples"
     indices: Array  # (m,) int32 rows of `examples`, padded
@@ -72,7 +72,7 @@ class Rows(NamedTuple):
 
 @flax.struct.dataclass
 class Split:
-    """Who holds which training examples: one seed's federation.
+    """The examples of each client: one seed's federation.
 
     Rows are padded with index 0; the counts say where the padding starts.
     """
@@ -92,8 +92,8 @@ class MechanismState:
 
     def of(self, client: Array | int) -> "MechanismState":
         """The memory as one client's `update` sees it."""
-        mine = jax.tree.map(lambda leaf: leaf[client], self.clients)
-        return self.replace(clients=mine)  # type: ignore[attr-defined]
+        clients = jax.tree.map(lambda leaf: leaf[client], self.clients)
+        return self.replace(clients=clients)  # type: ignore[attr-defined]
 
     def updated(self, clients: Array, states: "MechanismState") -> "MechanismState":
         """The memory after a round's clients changed theirs.
@@ -112,7 +112,7 @@ class MechanismState:
 
 @flax.struct.dataclass
 class NoiseInfo:
-    """What a mechanism did to one upload; the ledger counts from this alone."""
+    """The noise that a mechanism added to one upload; the ledger reads only this."""
 
     noise_multiplier: Array  # () float32: z that the ledger counts; 0: no noise
     noise_std: Array  # () float32: std on every coordinate of the upload

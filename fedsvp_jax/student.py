@@ -20,11 +20,11 @@ def half_width(std: Any, count: int) -> Any:
     return stats.t.ppf(0.975, count - 1) * std / np.sqrt(count)
 
 
-def paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
+def paired_p(first: dict[int, float], second: dict[int, float]) -> float | None:
     """Two-sided p of Student's t-test of the differences by seed.
 
     Args:
-      one, other: a number per seed.
+      first, second: a number per seed.
 
     Returns:
       None below two seeds in both, and where all differences are the same but for
@@ -32,7 +32,7 @@ def paired_p(one: dict[int, float], other: dict[int, float]) -> float | None:
     """
     from scipy import stats
 
-    gaps = [one[seed] - other[seed] for seed in one if seed in other]
+    gaps = [first[seed] - second[seed] for seed in first if seed in second]
     if not gaps or np.ptp(gaps) < _ROUNDING:
         return None
     return float(stats.ttest_1samp(gaps, 0.0).pvalue)
@@ -46,9 +46,9 @@ def holm_adjusted(p_values: Sequence[float | None]) -> list[float | None]:
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
     """
-    known = sorted((p, n) for n, p in enumerate(p_values) if p is not None)
-    found, largest = list(p_values), 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min(1.0, p * (len(known) - rank)))
-        found[place] = largest
-    return found
+    ordered = sorted((p, n) for n, p in enumerate(p_values) if p is not None)
+    adjusted, largest = list(p_values), 0.0
+    for rank, (p, place) in enumerate(ordered):
+        largest = max(largest, min(1.0, p * (len(ordered) - rank)))
+        adjusted[place] = largest
+    return adjusted

@@ -20,7 +20,7 @@ _FOR_TPU = contextvars.ContextVar("norms of a program for a TPU", default=False)
 
 @contextlib.contextmanager
 def norms_for(platform: str) -> Iterator[None]:
-    """What is traced in here is a program for the platform.
+    """Traces within it are programs for the platform.
 
     `lax.platform_dependent` instead would leave a branch in a CPU's programs.
     """
@@ -53,7 +53,7 @@ def num_parameters(params: Params) -> int:
 
 
 def num_bytes(tree: Params) -> int:
-    """Of all leaves; shapes suffice."""
+    """The bytes of all leaves; shapes suffice."""
     leaves = jax.tree.leaves(tree)
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
 
@@ -69,10 +69,10 @@ def cut(vector: Array, like: Params) -> Params:
 def l2_norm(tree: Params) -> Array:
     """() float32: the L2 norm of all leaves as one vector.
 
-    Never less than (1 − 24u) of itself for up to 2^31 numbers in 2^8 leaves (u =
-    2^-24), nor but on a TPU more than (1 + 24u): a square is rounded once and added to
-    39 times, and a root halves what its argument is off by. No product of matrices is
-    in it, whose factors a GPU or TPU may round. A TPU adds up in stages.
+    For up to 2^31 numbers in 2^8 leaves the result is at least (1 − 24u) of the exact
+    norm (u = 2^-24), and but on a TPU at most (1 + 24u) of it: a square is rounded once
+    and added to 39 times, and a root halves its argument's error. There is no product
+    of matrices, whose factors a GPU or TPU may round. A TPU adds up in stages.
     """
     leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree) if leaf.size]
     if _FOR_TPU.get():
@@ -88,7 +88,9 @@ def _in_stages(leaves: list[Array]) -> Array:
     """
     sums = [staged_sum(jnp.square(leaf)) for leaf in leaves]
     height = len(sums) + max((height for _, height in sums), default=0)
-    total = jnp.sum(jnp.stack([jnp.zeros((), jnp.float32), *(one for one, _ in sums)]))
+    total = jnp.sum(
+        jnp.stack([jnp.zeros((), jnp.float32), *(value for value, _ in sums)])
+    )
     return jnp.sqrt(total) * np.float32(1 / (1 - (height / 2 + 8) * ROUNDOFF))
 
 

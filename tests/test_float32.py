@@ -97,7 +97,7 @@ def test_a_private_query_moves_by_its_bound_in_float32(number: int) -> None:
             Weights({"w": jnp.zeros(SIZE)}, {}),
             Rows(examples_of(inputs), rows, rows >= 0),
             l2_norm_clip=CLIP,
-            asked=(True,),
+            query_parts=(True,),
             lane_axes=(),
         )
 

@@ -64,7 +64,7 @@ DEVICES = {
 
 def target_of(device: Device) -> target.Target:
     """What programs for the device are planned for."""
-    return target.named(device.platform, device.memory)
+    return target.named_target(device.platform, device.memory)
 
 
 def compiled(trainer: Trainer, device: Device) -> Any:
@@ -276,7 +276,7 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "shapley": plan.estimation.estimator,
         "side_by_side": [
             plan.client_chunk_size,
-            plan.estimation.together,
+            plan.estimation.num_parallel,
             trainer.cell_chunk,
         ],
         "round_cycles": round(found.cycles) if tpu else None,

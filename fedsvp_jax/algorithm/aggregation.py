@@ -25,8 +25,8 @@ def weighted(upload: Params, weight: Array) -> Params:
 
     Residues (uint32) are added up as they are: the server divides their sum.
 
-    Each client multiplies in its own lane; what is left to the server are additions
-    in the order of the lanes (`lanes.map_lanes`).
+    Each client multiplies in its own lane, and the server only adds, in the order of
+    the lanes (`lanes.map_lanes`).
     """
 
     def part(leaf: Array) -> Array:
@@ -44,9 +44,9 @@ def server_step(
     *,
     anyone: Array,
 ) -> tuple[Params, optax.OptState | None]:
-    """The step that the server takes, and its optimiser's state after it.
+    """The server's step, and its optimiser's state after it.
 
-    In a round in which nobody took part the server does not move, and the state stays.
+    A round without clients changes neither the model nor the state.
 
     Args:
       update: the average, which is the optimiser's descent direction.
@@ -57,7 +57,9 @@ def server_step(
         return update, None
     optimizer = optimizers.server_optimizer(settings)
     with jax.numpy_dtype_promotion("standard"):  # optax raises floats to a count
-        moved, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
-    step = jax.tree.map(lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), moved)
-    kept = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), after, state)
-    return step, kept
+        updates, after = optimizer.update(jax.tree.map(jnp.negative, update), state)
+    step = jax.tree.map(
+        lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), updates
+    )
+    new_state = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), after, state)
+    return step, new_state

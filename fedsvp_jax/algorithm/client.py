@@ -1,8 +1,8 @@
-"""What one client does in a round: estimate R, train, add noise, upload.
+"""One client's part of a round: estimate R, train, add noise, upload.
 
-`client_round` is the whole of it. What a client does up to the noise is of one of three
-kinds, which the program's settings choose (`local_work`). The steps are functions of
-their own, which the attacks and the audit call as well.
+`client_round` does all of it. Up to the noise there are three kinds of client, and the
+program's settings choose one (`local_work`). Each step is a function of its own, which
+the attacks and the audit call as well.
 """
 
 import dataclasses
@@ -49,8 +49,7 @@ from fedsvp_jax.structs import (
     Weights,
 )
 
-# What a cohort's sums are of: upload, statistics, and the private query's answer, which
-# is [] where none is asked.
+# A cohort's sums: upload, statistics, the private query's answer ([] without one).
 Summed: TypeAlias = tuple[Params, Params, list[Array]]
 
 
@@ -119,8 +118,8 @@ def add_noise(
 
 
 def local_work(task: Task) -> LocalWork:
-    """What a client does up to the noise: one of three kinds, known for a program."""
-    if task.plan.asked is not None:
+    """The client's work up to the noise; the program's settings choose the kind."""
+    if task.plan.query_parts is not None:
         return private_query_client(task)
     if task.mechanism.needs_contribution:
         return estimating_client(task)
@@ -131,7 +130,7 @@ def plain_client(task: Task) -> LocalWork:
     """Trains on all of its records."""
     ratio = jnp.ones((), jnp.float32)
     trained = _trained(task, ratio)
-    return LocalWork(trained, None, None, ratio, _steps(task, task.held.num_train))
+    return LocalWork(trained, None, None, ratio, _steps(task, task.split.num_train))
 
 
 def estimating_client(task: Task) -> LocalWork:
@@ -139,12 +138,12 @@ def estimating_client(task: Task) -> LocalWork:
 
     Noise in the steps follows the released R, so with it the model is trained again.
     """
-    found = _estimated(task)
+    work = _estimated(task)
     if task.mechanism.step_noise_std is None:
-        return found
-    trained = _trained(task, found.ratio)
-    steps = jnp.concatenate([found.steps, _steps(task, task.held.num_train)])
-    return found._replace(weights=trained, steps=steps)
+        return work
+    trained = _trained(task, work.ratio)
+    steps = jnp.concatenate([work.steps, _steps(task, task.split.num_train)])
+    return work._replace(weights=trained, steps=steps)
 
 
 def private_query_client(task: Task) -> LocalWork:
@@ -152,25 +151,28 @@ def private_query_client(task: Task) -> LocalWork:
 
     It estimates its R first, where the noise of the answer follows it.
     """
-    plan, settings, asked = task.plan, task.cell.mechanism, task.plan.asked
-    assert asked is not None
+    plan, settings, query_parts = task.plan, task.cell.mechanism, task.plan.query_parts
+    assert query_parts is not None
     guided = _estimated(task) if task.mechanism.needs_contribution else None
     public, private = private_query.divided(
-        task.examples.attributes[task.held.train],
-        task.held.num_train,
+        task.examples.attributes[task.split.train],
+        task.split.num_train,
         private_attribute=plan.estimation.private_attribute,
     )
     trainee = private_query.public_model(
-        task.model, asked, plan.private_classes, settings.private_margin
+        task.model, query_parts, plan.private_classes, settings.private_margin
     )
     drift = private_query.remembered(
-        task.state.params, task.state.answer, asked, weight=settings.private_weight
+        task.state.params,
+        task.state.answer,
+        query_parts,
+        weight=settings.private_weight,
     )
     ratio = jnp.ones((), jnp.float32) if guided is None else guided.ratio
     trained = _trained(
-        dataclasses.replace(task, model=trainee), ratio, among=public, drift=drift
+        dataclasses.replace(task, model=trainee), ratio, members=public, drift=drift
     )
-    steps = _steps(task, task.held.num_train - jnp.sum(private))
+    steps = _steps(task, task.split.num_train - jnp.sum(private))
     if guided is None:
         return LocalWork(trained, private, None, ratio, steps)
     steps = jnp.concatenate([guided.steps, steps])
@@ -186,14 +188,14 @@ def _estimated(task: Task) -> LocalWork:
         task.plan.estimation,
         task.broadcast,
         task.examples,
-        task.held,
+        task.split,
         task.at,
     )
     steps = privacy_estimation.training_steps(
         task.plan.recipe,
         task.plan.estimation,
         task.examples,
-        task.held,
+        task.split,
         pairs_key=task.at.stream(Stream.COALITIONS),
     )
     ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
@@ -201,13 +203,13 @@ def _estimated(task: Task) -> LocalWork:
 
 
 def _trained(
-    task: Task, ratio: Array, among: Array | bool = True, drift: Params | None = None
+    task: Task, ratio: Array, members: Array | bool = True, drift: Params | None = None
 ) -> Weights:
     """The model after local training, with the noise of its steps."""
     rates = with_step_noise(
         task.rates, task.mechanism, ratio=ratio, round_num=task.at.round_num
     )
-    rows = rows_of(task.examples, task.held, among)
+    rows = rows_of(task.examples, task.split, members)
     return train(
         task.model, task.plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
     )
@@ -220,13 +222,13 @@ def _steps(task: Task, trained_on: Array) -> Array:
 
 def query_gradient(task: Task, private: Array) -> list[Array]:
     """The private query's answer before its noise, at the broadcast model."""
-    assert task.plan.asked is not None
+    assert task.plan.query_parts is not None
     return private_query.mean_clipped_gradient(
         task.model,
         task.broadcast,
-        Rows(task.examples, task.held.train, private),
+        Rows(task.examples, task.split.train, private),
         l2_norm_clip=task.cell.mechanism.private_clip,
-        asked=task.plan.asked,
+        query_parts=task.plan.query_parts,
         lane_axes=task.at.lane_axes,
     )
 
@@ -234,7 +236,7 @@ def query_gradient(task: Task, private: Array) -> list[Array]:
 def only_if(
     holds: Array, noised: list[Array], info: NoiseInfo
 ) -> tuple[list[Array], NoiseInfo]:
-    """The noised answer and what it says of itself, or 0, which tells nothing."""
+    """The noised answer and its NoiseInfo if `holds`, else zeros."""
     nothing = [jnp.zeros_like(leaf) for leaf in noised], nothing_private()
     return jax.tree.map(partial(jnp.where, holds), (noised, info), nothing)
 
@@ -257,20 +259,21 @@ def client_round(
       at: with the client -1 for an empty place in the cohort.
 
     Returns:
-      `((upload, stats, answer), (memory, metrics, upload and stats))`: what is summed,
-      multiplied with the weight or as residues of the mechanism's grid, and the
-      client's own rows, the last None where nobody asks for the client's value.
+      `((upload, stats, answer), (memory, metrics, uploaded))`. The cohort's sum is of
+      the first tuple: multiplied with the weight, or as residues of the mechanism's
+      grid. The second holds the client's own rows; `uploaded` is the upload with its
+      statistics, None unless values of clients are computed.
     """
     client_id = jnp.asarray(at.client)
     valid = client_id >= 0
     at = dataclasses.replace(at, client=jnp.maximum(client_id, 0))
-    held = jax.tree.map(lambda leaf: leaf[row], cell.split)
-    held = dataclasses.replace(held, num_train=jnp.where(valid, held.num_train, 0))
+    split = jax.tree.map(lambda leaf: leaf[row], cell.split)
+    split = dataclasses.replace(split, num_train=jnp.where(valid, split.num_train, 0))
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    task = Task(model, plan, cell, mechanism, state, examples, held, at)
+    task = Task(model, plan, cell, mechanism, state, examples, split, at)
     work = local_work(task)
     update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
-    sent = partial(
+    noise_added = partial(
         add_noise,
         mechanism,
         memory=state.mechanism.of(at.client),
@@ -280,18 +283,18 @@ def client_round(
     upload = update
     answered: list[Array] = []
     if work.private is None:
-        upload, memory, info = sent(
-            update, num_examples=held.num_train, params=state.params
+        upload, memory, info = noise_added(
+            update, num_examples=split.num_train, params=state.params
         )
     else:
-        assert plan.asked is not None
-        # A share of the cohort's noise is added by those too who hold nothing.
+        assert plan.query_parts is not None
+        # Clients without private records add their share of the cohort's noise too.
         holds = jnp.any(work.private) | mechanism.claim.central
         holds = holds & (at.round_num >= cell.mechanism.private_from)
-        noised, memory, info = sent(
+        noised, memory, info = noise_added(
             query_gradient(task, work.private),
             num_examples=jnp.sum(work.private),
-            params=private_query.chosen(state.params, plan.asked),
+            params=private_query.chosen(state.params, plan.query_parts),
         )
         answered, info = only_if(holds, noised, info)
     finite = tree.is_finite((upload, work.weights.stats, answered))
@@ -301,7 +304,7 @@ def client_round(
         upload = encode(upload) if work.private is None else upload
     metrics = ClientMetrics(
         client_id=client_id,
-        num_examples=held.num_train,
+        num_examples=split.num_train,
         weight=weight,
         update_l2=tree.l2_norm(update),
         finite=finite,
@@ -312,5 +315,5 @@ def client_round(
     )
     stats = work.weights.stats
     summed = aggregation.weighted((upload, stats, answered), weight)
-    kept = None if plan.scores.client_values is None else Weights(upload, stats)
-    return summed, (memory, metrics, kept)
+    uploaded = None if plan.scores.client_values is None else Weights(upload, stats)
+    return summed, (memory, metrics, uploaded)

@@ -1,4 +1,4 @@
-"""Which coalitions of attributes a client trains: planned for everybody, and drawn."""
+"""The coalitions of attributes that a client trains: planned for all, or drawn."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ class Group(NamedTuple):
 
     batch_size: int
     masks: tuple[int, ...]
-    most_steps: int | None = None  # of any client; None: found out as it runs
+    most_steps: int | None = None  # of any client; None: known only as it runs
 
 
 Groups: TypeAlias = tuple[Group, ...]  # the full coalition comes last
-RESIDUAL_PROCESS = "estimators.residual_process"  # what `gp` trains and corrects by
+RESIDUAL_PROCESS = "estimators.residual_process"  # the process of `gp`
 
 
 @dataclasses.dataclass(frozen=True)
 class EstimationPlan:
-    """What is fixed about PE when the round is compiled.
+    """The settings of PE that are fixed when the round is compiled.
 
     Attributes:
       num_attributes: N.
@@ -36,10 +36,11 @@ class EstimationPlan:
       estimator: `exact`, `additive` or `gp`, of `shapley.ShapleySettings`.
       num_drawn: m, random coalitions that are trained too.
       utility: `accuracy` or `loss`.
-      empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", what the
-        broadcast model is worth.
-      together: coalitions that train side by side; above 1, groups know their steps.
-      known_trips: as `Validation` takes it; true where `together` is above 1.
+      empty_utility: U(empty): "zero" (FedSDP's public code) or "initial", the
+        utility of the broadcast model.
+      num_parallel: coalitions that train side by side; above 1, groups know their
+        steps.
+      known_trips: as `Validation` takes it; true where `num_parallel` is above 1.
     """
 
     num_attributes: int
@@ -50,7 +51,7 @@ class EstimationPlan:
     num_drawn: int = 0
     utility: str = "accuracy"
     empty_utility: str = "zero"
-    together: int = 1
+    num_parallel: int = 1
     known_trips: bool = False
 
 
@@ -73,9 +74,10 @@ def coalition_groups(
 ) -> Groups:
     """The coalitions in groups; the full one comes last.
 
-    Those of a group have batches of one shape. With `epochs` they take about as many
-    steps instead, more than half as many as the group's most: trained side by side,
-    fewer than half of the steps are idle, and only the smallest batches are padded.
+    The coalitions of a group have batches of one shape. With `epochs` they take a
+    similar number of steps instead, more than half of the group's largest. Trained side
+    by side, fewer than half of the steps are then idle, and only the smallest batches
+    are padded.
 
     Args:
       sizes: bitmask -> the most examples that any client holds of it; a coalition that
@@ -100,20 +102,22 @@ def coalition_groups(
     )
 
 
-def drawn_pairs(key: Array, held: Array, num_pairs: int) -> tuple[paired.Pairs, Array]:
-    """The pairs, and (2P, N) bool: what is trained of them, the complements last.
+def drawn_pairs(
+    key: Array, present: Array, num_pairs: int
+) -> tuple[paired.Pairs, Array]:
+    """The pairs, and (2P, N) bool: the coalitions to train, the complements last.
 
-    A row is empty where the worth of the coalition is known without a training.
+    A row is empty where the coalition's utility is known without a training.
     """
-    pairs = paired.draw_pairs(jax.random.fold_in(key, 0), held, num_pairs)
+    pairs = paired.draw_pairs(jax.random.fold_in(key, 0), present, num_pairs)
     rows = jnp.concatenate([pairs.coalitions, pairs.complements])
     size = jnp.sum(rows.astype(jnp.int32), axis=1, keepdims=True)
     return pairs, rows & (size > 1)
 
 
-def drawn_coalitions(estimator: str, key: Array, held: Array, number: int) -> Array:
+def drawn_coalitions(estimator: str, key: Array, present: Array, number: int) -> Array:
     """(m, N) bool: the coalitions that an estimator draws, empty where known."""
     if estimator == "gp":
-        rows: Array = extras.around(RESIDUAL_PROCESS).rows(key, held, number)
+        rows: Array = extras.around(RESIDUAL_PROCESS).rows(key, present, number)
         return rows
-    return drawn_pairs(key, held, number // 2)[1]
+    return drawn_pairs(key, present, number // 2)[1]

@@ -1,4 +1,4 @@
-"""Which clients take part in a round. Traceable: runs under jit and vmap."""
+"""The cohort of a round: drawn, or in turn. Traceable: runs under jit and vmap."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ NOBODY = -1  # a place in the cohort that no client fills
 
 
 def may_take_part(allowance: Allowance, spent: Array, round_num: Array | int) -> Array:
-    """(M,) bool: whose upload of this round stays within the budget.
+    """(M,) bool: the clients whose upload in this round stays within the budget.
 
     The last costs stand for all rounds after them.
     """
@@ -31,17 +31,17 @@ def cohort_of_round(
     cohorts: str,
     admitted: Array | bool = True,
 ) -> Array:
-    """(K,) int32: who takes part in a round: ids, ascending, then `NOBODY`.
+    """(K,) int32: the ids of a round's clients, ascending, then `NOBODY`.
 
     A cohort of fewer clients than `allowance.least_cohort` does not upload at all: a
-    promise about a cohort's sum rests on the noise of a whole one. Whatever thins it,
-    spent budgets, the influence filter or both, nobody takes part then.
+    promise about a cohort's sum rests on the noise of a full one. It does not matter
+    whether spent budgets or the influence filter made it smaller.
 
     Args:
       root: the run's root key.
       spent: (M,) int32: the cost of each client's uploads so far.
       cohorts: drawn or cyclic.
-      admitted: (M,) bool: whom the influence filter does not reject.
+      admitted: (M,) bool: the clients that the influence filter does not reject.
     """
     eligible = admitted & may_take_part(allowance, spent, round_num)
     if cohorts == "cyclic":
@@ -50,8 +50,8 @@ def cohort_of_round(
     else:
         key = prng.stream_key(prng.round_key(root, round_num), prng.Stream.COHORT)
         chosen = sample_cohort(key, eligible, cohort_size)
-    whole = jnp.sum(chosen >= 0) >= allowance.least_cohort
-    return jnp.where(whole, chosen, jnp.int32(NOBODY))
+    enough = jnp.sum(chosen >= 0) >= allowance.least_cohort
+    return jnp.where(enough, chosen, jnp.int32(NOBODY))
 
 
 def is_over(
@@ -66,9 +66,9 @@ def is_over(
 ) -> Array:
     """() bool: whether nobody takes part from a round on, however long the run.
 
-    Costs never fall, so a draw that is empty stays so; of cohorts that take turns each
-    has to be empty in its turn. The arguments are those of `cohort_of_round`: settings,
-    the seed and the filter's verdict, all of them public.
+    Costs never fall, so an empty draw stays empty. Of cyclic cohorts, each must be
+    empty in its turn. The arguments are those of `cohort_of_round`: settings, the seed
+    and the filter's verdict, all of them public.
     """
     turns = spent.shape[0] // cohort_size if cohorts == "cyclic" else 1
     of_round = partial(
@@ -87,10 +87,10 @@ def is_over(
 def dealt_cohort(
     key: Array, round_num: Array | int, eligible: Array, cohort_size: int
 ) -> Array:
-    """The cohort whose turn it is, of M/K cohorts that were dealt once.
+    """The cohort whose turn it is, one of M/K cohorts that were dealt once.
 
-    Two uploads of a client are M/K rounds apart, whoever is eligible, (M,) bool: the
-    places of those who are not stay empty. The key is the same in all rounds.
+    Two uploads of a client are M/K rounds apart, whoever is eligible. `eligible`, (M,)
+    bool: the places of all other clients stay empty. The key is the same in all rounds.
     """
     num_clients = eligible.shape[0]
     order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
@@ -101,10 +101,10 @@ def dealt_cohort(
 
 
 def _ascending(chosen: Array, eligible: Array) -> Array:
-    """The eligible ones of some clients, ascending, then NOBODY."""
+    """The eligible clients among `chosen`, ascending, then NOBODY."""
     last = eligible.shape[0]
-    found = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(last)))
-    return jnp.where(found < last, found, jnp.int32(NOBODY))
+    ids = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(last)))
+    return jnp.where(ids < last, ids, jnp.int32(NOBODY))
 
 
 def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:

@@ -28,7 +28,7 @@ BLEND_ORDERS = 128  # random orders, each both ways, where N > shapley.MAX_EXACT
 
 
 class Game(NamedTuple):
-    """One client's game of a round.
+    """One client's game in a round.
 
     Attributes:
       plan: N, the coalitions that every client trains, how many train side by side.
@@ -51,17 +51,17 @@ class Game(NamedTuple):
     averages: bool = False
 
     @property
-    def held(self) -> Array:
+    def present(self) -> Array:
         """(N,) bool: the attributes of which the client has training examples."""
         return self.counts > 0
 
     def worth(self, coalition: Array, utility: Array) -> Array:
         """() the utility of a coalition's model, or the empty one's."""
-        return jnp.where(jnp.any(coalition & self.held), utility, self.empty)
+        return jnp.where(jnp.any(coalition & self.present), utility, self.empty)
 
 
 class Values(NamedTuple):
-    """What an estimator finds; the last two are None where nothing was drawn."""
+    """An estimator's result; the last two are None where nothing was drawn."""
 
     values: Array  # (N,) float32
     utilities: Array | None = None  # (2**N,) float32, by bitmask; exact only
@@ -84,21 +84,21 @@ class Surrogate(NamedTuple):
 def _train_planned(
     game: Game,
     measure: Callable[[Array, Weights], Array],
-    found: Array,
+    results: Array,
     slot: Callable[[int], int],
 ) -> tuple[Weights, Array]:
     """Trains the planned coalitions of each group in turn, the full one last.
 
-    What `measure` keeps of a coalition and its model goes to `found[slot(bitmask)]`.
+    The result of `measure` for a coalition goes to `results[slot(bitmask)]`.
     """
     trained = game.start
     for index, group in enumerate(game.plan.groups):
         rows = jnp.asarray(coalition_rows(group.masks, game.plan.num_attributes))
         slots = jnp.asarray([slot(mask) for mask in group.masks], jnp.int32)
         with jax.named_scope(f"coalitions_{index}"):
-            if game.plan.together > 1:
-                trained, kept = _side_by_side(game, rows, group, measure)
-                found = found.at[slots].set(kept)
+            if game.plan.num_parallel > 1:
+                trained, measured = _side_by_side(game, rows, group, measure)
+                results = results.at[slots].set(measured)
             else:
 
                 def in_turn(
@@ -108,14 +108,14 @@ def _train_planned(
                     rows: Array = rows,
                     slots: Array = slots,
                 ) -> tuple[Weights, Array]:
-                    made = game.train(rows[turn], group)
+                    model = game.train(rows[turn], group)
                     place = carry[1].at[slots[turn]]
-                    return made, place.set(measure(rows[turn], made))
+                    return model, place.set(measure(rows[turn], model))
 
-                trained, found = jax.lax.fori_loop(
-                    0, len(group.masks), in_turn, (trained, found)
+                trained, results = jax.lax.fori_loop(
+                    0, len(group.masks), in_turn, (trained, results)
                 )
-    return trained, found
+    return trained, results
 
 
 def _side_by_side(
@@ -124,31 +124,31 @@ def _side_by_side(
     group: Group,
     measure: Callable[[Array, Weights], Array],
 ) -> tuple[Weights, Array]:
-    """Trains coalitions as stacked models: `(the last one's model, what is kept)`.
+    """Trains coalitions as stacked models: `(the last model, all that was measured)`.
 
-    Chunks of `together` follow one another. The first is filled up with copies of the
-    first coalition, so that the last one of all, whose model the local one may be, ends
-    the last chunk. Memory holds the models, gradients and activations of one chunk
-    of every client that runs beside this one. Lanes whose own steps are done idle.
+    Chunks of `num_parallel` follow one another. The first is filled up with copies of
+    the first coalition. So the last coalition, whose model may be the local one, ends
+    the last chunk. Memory holds the models, gradients and activations of one chunk of
+    every client that runs beside this one. Lanes whose own steps are done idle.
     """
     number = rows.shape[0]
-    chunk = min(game.plan.together, number)
+    chunk = min(game.plan.num_parallel, number)
     missing = -number % chunk
     filled = jnp.concatenate([jnp.repeat(rows[:1], missing, axis=0), rows])
 
-    def one(row: Array) -> tuple[Weights, Array]:
+    def train_and_measure(row: Array) -> tuple[Weights, Array]:
         trained = game.train(row, group)
         return trained, measure(row, trained)
 
     def turn(_: Weights, rows: Array) -> tuple[Weights, Array]:
-        models, kept = lanes.stacked(one, rows)
-        return jax.tree.map(lambda leaf: leaf[-1], models), kept
+        models, measured = lanes.stacked(train_and_measure, rows)
+        return jax.tree.map(lambda leaf: leaf[-1], models), measured
 
     if chunk == number:
         return turn(game.start, rows)
     chunks = filled.reshape(-1, chunk, rows.shape[1])
-    trained, kept = jax.lax.scan(turn, game.start, chunks)
-    return trained, kept.reshape(-1, *kept.shape[2:])[missing:]
+    trained, measured = jax.lax.scan(turn, game.start, chunks)
+    return trained, measured.reshape(-1, *measured.shape[2:])[missing:]
 
 
 def exact(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
@@ -199,17 +199,18 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
         return jnp.sum(examples) ** 2 - jnp.sum(examples**2)
 
     def utility(coalition: Array) -> Array:
-        mine = jnp.where(coalition, counts, 0)
-        share = mine * reciprocal(jnp.maximum(jnp.sum(mine), 1))
+        member_counts = jnp.where(coalition, counts, 0)
+        share = member_counts * reciprocal(jnp.maximum(jnp.sum(member_counts), 1))
         all_pairs = pairs_within(counts)
-        within = pairs_within(mine) * reciprocal(jnp.maximum(all_pairs, 1))
+        within = pairs_within(member_counts) * reciprocal(jnp.maximum(all_pairs, 1))
         within = jnp.where(all_pairs > 0, within, 1)
-        alone = (1 - within) * share
+        single_weights = (1 - within) * share
         if game.averages:
-            whole, part = jnp.maximum(jnp.sum(counts), 1), jnp.maximum(jnp.sum(mine), 1)
-            within = within * jnp.square(whole * reciprocal(part))
-            alone = share - within * counts * reciprocal(whole)
-        weights = jnp.append(alone, within)
+            num_examples = jnp.maximum(jnp.sum(counts), 1)
+            num_members = jnp.maximum(jnp.sum(member_counts), 1)
+            within = within * jnp.square(num_examples * reciprocal(num_members))
+            single_weights = share - within * counts * reciprocal(num_examples)
+        weights = jnp.append(single_weights, within)
         blend = jnp.tensordot(
             weights, logits, axes=1, precision=jax.lax.Precision.HIGHEST
         )
@@ -244,19 +245,19 @@ def additive(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
 def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     """The values of the blended game, corrected by `estimators.residual_process`.
 
-    Of its design `number` coalitions are trained, and the key names the attributes.
+    It trains `number` coalitions of its design; the key orders the attributes.
     """
     trained, blend = _blend(game, key)
     process = extras.around(RESIDUAL_PROCESS)
-    rows = process.rows(key, game.held, number)
-    found = process.correction(
-        key, game.held, _lacking(game, blend, rows), game.validation.resolution
+    rows = process.rows(key, game.present, number)
+    correction = process.correction(
+        key, game.present, _lacking(game, blend, rows), game.validation.resolution
     )
-    errors = found.standard_errors
+    errors = correction.standard_errors
     if len(game.counts) > shapley.MAX_EXACT:  # else the blend's values are exact
-        errors = jnp.where(game.held, jnp.hypot(errors, blend.standard_errors), 0)
+        errors = jnp.where(game.present, jnp.hypot(errors, blend.standard_errors), 0)
     margins = process.DEVIATIONS * errors
-    values = jnp.where(game.held, blend.values + found.values, 0)
+    values = jnp.where(game.present, blend.values + correction.values, 0)
     return trained, Values(values, standard_errors=errors, margins=margins)
 
 
@@ -269,11 +270,11 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     group = Group(game.batch_size, (), of_all.most_steps)
 
     def measure(row: Array, trained: Weights) -> Array:
-        found = game.worth(row, game.validation.utility(*trained))
-        more = found - surrogate.utility(row)
-        return jnp.where(jnp.any(row), more, 0)
+        utility = game.worth(row, game.validation.utility(*trained))
+        difference = utility - surrogate.utility(row)
+        return jnp.where(jnp.any(row), difference, 0)
 
-    if game.plan.together > 1:
+    if game.plan.num_parallel > 1:
         return _side_by_side(game, rows, group, measure)[1]
 
     def lack(turn: Array, lacking: Array) -> Array:
@@ -285,23 +286,23 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
 
 def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> Values:
     """The surrogate's values plus an unbiased estimate of what they lack."""
-    held, validation = game.held, game.validation
-    pairs, rows = drawn_pairs(key, held, num_pairs)
+    present, validation = game.present, game.validation
+    pairs, rows = drawn_pairs(key, present, num_pairs)
     lacking = _lacking(game, surrogate, rows)
-    found = paired.correction(
+    correction = paired.correction(
         pairs,
-        held,
+        present,
         lacking[:num_pairs] - lacking[num_pairs:],
         resolution=validation.resolution,
     )
-    # Of two attributes all coalitions are known.
-    unknown = jnp.sum(held.astype(jnp.int32)) > 2
-    error = jnp.where(unknown, found.standard_error, 0)
-    errors = jnp.where(held, jnp.hypot(error, surrogate.standard_errors), 0)
+    # With two attributes, all coalitions are known.
+    unknown = jnp.sum(present.astype(jnp.int32)) > 2
+    error = jnp.where(unknown, correction.standard_error, 0)
+    errors = jnp.where(present, jnp.hypot(error, surrogate.standard_errors), 0)
     return Values(
-        values=jnp.where(held, surrogate.values + found.values, 0),
+        values=jnp.where(present, surrogate.values + correction.values, 0),
         standard_errors=errors,
-        margins=paired.margin(errors, num_pairs, held),
+        margins=paired.margin(errors, num_pairs, present),
     )
 
 

@@ -29,7 +29,7 @@ def outputs_for(model: Model, params: Params, stats: Params, inputs: Array) -> A
 
 @dataclasses.dataclass(frozen=True)
 class Validation:
-    """A client's validation examples, and what a model is worth on them.
+    """A client's validation examples, on which a model's utility is measured.
 
     Attributes:
       indices: (v,) rows of `examples`, of which the first `count` are the client's.
@@ -39,7 +39,7 @@ class Validation:
         of guessing, ln c for c classes; with another loss, minus its mean.
       known_trips: compute all batches, also those without an example.
 
-    A client without validation examples finds every model worth 0.
+    Without validation examples every model has the utility 0.
     """
 
     model: Model
@@ -74,11 +74,11 @@ class Validation:
         start = batch * self.batch_size
         return jax.lax.dynamic_slice_in_dim(self._padded, start, self.batch_size)
 
-    def _scores(self, outputs: Array, wanted: Array) -> Array:
-        """(b,) int32 or float32: what the mean is taken of."""
+    def _scores(self, outputs: Array, targets: Array) -> Array:
+        """(b,) int32 or float32: the score of each example."""
         if self.kind == "accuracy":
-            return (jnp.argmax(outputs, -1) == wanted).astype(jnp.int32)
-        losses = self.model.loss(outputs, wanted)
+            return (jnp.argmax(outputs, -1) == targets).astype(jnp.int32)
+        losses = self.model.loss(outputs, targets)
         if self.model.loss is cross_entropy:
             return math.log(outputs.shape[-1]) - losses
         return -losses
@@ -90,7 +90,7 @@ class Validation:
         return outputs_for(self.model, params, stats, self.examples.inputs[rows])
 
     def utility(self, params: Params, stats: Params) -> Array:
-        """() float32: what a model is worth."""
+        """() float32: the utility of a model."""
 
         def step(batch: Array, total: Array) -> Array:
             rows = self._rows(batch)
@@ -108,24 +108,24 @@ class Validation:
     def logits_shape(self, params: Params, stats: Params) -> tuple[int, ...]:
         """(v, c) of `logits`, v padded to whole batches and c an output's shape."""
         rows = self._padded
-        one = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
-        return rows.shape[0], *one.shape[1:]
+        output = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
+        return rows.shape[0], *output.shape[1:]
 
     def logits(self, params: Params, stats: Params) -> Array:
         """(v, c) float32: a model's logits; 0 in batches without an example."""
 
-        def step(batch: Array, found: Array) -> Array:
+        def step(batch: Array, all_logits: Array) -> Array:
             logits = self._batch_logits(params, stats, self._rows(batch))
             return jax.lax.dynamic_update_slice_in_dim(
-                found, logits.astype(jnp.float32), batch * self.batch_size, 0
+                all_logits, logits.astype(jnp.float32), batch * self.batch_size, 0
             )
 
-        found = jnp.zeros(self.logits_shape(params, stats))
+        all_logits = jnp.zeros(self.logits_shape(params, stats))
         with jax.named_scope("validation"):
-            return jax.lax.fori_loop(0, self._num_batches, step, found)
+            return jax.lax.fori_loop(0, self._num_batches, step, all_logits)
 
     def utility_of(self, logits: Array) -> Array:
-        """() float32: the worth of a model with these logits, (v, c)."""
+        """() float32: the utility of a model with these logits, (v, c)."""
         scores = self._scores(logits, self.examples.wanted[self._padded])
         counted = jnp.arange(scores.shape[0], dtype=jnp.int32) < self.count
         return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
@@ -151,7 +151,7 @@ def evaluate(
 ) -> Score:
     """Score on the whole test set, its batches dealt over the devices.
 
-    N, `num_attributes`, is 1 where `test` does not tell each example's attribute.
+    N, `num_attributes`, is 1 where the test examples' attributes are unknown.
     """
     num_examples = test.labels.shape[0]
     num_batches = -(-num_examples // batch_size)
@@ -182,10 +182,10 @@ def evaluate(
         devices=devices,
         known_trips=known_trips,
     )
-    held = nobody.at[groups].add(1).astype(jnp.float32)
+    group_sizes = nobody.at[groups].add(1).astype(jnp.float32)
     right = right.astype(jnp.float32) if by_class else jnp.full((1,), jnp.nan)
     return Score(
         accuracy=jnp.sum(right) / num_examples,
         loss=loss / num_examples,
-        group_accuracy=jnp.where(held > 0, right / held, jnp.nan),
+        group_accuracy=jnp.where(group_sizes > 0, right / group_sizes, jnp.nan),
     )

@@ -86,8 +86,16 @@ def federated_round(
     ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
         place = order[lane]
         at = Address(key, clients[place], round_num, lane_axes)
-        held = rows[place], weights[place]
-        return client.client_round(model, plan, cell, state, data.examples, *held, at)
+        return client.client_round(
+            model,
+            plan,
+            cell,
+            state,
+            data.examples,
+            rows[place],
+            weights[place],
+            at,
+        )
 
     (update, stats, answer), by_lane = lanes.map_lanes(
         one_client,
@@ -110,7 +118,7 @@ def federated_round(
             count=jnp.sum(valid),
         )
         answer = decode(answer)
-        update = decode(update) if plan.asked is None else update
+        update = decode(update) if plan.query_parts is None else update
 
     step = partial(
         aggregation.server_step,
@@ -120,7 +128,7 @@ def federated_round(
     )
     if plan.scores.client_values is not None:
         assert data.validation is not None
-        found = extras.around("estimators.client_values").client_values(
+        cohort_values = extras.around("estimators.client_values").client_values(
             model,
             plan.scores.client_values,
             Weights(state.params, state.stats),
@@ -131,7 +139,7 @@ def federated_round(
             prng.stream_key(key, prng.Stream.CLIENT_VALUES),
         )
         metrics = dataclasses.replace(
-            metrics, value=found.values, value_margin=found.margins
+            metrics, value=cohort_values.values, value_margin=cohort_values.margins
         )
     update, memory_of_steps = step(update)
     params = optax.apply_updates(state.params, update)
@@ -159,8 +167,8 @@ def federated_round(
     )
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
     noised = params
-    if plan.asked is not None:
-        noised = private_query.chosen(params, plan.asked)
+    if plan.query_parts is not None:
+        noised = private_query.chosen(params, plan.query_parts)
     size = jnp.float32(tree.num_parameters(noised))
     return (
         ServerState(

@@ -31,7 +31,7 @@ Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecipe:
-    """What is fixed when the step is compiled."""
+    """The settings that are fixed when the step is compiled."""
 
     batch_size: int
     local_epochs: int
@@ -47,7 +47,7 @@ class TrainingRecipe:
 
 @flax.struct.dataclass
 class TrainingRates:
-    """What a sweep may vary; every leaf () float32."""
+    """The settings that a sweep may vary; every leaf () float32."""
 
     learning_rate: Array | float
     l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
@@ -120,7 +120,7 @@ def poisson_batch(
       places: M.
 
     Returns:
-      (M,) int32 positions of rows, and (M,) float32: 1 in a place that is taken.
+      (M,) int32 positions of rows, and (M,) float32: 1 in a filled place.
     """
     count = jnp.maximum(jnp.sum(member.astype(jnp.int32)), 1)
     if member.size <= 1 << 16:
@@ -130,16 +130,16 @@ def poisson_batch(
     chosen = member & (draws < batch_size)
     size = jnp.sum(chosen.astype(jnp.int32))
     (position,) = jnp.nonzero(chosen, size=places, fill_value=0)
-    taken = jnp.arange(places, dtype=jnp.int32) < jnp.where(size <= places, size, 0)
-    return position.astype(jnp.int32), taken.astype(jnp.float32)
+    filled = jnp.arange(places, dtype=jnp.int32) < jnp.where(size <= places, size, 0)
+    return position.astype(jnp.int32), filled.astype(jnp.float32)
 
 
 class Batch(NamedTuple):
-    """What a local step sees."""
+    """The batch of one local step."""
 
     inputs: Array  # (B, ...) normalised
-    wanted: Array  # (B, ...) labels or targets
-    weights: Array  # (B,) float32: 0 in a place that is not taken
+    targets: Array  # (B, ...) labels or targets
+    weights: Array  # (B,) float32: 0 in an empty place
     key: Array  # of dropout
 
 
@@ -156,7 +156,7 @@ def _mean_loss(
     model: Model, params: Params, stats: Params, batch: Batch
 ) -> tuple[Array, Params]:
     outputs, stats = model.apply(params, stats, batch.inputs, train=True, key=batch.key)
-    losses = model.loss(outputs, batch.wanted)
+    losses = model.loss(outputs, batch.targets)
     total = jnp.sum(losses * batch.weights)
     return total / jnp.maximum(jnp.sum(batch.weights), jnp.float32(1.0)), stats
 
@@ -171,24 +171,24 @@ def _per_example_gradient(
     """DP-SGD (Abadi et al. 2016) without its noise: mean of clipped example gradients.
 
     The divisor is the batch size B, a constant: with it the mean's L2 sensitivity
-    is 2C/B (replace one record). A Poisson batch holds B records on average. That holds
-    of the numbers in float32 (`float32.reserve`).
+    is 2C/B (replace one record), also of the numbers in float32 (`float32.reserve`). A
+    Poisson batch holds B records on average.
     """
-    inputs, wanted, weights, key = batch
+    inputs, targets, weights, key = batch
     height = math.ceil(math.log2(max(inputs.shape[0], 2)))
     bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
 
-    def one(x: Array, y: Array) -> Params:
+    def example_gradient(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
-        alone = Batch(x[None], y[None], ones, key)
-        gradient, _ = jax.grad(loss, has_aux=True)(*now, alone)
+        single = Batch(x[None], y[None], ones, key)
+        gradient, _ = jax.grad(loss, has_aux=True)(*now, single)
         return noise.clip_into_ball(gradient, bound)[0]
 
     def mean(gradients: Array) -> Array:
         counted = weights.reshape(-1, *(1,) * (gradients.ndim - 1)) * gradients
         return pairwise_sum(counted) * np.float32(1 / batch_size)
 
-    return jax.tree.map(mean, jax.vmap(one)(inputs, wanted))
+    return jax.tree.map(mean, jax.vmap(example_gradient)(inputs, targets))
 
 
 def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Array:
@@ -205,7 +205,7 @@ def _linear_gradient(
     l2_norm_clip: Array | float,
     batch_size: int,
 ) -> Params:
-    """What `_per_example_gradient` computes, for a model that has a `gradient_scale`.
+    """The result of `_per_example_gradient` for a model with a `gradient_scale`.
 
     The norms follow from the gradients by the logits, so no gradient of a single
     example is ever held: a step is one product with the batch for the logits, and one
@@ -216,10 +216,11 @@ def _linear_gradient(
     H is `_BLOCK` and the height of the tree over blocks.
     """
     assert model.gradient_scale is not None
-    (params, stats), (inputs, wanted, weights, key) = now, batch
+    params, stats = now
+    inputs, targets, weights, key = batch
 
     def by_logits(logits: Array) -> Array:
-        return jnp.sum(model.loss(logits, wanted))
+        return jnp.sum(model.loss(logits, targets))
 
     def logits_of(now: Params, inputs: Array) -> Array:
         return model.apply(now, stats, inputs, train=True, key=key)[0]
@@ -261,10 +262,10 @@ def _batches(
     """The batch of a step, by its number: positions among the rows, and weights."""
     places, batch_size = recipe.places, recipe.batch_size
     if places is not None:
-        drawn = partial(
+        draw_batch = partial(
             poisson_batch, member=member, batch_size=batch_size, places=places
         )
-        return lambda number: drawn(_of_step(draws, number, prng.Stream.BATCH))
+        return lambda number: draw_batch(_of_step(draws, number, prng.Stream.BATCH))
     per_epoch = steps_per_epoch(count, batch_size)
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
@@ -281,8 +282,8 @@ def _batches(
         position = orders.reshape(-1)[epoch * orders.shape[1] + place]
         in_lane = place < count
         # An incomplete batch is filled up with its own first example, at weight 0.
-        own = jnp.where(in_lane, position, position[0])
-        return own, in_lane.astype(jnp.float32)
+        padded = jnp.where(in_lane, position, position[0])
+        return padded, in_lane.astype(jnp.float32)
 
     return of_order
 
@@ -332,8 +333,8 @@ def local_update(
         active = number < num_steps
         step_key = jax.random.fold_in(draws.key, recipe.local_epochs + number)
         position, weights = batch_at(number)
-        here = indices[position]
-        pixels = examples.inputs[here]
+        batch_rows = indices[position]
+        pixels = examples.inputs[batch_rows]
         if recipe.augment:
             # By the record, not by its place in the batch: there, a record that joins a
             # Poisson batch would change the crops of those behind it (P15).
@@ -341,16 +342,18 @@ def local_update(
                 pixels, position, key=jax.random.fold_in(step_key, 1)
             )
         batch = Batch(
-            preprocessing.normalize(pixels), examples.wanted[here], weights, step_key
+            preprocessing.normalize(pixels),
+            examples.wanted[batch_rows],
+            weights,
+            step_key,
         )
         if recipe.gradient == "per_example":
             now = Weights(weights_now, stats_now)
-            told = now, batch, rates.l2_norm_clip, recipe.batch_size
-            gradient = (
-                _per_example_gradient(loss, *told)
-                if model.gradient_scale is None
-                else _linear_gradient(model, *told)
-            )
+            clip, batch_size = rates.l2_norm_clip, recipe.batch_size
+            if model.gradient_scale is None:
+                gradient = _per_example_gradient(loss, now, batch, clip, batch_size)
+            else:
+                gradient = _linear_gradient(model, now, batch, clip, batch_size)
             gradient = rounded(gradient, jnp.minimum(count, 0))
             gradient, _ = noise.add_gaussian_noise(
                 gradient,

@@ -40,20 +40,20 @@ def estimate_contribution(
     plan: EstimationPlan,
     start: Weights,
     examples: Examples,
-    held: Split,
+    split: Split,
     at: Address,
 ) -> tuple[Weights, Estimation]:
     """Trains coalitions from the broadcast model: the full one's, and the values.
 
-    The full coalition is the local model itself, to the bit the one that a run without
-    PE trains. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
+    The full coalition's model is the local model, with the same bits as in a run
+    without PE. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
     All share one key of training: an attribute that a client holds nothing of changes
     no coalition, so its Shapley value is 0 exactly (the dummy axiom), and the others'
-    differences carry less noise. A coalition without data is worth what the empty one
-    is.
+    differences carry less noise. A coalition without data has
+    the utility of the empty one.
 
-    No noise is in the steps and batches are shuffled, whatever the recipe says. `held`
-    is one client's row of the federation's Split.
+    Steps have no noise and batches are shuffled, whatever the recipe says. `split` is
+    one client's row of the federation's Split.
     """
     if recipe.gradient == "per_example":
         recipe = dataclasses.replace(
@@ -63,14 +63,14 @@ def estimate_contribution(
     validation = evaluation.Validation(
         model,
         examples,
-        held.validation,
-        held.num_validation,
+        split.validation,
+        split.num_validation,
         batch_size=plan.validation_batch_size,
         lane_axes=at.lane_axes,
         kind=plan.utility,
         known_trips=plan.known_trips,
     )
-    attributes, valid = _attributes(examples, held)
+    attributes, valid = _attributes(examples, split)
 
     def train(coalition: Array, group: Group) -> Weights:
         return local_training.local_update(
@@ -80,7 +80,7 @@ def estimate_contribution(
             ),
             rates,
             start,
-            Rows(examples, held.train, valid & coalition[attributes]),
+            Rows(examples, split.train, valid & coalition[attributes]),
             Draws(key),
             lane_axes=at.lane_axes,
         )
@@ -91,25 +91,27 @@ def estimate_contribution(
         start=start,
         train=train,
         validation=validation,
-        counts=_counts(plan, examples, held),
+        counts=_counts(plan, examples, split),
         empty=validation.utility(*start)
         if plan.empty_utility == "initial"
         else jnp.float32(0.0),
     )
     estimate = estimators.ESTIMATORS[plan.estimator]
-    trained, found = estimate(game, pairs_key, plan.num_drawn)
-    report = shapley.contribution_ratio_with_flags(found.values, plan.private_attribute)
-    estimation = Estimation(found.utilities, found.values, *report)
-    if found.standard_errors is None or found.margins is None:
+    trained, result = estimate(game, pairs_key, plan.num_drawn)
+    report = shapley.contribution_ratio_with_flags(
+        result.values, plan.private_attribute
+    )
+    estimation = Estimation(result.utilities, result.values, *report)
+    if result.standard_errors is None or result.margins is None:
         return Weights(*trained), estimation
     # The sum of the values is known without error, so R's error is the value's.
-    total = jnp.abs(jnp.sum(found.values))
+    total = jnp.abs(jnp.sum(result.values))
     share = jnp.where(report.was_degenerate, jnp.nan, 1 / total)
     return Weights(*trained), estimation._replace(
-        shapley_errors=found.standard_errors,
-        shapley_margins=found.margins,
-        ratio_error=share * found.standard_errors[plan.private_attribute],
-        ratio_margin=share * found.margins[plan.private_attribute],
+        shapley_errors=result.standard_errors,
+        shapley_margins=result.margins,
+        ratio_error=share * result.standard_errors[plan.private_attribute],
+        ratio_margin=share * result.margins[plan.private_attribute],
     )
 
 
@@ -117,12 +119,12 @@ def training_steps(
     recipe: TrainingRecipe,
     plan: EstimationPlan,
     examples: Examples,
-    held: Split,
+    split: Split,
     *,
     pairs_key: Array,
 ) -> Array:
     """(T,) int32: SGD steps that each training of `estimate_contribution` needs."""
-    counts = _counts(plan, examples, held)
+    counts = _counts(plan, examples, split)
     rows = [
         jnp.asarray(coalitions.coalition_rows(group.masks, plan.num_attributes))
         for group in plan.groups
@@ -140,14 +142,14 @@ def training_steps(
     return recipe.local_epochs * per_epoch
 
 
-def _attributes(examples: Examples, held: Split) -> tuple[Array, Array]:
+def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:
     """(m,) int32 the attributes of the client's training rows, and (m,) which count."""
-    valid = jnp.arange(held.train.shape[0], dtype=jnp.int32) < held.num_train
-    return examples.attributes[held.train], valid
+    valid = jnp.arange(split.train.shape[0], dtype=jnp.int32) < split.num_train
+    return examples.attributes[split.train], valid
 
 
-def _counts(plan: EstimationPlan, examples: Examples, held: Split) -> Array:
+def _counts(plan: EstimationPlan, examples: Examples, split: Split) -> Array:
     """(N,) int32: the client's training examples by attribute."""
-    attributes, valid = _attributes(examples, held)
+    attributes, valid = _attributes(examples, split)
     counts = jnp.zeros((plan.num_attributes,), jnp.int32)
     return counts.at[attributes].add(valid.astype(jnp.int32))

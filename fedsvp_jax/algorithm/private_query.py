@@ -1,4 +1,4 @@
-"""The private query: what a client's records of the private attribute say to a model.
+"""The private query: a gradient from a client's records of the private attribute.
 
 With `--sensitivity=attribute_records` the server sends a model w and m, the average of
 the last round's answers. A client uploads two things:
@@ -33,9 +33,9 @@ from fedsvp_jax.float32 import (
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.structs import Array, Model, Params, Rows, Weights
 
-# What of a leaf a query is about: all, nothing, or some rows (a layer's outputs).
+# The part of a leaf that a query is about: all, nothing, or some rows (outputs).
 Part: TypeAlias = bool | tuple[int, ...]
-Asked: TypeAlias = tuple[Part, ...]  # by leaf
+QueryParts: TypeAlias = tuple[Part, ...]  # by leaf
 _Sums: TypeAlias = tuple[list[Array], list[Array]]  # totals, and what they lost
 
 _SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
@@ -45,14 +45,14 @@ def divided(
     attributes: Array, num_rows: Array, *, private_attribute: int
 ) -> tuple[Array, Array]:
     """(m,) bool each: which rows are public, and which are the private attribute's."""
-    held = jnp.arange(attributes.shape[0], dtype=jnp.int32) < num_rows
+    valid = jnp.arange(attributes.shape[0], dtype=jnp.int32) < num_rows
     is_private = attributes == private_attribute
-    return held & ~is_private, held & is_private
+    return valid & ~is_private, valid & is_private
 
 
-def chosen(tree: Params, asked: Asked) -> list[Array]:
+def chosen(tree: Params, query_parts: QueryParts) -> list[Array]:
     """The numbers that a query is about, in the order of the tree's leaves."""
-    leaves = zip(jax.tree.leaves(tree), asked, strict=True)
+    leaves = zip(jax.tree.leaves(tree), query_parts, strict=True)
     return [
         leaf if part is True else leaf[jnp.asarray(part)]
         for leaf, part in leaves
@@ -60,12 +60,12 @@ def chosen(tree: Params, asked: Asked) -> list[Array]:
     ]
 
 
-def replaced(tree: Params, new: list[Array], asked: Asked) -> Params:
+def replaced(tree: Params, new: list[Array], query_parts: QueryParts) -> Params:
     """The tree with `new` in the place of the numbers that a query is about."""
     leaves, treedef = jax.tree.flatten(tree)
     fresh = iter(new)
 
-    def one(leaf: Array, part: Part) -> Array:
+    def replace(leaf: Array, part: Part) -> Array:
         if not part:
             return leaf
         if part is True:
@@ -73,23 +73,27 @@ def replaced(tree: Params, new: list[Array], asked: Asked) -> Params:
         return leaf.at[jnp.asarray(part)].set(next(fresh))
 
     return jax.tree.unflatten(
-        treedef, [one(leaf, part) for leaf, part in zip(leaves, asked, strict=True)]
+        treedef,
+        [replace(leaf, part) for leaf, part in zip(leaves, query_parts, strict=True)],
     )
 
 
 def public_model(
-    model: Model, asked: Asked, private_classes: tuple[int, ...], margin: Array | float
+    model: Model,
+    query_parts: QueryParts,
+    private_classes: tuple[int, ...],
+    margin: Array | float,
 ) -> Model:
     """The model as public training sees it.
 
     The logits of the private classes are lower by the margin. Where a query is about
     some rows of a leaf, these rows have no gradient.
     """
-    rows = tuple(part if isinstance(part, tuple) else False for part in asked)
+    rows = tuple(part if isinstance(part, tuple) else False for part in query_parts)
 
-    def apply(params: Params, *args: Array, **named: Any) -> tuple[Array, Params]:
+    def apply(params: Params, *args: Array, **kwargs: Any) -> tuple[Array, Params]:
         still = [jax.lax.stop_gradient(part) for part in chosen(params, rows)]
-        logits, stats = model.apply(replaced(params, still, rows), *args, **named)
+        logits, stats = model.apply(replaced(params, still, rows), *args, **kwargs)
         if not private_classes:
             return logits, stats
         return logits.at[:, jnp.asarray(private_classes)].add(-margin), stats
@@ -98,39 +102,44 @@ def public_model(
 
 
 def remembered(
-    params: Params, answer: list[Array], asked: Asked, *, weight: Array | float
+    params: Params,
+    answer: list[Array],
+    query_parts: QueryParts,
+    *,
+    weight: Array | float,
 ) -> Params:
     """lambda m as a tree like the model's, 0 where the query is not about it."""
     zeros = jax.tree.map(jnp.zeros_like, params)
-    return replaced(zeros, [weight * leaf for leaf in answer], asked)
+    return replaced(zeros, [weight * leaf for leaf in answer], query_parts)
 
 
 def mean_clipped_gradient(
     model: Model,
     broadcast: Weights,
-    held: Rows,
+    client_rows: Rows,
     *,
     l2_norm_clip: Array | float,
-    asked: Asked,
+    query_parts: QueryParts,
     lane_axes: tuple[str, ...],
 ) -> list[Array]:
     """g = 1/|P| sum_{x in P} clip(grad loss(w; x), C), 0 where P is empty.
 
-    Two lists that differ in one record give g that lie 2C/|P| apart at most (C/|P|
-    where it is left out), as they are in float32: `reserve_of_records`.
+    Two lists that differ in one record give g at most 2C/|P| apart (C/|P| where the
+    record is left out). That holds of the float32 numbers: `reserve_of_records`.
 
     Args:
       broadcast: w.
-      held: the client's rows, of which those that count are P.
+      client_rows: the client's rows; those that count are P.
       l2_norm_clip: C, of a record's gradient as one vector.
-      asked: what of w the gradient is taken with respect to.
+      query_parts: the parts of w that the gradient is taken with respect to.
       lane_axes: names of the enclosing vmap axes.
 
     Returns:
       The gradients of `chosen`, float32.
     """
-    (params, stats), (examples, rows, member) = broadcast, held
-    weights = chosen(params, asked)
+    params, stats = broadcast
+    examples, rows, member = client_rows
+    weights = chosen(params, query_parts)
     count = jnp.sum(member.astype(jnp.int32))
     size = jnp.maximum(count, 1).astype(jnp.float32)
     bound = jnp.asarray(l2_norm_clip, jnp.float32) / (1 + reserve_of_records(size))
@@ -138,16 +147,16 @@ def mean_clipped_gradient(
     padded = jnp.pad(rows[first], (0, -rows.shape[0] % _SIDE_BY_SIDE))
 
     def loss(weights: list[Array], row: Array) -> Array:
-        whole = replaced(params, weights, asked)
-        outputs = outputs_for(model, whole, stats, examples.inputs[row][None])
+        model_params = replaced(params, weights, query_parts)
+        outputs = outputs_for(model, model_params, stats, examples.inputs[row][None])
         return model.loss(outputs, examples.wanted[row][None])[0]
 
-    def one(row: Array) -> list[Array]:
+    def clipped_gradient(row: Array) -> list[Array]:
         return noise.clip_into_ball(jax.grad(loss)(weights, row), bound)[0]
 
     def step(batch: Array, sums: _Sums) -> _Sums:
         start = batch * _SIDE_BY_SIDE
-        here = jax.lax.dynamic_slice_in_dim(padded, start, _SIDE_BY_SIDE)
+        batch_rows = jax.lax.dynamic_slice_in_dim(padded, start, _SIDE_BY_SIDE)
         place = start + jnp.arange(_SIDE_BY_SIDE, dtype=jnp.int32)
         counted = (place < count).astype(jnp.float32)
 
@@ -155,15 +164,19 @@ def mean_clipped_gradient(
             shape = (-1, *(1,) * (gradients.ndim - 1))
             return pairwise_sum(counted.reshape(shape) * gradients)
 
-        more = [of_batch(gradients) for gradients in jax.vmap(one)(here)]
-        added = [add_compensated(*now) for now in zip(*sums, more, strict=True)]
-        return [total for total, _ in added], [lost for _, lost in added]
+        batch_sums = [
+            of_batch(gradients) for gradients in jax.vmap(clipped_gradient)(batch_rows)
+        ]
+        compensated = [
+            add_compensated(*now) for now in zip(*sums, batch_sums, strict=True)
+        ]
+        return [total for total, _ in compensated], [lost for _, lost in compensated]
 
     batches = lanes.largest(-(-count // _SIDE_BY_SIDE), lane_axes)
     zeros = [jnp.zeros_like(leaf) for leaf in weights]
     total, lost = jax.lax.fori_loop(0, batches, step, (zeros, zeros))
     share = reciprocal(size)
-    return [(one + rest) * share for one, rest in zip(total, lost, strict=True)]
+    return [(value + rest) * share for value, rest in zip(total, lost, strict=True)]
 
 
 def reserve_of_records(number: Array | float) -> Array | float:

@@ -45,7 +45,7 @@ def of_round(
     num_attributes = max(plan.scores.num_tested_attributes, 1)
 
     def scores() -> Scores:
-        found = evaluation.evaluate(
+        score = evaluation.evaluate(
             model,
             *weights,
             test,
@@ -55,7 +55,7 @@ def of_round(
             known_trips=plan.known_trips,
         )
         private = worst = nan
-        by_group = found.group_accuracy
+        by_group = score.group_accuracy
         if plan.scores.num_tested_attributes:
             groups = jnp.arange(by_group.shape[0])
             of_private = groups % num_attributes == plan.estimation.private_attribute
@@ -63,9 +63,9 @@ def of_round(
             counts = jnp.zeros_like(groups).at[tested].add(1)
             private = mean_over_groups(by_group, jnp.where(of_private, counts, 0))
         if plan.scores.differ_by_class:
-            held = _group_counts(cell.split, examples, by_group, num_attributes)
-            worst = worst_tenth(by_group, held)
-        served = Scores(found.accuracy, found.loss, private, worst)
+            group_counts = _group_counts(cell.split, examples, by_group, num_attributes)
+            worst = worst_tenth(by_group, group_counts)
+        served = Scores(score.accuracy, score.loss, private, worst)
         if validation is None:
             return served
         chosen_by = evaluation.evaluate(
@@ -123,7 +123,7 @@ def _group_counts(
 ) -> Array:
     """(M, G) float32: each client's training examples by group."""
     groups = evaluation.group(examples, num_attributes)[split.train]
-    held = jnp.arange(groups.shape[1])[None] < split.num_train[:, None]
+    valid = jnp.arange(groups.shape[1])[None] < split.num_train[:, None]
     clients = jnp.arange(groups.shape[0])[:, None]
     empty = jnp.zeros((groups.shape[0], by_group.shape[0]), jnp.float32)
-    return empty.at[clients, groups].add(held.astype(jnp.float32))
+    return empty.at[clients, groups].add(valid.astype(jnp.float32))

@@ -1,4 +1,4 @@
-"""What a round is given, what a client works on, and what a round leaves."""
+"""The inputs of a round, the task of a client in it, and the results of both."""
 
 import dataclasses
 from functools import cached_property
@@ -14,7 +14,7 @@ from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.coalitions import EstimationPlan
 from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.algorithm.privacy_estimation import Estimation
-from fedsvp_jax.algorithm.private_query import Asked
+from fedsvp_jax.algorithm.private_query import QueryParts
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.prng import Address
@@ -33,7 +33,7 @@ from fedsvp_jax.structs import (
 
 @dataclasses.dataclass(frozen=True)
 class ScorePlan:
-    """What the server scores after a round."""
+    """The server's scores after a round: the settings that are fixed."""
 
     num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
     differ_by_class: bool  # whether clients do, and not by writer
@@ -44,7 +44,7 @@ class ScorePlan:
 
 @dataclasses.dataclass(frozen=True)
 class RoundPlan:
-    """What is fixed when the round is compiled."""
+    """The settings that are fixed when the round is compiled."""
 
     mechanism: str
     recipe: TrainingRecipe
@@ -54,7 +54,7 @@ class RoundPlan:
     estimation: EstimationPlan
     scores: ScorePlan
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    asked: Asked | None  # see `private_query`; None without one
+    query_parts: QueryParts | None  # see `private_query`; None without a query
     uniform_weights: bool
     server: ServerSettings
     client: ClientSettings
@@ -67,8 +67,8 @@ class RoundPlan:
 class Cell:
     """One run's values; a sweep stacks cells along a leading axis.
 
-    Row c of `split` is client c, and the round draws its cohort; or, where `cohort`
-    is there, row k is what the cohort's client k holds.
+    Row c of `split` is client c, and the round draws its cohort. Where `cohort` is
+    given, row k is the cohort's client k.
     """
 
     root: prng.Keys  # of () keys
@@ -89,7 +89,7 @@ class Data(NamedTuple):
 
 @flax.struct.dataclass
 class ServerState:
-    """What one round hands to the next."""
+    """The state that one round hands to the next."""
 
     params: Params
     stats: Params
@@ -117,7 +117,7 @@ def rates_of_round(
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A client's part of a round: what it works on, and where."""
+    """The inputs of one client's work in a round."""
 
     model: Model
     plan: RoundPlan
@@ -125,12 +125,12 @@ class Task:
     mechanism: Mechanism  # of the plan and the cell
     state: ServerState  # as it was broadcast
     examples: Examples
-    held: Split  # the client's row of the federation's
+    split: Split  # the client's row of the federation's
     at: Address
 
     @cached_property
     def rates(self) -> TrainingRates:
-        """Of the round."""
+        """The rates of the round."""
         return rates_of_round(self.plan, self.cell, self.at.round_num)
 
     @property
@@ -139,14 +139,14 @@ class Task:
         return Weights(self.state.params, self.state.stats)
 
 
-def rows_of(examples: Examples, held: Split, among: Array | bool = True) -> Rows:
-    """A client's training examples; with `among` (m,) bool these of them alone."""
-    places = jnp.arange(held.train.shape[0], dtype=jnp.int32)
-    return Rows(examples, held.train, among & (places < held.num_train))
+def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> Rows:
+    """A client's training examples; where `members` (m,) bool is given, only those."""
+    places = jnp.arange(split.train.shape[0], dtype=jnp.int32)
+    return Rows(examples, split.train, members & (places < split.num_train))
 
 
 class LocalWork(NamedTuple):
-    """What a client has done before anything is clipped and noised."""
+    """A client's work before anything is clipped and noised."""
 
     weights: Weights  # trained
     private: Array | None  # (m,) bool: rows of P; None without a private query
@@ -195,12 +195,16 @@ def initial_state(
     key = prng.stream_key(cell.root, prng.Stream.INIT)
     params, stats = model.init(key, example)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    asked = [] if plan.asked is None else private_query.chosen(params, plan.asked)
+    parts = (
+        []
+        if plan.query_parts is None
+        else private_query.chosen(params, plan.query_parts)
+    )
     return ServerState(
         params=params,
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
-        answer=[jnp.zeros_like(leaf) for leaf in asked],
+        answer=[jnp.zeros_like(leaf) for leaf in parts],
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
         optimizer=None

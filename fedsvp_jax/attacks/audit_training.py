@@ -159,7 +159,7 @@ def private_record_updates(
             Weights(*model.init(key, data.inputs[:1])),
             Rows(data, rows, private),
             l2_norm_clip=query.private_clip,
-            asked=(True,),
+            query_parts=(True,),
             lane_axes=(),
         )
         return trained_update(recipe, rates, data, key=key, among=public) - answer[0]

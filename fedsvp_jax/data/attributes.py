@@ -1,4 +1,4 @@
-"""Which attribute each training example belongs to, and which one is private.
+"""The attribute of each training example, and which attribute is private.
 
 The papers divide a client's data into N disjoint subsets by attribute; one of the
 attributes, p, is private (FedSVA, arXiv 2503.12958v2, sec. 3).
@@ -80,7 +80,7 @@ def class_private(
     Args:
       private_class: the private class (N = 2), or the first class of the private group.
       num_attributes: N, from 2 to num_classes.
-      class_names: what the classes are called; their numbers by default.
+      class_names: the names of the classes; their numbers by default.
 
     Raises:
       ValueError: private_class or num_attributes is out of its range.
@@ -125,13 +125,13 @@ def from_writer_groups(
     Raises:
       ValueError: num_groups is out of its range.
     """
-    known, positions = np.unique(writers, return_inverse=True)
-    if not 2 <= num_groups <= len(known):
+    ids, positions = np.unique(writers, return_inverse=True)
+    if not 2 <= num_groups <= len(ids):
         raise ValueError(
-            f"num_attributes must be between 2 and {len(known)}, the number of "
+            f"num_attributes must be between 2 and {len(ids)}, the number of "
             f"writers; got {num_groups}"
         )
     rng = generator(seed, Draw.WRITER_GROUPS)
-    groups = rng.permutation(np.arange(len(known)) % num_groups).astype(np.int32)
+    groups = rng.permutation(np.arange(len(ids)) % num_groups).astype(np.int32)
     names = tuple(f"writer group {index}" for index in range(num_groups))
     return Attributes(groups[positions], names, private=0)

@@ -1,4 +1,4 @@
-"""Data sets in memory and on disk: what readers return and everything else takes."""
+"""Data sets in memory and on disk, as readers return them."""
 
 import dataclasses
 import functools
@@ -14,14 +14,14 @@ def integer_labels(labels: np.ndarray) -> np.ndarray | None:
     """The labels as integers; None if they are not whole numbers."""
     if labels.dtype.kind in "iu":
         return labels
-    whole = labels.dtype.kind == "f" and np.all(np.rint(labels) == labels)
-    if not whole or not np.all(np.abs(labels) < 2**31):
+    is_whole = labels.dtype.kind == "f" and np.all(np.rint(labels) == labels)
+    if not is_whole or not np.all(np.abs(labels) < 2**31):
         return None
     return labels.astype(np.int64)
 
 
 def non_finite(values: np.ndarray, rows: np.ndarray | None = None) -> str | None:
-    """Where NaN or infinity lies, in words; None if all values are finite.
+    """The places of NaN and infinity, in words; None if all values are finite.
 
     Args:
       values: (n, ...) floats.
@@ -40,7 +40,7 @@ def non_finite(values: np.ndarray, rows: np.ndarray | None = None) -> str | None
 
 
 def as_features(values: np.ndarray) -> np.ndarray:
-    """Floats of any precision as float32; what it cannot hold becomes infinite."""
+    """Floats of any precision as float32; too large ones become infinite."""
     if values.dtype.kind != "f" or values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):
@@ -69,17 +69,17 @@ class Dataset:
       test_labels: (m,), as `train_labels`.
       num_classes: number of classes; some of them may have no example.
       train_writers: (n,) int32, who wrote each training example, or None.
-      writer_names: what writer i is called, where the data name them.
-      class_names: what the classes are called, or None.
+      writer_names: the name of writer i, where the data name them.
+      class_names: the names of the classes, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
         categories that `columns` has.
-      train_targets: (n, ...) floats or whole numbers: what a loss of one's own compares
-        the model's outputs with (`run.train(loss=...)`), or None: the labels are. With
-        targets, labels only divide the examples (partition, attributes=class).
+      train_targets: (n, ...) floats or whole numbers, with which a loss of one's own
+        compares the model's outputs (`run.train(loss=...)`); None: with the labels.
+        With targets, labels only divide the examples (partition, attributes=class).
       test_targets: (m, ...), likewise.
-      from_records: what of the preprocessing was taken from the records, in words: a
-        record that changes may change it for all, so every claim is nominal then.
+      from_records: the parts of the preprocessing that follow the records, in words. A
+        record that changes may change them for all, so every claim is then nominal.
       schema: of the table that it was, by which other rows become examples
         (`tables.schema.Schema`); or None.
       public_test: whether what is scored on the test examples may be published: they
@@ -110,13 +110,13 @@ class Dataset:
     def __post_init__(self) -> None:
         for part in ("train", "test"):
             self._check_part(part)
-        for what, of_train, of_test in (
+        for kind, of_train, of_test in (
             ("examples", self.train_inputs.shape[1:], self.test_inputs.shape[1:]),
             ("inputs", self.train_inputs.dtype, self.test_inputs.dtype),
         ):
             if of_train != of_test:
                 raise self._error(
-                    f"training {what} are {of_train}, test {what} {of_test}; they must "
+                    f"training {kind} are {of_train}, test {kind} {of_test}; they must "
                     "agree"
                 )
         if self.class_names and len(self.class_names) != self.num_classes:
@@ -126,7 +126,7 @@ class Dataset:
             )
         rows = self.train_labels.shape
         if self.train_writers is not None:
-            writers = self._whole("train_writers", self.train_writers, rows)
+            writers = self._as_integers("train_writers", self.train_writers, rows)
             self._set("train_writers", writers)
         targets = [self._targets("train", rows)]
         targets += [self._targets("test", self.test_labels.shape)]
@@ -138,8 +138,8 @@ class Dataset:
         self._check_columns("columns", "column", rows)
         self._check_columns("test_columns", "test column", self.test_labels.shape)
         for key, column in self.test_columns.items():
-            known = self.columns.get(key)
-            if known is None or known.categories != column.categories:
+            reference = self.columns.get(key)
+            if reference is None or reference.categories != column.categories:
                 raise self._error(
                     f"test column {key} must have the categories of column {key}"
                 )
@@ -163,13 +163,13 @@ class Dataset:
         self._check_finite(inputs, f"{part} inputs", "feature")
         labels = getattr(self, f"{part}_labels")
         rows = inputs.shape[:1]
-        labels = self._whole(f"{part} labels", labels, rows, self.num_classes)
+        labels = self._as_integers(f"{part} labels", labels, rows, self.num_classes)
         self._set(f"{part}_inputs", inputs)
         self._set(f"{part}_labels", labels)
 
-    def _check_finite(self, values: np.ndarray, what: str, each: str) -> None:
+    def _check_finite(self, values: np.ndarray, kind: str, each: str) -> None:
         if values.dtype == np.float32 and (where := non_finite(values)):
-            raise self._error(f"{what} hold {where}; every {each} must be finite")
+            raise self._error(f"{kind} hold {where}; every {each} must be finite")
 
     def _targets(self, part: str, rows: tuple[int, ...]) -> Any:
         """Makes a part's targets float32 or int32; their type and shape, or None."""
@@ -190,33 +190,33 @@ class Dataset:
         self._set(f"{part}_targets", targets)
         return targets.dtype, targets.shape[1:]
 
-    def _check_columns(self, field: str, what: str, rows: tuple[int, ...]) -> None:
+    def _check_columns(self, field: str, kind: str, rows: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
         columns = {}
         for key, column in getattr(self, field).items():
-            most = len(column.categories)
-            codes = self._whole(f"{what} {key}", column.codes, rows, most)
+            limit = len(column.categories)
+            codes = self._as_integers(f"{kind} {key}", column.codes, rows, limit)
             columns[key] = column._replace(codes=codes)
         self._set(field, columns)
 
-    def _whole(
-        self, what: str, given: np.ndarray, rows: tuple[int, ...], most: int = 2**31
+    def _as_integers(
+        self, kind: str, values: np.ndarray, rows: tuple[int, ...], limit: int = 2**31
     ) -> np.ndarray:
-        """Numbers from 0 to `most` - 1, one for each example, as int32."""
-        whole = integer_labels(given)
-        if whole is None:
-            raise self._error(f"{what} must be whole numbers, got {given.dtype}")
-        if whole.shape != rows:
+        """Numbers from 0 to `limit` - 1, one for each example, as int32."""
+        integers = integer_labels(values)
+        if integers is None:
+            raise self._error(f"{kind} must be whole numbers, got {values.dtype}")
+        if integers.shape != rows:
             raise self._error(
-                f"{what} must have the shape {rows}, one for each example; got "
-                f"{whole.shape}"
+                f"{kind} must have the shape {rows}, one for each example; got "
+                f"{integers.shape}"
             )
-        low, high = whole.min(), whole.max()
-        if low < 0 or high >= most:
+        low, high = integers.min(), integers.max()
+        if low < 0 or high >= limit:
             raise self._error(
-                f"{what} must be from 0 to {most - 1}, got {low if low < 0 else high}"
+                f"{kind} must be from 0 to {limit - 1}, got {low if low < 0 else high}"
             )
-        return whole.astype(np.int32, copy=False)
+        return integers.astype(np.int32, copy=False)
 
     def _error(self, message: str) -> ValueError:
         return ValueError(f"dataset {self.name}: {message}")
@@ -231,8 +231,8 @@ class Dataset:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
         names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
         names += ["train_writers", "train_targets", "test_targets"]
-        told = {name: getattr(self, name) for name in names}
-        arrays = {name: array for name, array in told.items() if array is not None}
+        values = {name: getattr(self, name) for name in names}
+        arrays = {name: array for name, array in values.items() if array is not None}
         digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
         if self.class_names is not None:
             digest.update(repr(self.class_names).encode())
@@ -248,13 +248,13 @@ class Dataset:
 
 
 class Facts(NamedTuple):
-    """What defaults are chosen by: of a data set that was read, or looked into.
+    """The facts that defaults depend on, of a data set that was read or looked into.
 
     Attributes:
       num_examples: training examples; None where nobody looked.
       of_writers: (W,) training examples of each writer; None without writers.
       categories: of every named column.
-      class_names: what the classes are called, or None.
+      class_names: the names of the classes, or None.
     """
 
     num_examples: int | None = None
@@ -269,7 +269,7 @@ def examples_of(writers: np.ndarray | None) -> np.ndarray | None:
 
 
 def facts_of(dataset: Dataset) -> Facts:
-    """What a data set in memory tells."""
+    """The facts of a data set in memory."""
     return Facts(
         num_examples=len(dataset.train_labels),
         of_writers=examples_of(dataset.train_writers),
@@ -291,10 +291,10 @@ class RowSource(NamedTuple):
     from_records: tuple[str, ...] = ()  # as `Dataset` has it
     public_test: bool = False  # likewise
 
-    def whole(self, **more: Any) -> Dataset:
-        """All of it, in memory; with `more` fields of a `Dataset`."""
-        told = self._asdict() | more
-        return Dataset(train_inputs=told.pop("rows")(slice(None)), **told)
+    def in_memory(self, **fields: Any) -> Dataset:
+        """All of it, in memory; with other `fields` of a `Dataset`."""
+        values = self._asdict() | fields
+        return Dataset(train_inputs=values.pop("rows")(slice(None)), **values)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,7 +312,7 @@ class ClientStore:
       test_inputs: (m, *example_shape).
       test_labels: (m,) int32.
       num_classes: number of classes.
-      fingerprint: SHA-256 of the digests and of what is not the clients'.
+      fingerprint: SHA-256 of the digests and of all that is not the clients'.
       most_copies: the most clients that hold one example.
       from_records: as `Dataset` has it.
       public_test: likewise.

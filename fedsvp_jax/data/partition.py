@@ -1,11 +1,11 @@
-"""Which client holds which training examples.
+"""Partitions: the training examples of each client.
 
 Each partition is a pure function of the labels or the writers, (n,) int32, of M, the
 number of clients, and of a seed, at least 0. It returns one array of example indices
 per client, which data/train_validation.py then divides into training and validation.
 Each draw has a generator of its own (`prng.generator`), so no draw depends on how many
-others were made. The limits of a number are those of its setting in
-`PartitionSettings`; refused here is what the data cannot give.
+others were made. `PartitionSettings` holds the limits of each number;
+the functions here refuse what the data cannot give.
 """
 
 import dataclasses
@@ -72,10 +72,10 @@ class PartitionSettings(Settings):
     )
 
 
-def _check_clients(num_clients: int, num_available: int, what: str) -> None:
+def _check_clients(num_clients: int, num_available: int, unit: str) -> None:
     if not 1 <= num_clients <= num_available:
         raise ValueError(
-            f"num_clients must be between 1 and {num_available}, the number of {what}; "
+            f"num_clients must be between 1 and {num_available}, the number of {unit}; "
             f"got {num_clients}"
         )
 
@@ -110,11 +110,11 @@ def paper(
     parts = []
     for client in range(num_clients):
         rng = generator(seed, Draw.ASSIGN, client)
-        drawn = [
+        choices = [
             rng.choice(members, count, replace=False)
             for members, count in zip(classes, counts, strict=True)
         ]
-        parts.append(np.concatenate(drawn))
+        parts.append(np.concatenate(choices))
     return parts
 
 
@@ -196,15 +196,15 @@ def by_writer(
     Raises:
       ValueError: there are fewer such writers than clients.
     """
-    known, counts = np.unique(writers, return_counts=True)
+    ids, counts = np.unique(writers, return_counts=True)
     chosen = draw_writers(
-        known, counts, num_clients, min_examples=min_examples, seed=seed
+        ids, counts, num_clients, min_examples=min_examples, seed=seed
     )
     return [np.flatnonzero(writers == writer) for writer in chosen]
 
 
 def draw_writers(
-    known: np.ndarray,
+    writers: np.ndarray,
     counts: np.ndarray,
     num_clients: int,
     *,
@@ -212,7 +212,7 @@ def draw_writers(
     seed: int,
 ) -> np.ndarray:
     """(M,): the writers that become the clients 0, 1, ..., M - 1."""
-    enough = known[counts >= min_examples]
+    enough = writers[counts >= min_examples]
     _check_clients(
         num_clients, len(enough), f"writers with at least {min_examples} examples"
     )

@@ -20,16 +20,16 @@ def random_crop_and_flip(images: Array, numbers: Array, *, key: Array) -> Array:
 
     Args:
       images: (b, H, W, C) of any dtype, which is kept.
-      numbers: (b,) int32: which of its client's records each image is. The crop follows
-        the key and this number alone, not the images beside it.
+      numbers: (b,) int32: each image's number among its client's records. The crop
+        follows the key and this number alone, not the images beside it.
       key: of one step.
     """
     batch, height, width, _ = images.shape
 
-    def drawn(number: Array) -> Array:
+    def draw(number: Array) -> Array:
         return jax.random.bits(jax.random.fold_in(key, number), (3,), jnp.uint32)
 
-    words = jax.vmap(drawn)(numbers)
+    words = jax.vmap(draw)(numbers)
     offsets = (words[:, :2] % (2 * PADDING + 1)).astype(jnp.int32)
     flips = words[:, 2] < jnp.uint32(1 << 31)
     edge = (PADDING, PADDING)

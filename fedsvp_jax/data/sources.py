@@ -1,4 +1,4 @@
-"""Data sets by name, and the settings that say which one is read."""
+"""Data sets by name, and the settings that choose one."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,9 +9,7 @@ from fedsvp_jax import extras
 from fedsvp_jax.data.dataset import Dataset, Facts
 from fedsvp_jax.settings import FEATURE_MODELS, Settings, setting
 
-_OWN = ("npz", "csv")  # files that `tables` reads; `datasets` reads published ones
-
-
+_FILES = ("npz", "csv")  # read by `tables`; `datasets` reads published data sets
 _TABLE = ("dataset", ("csv",))
 
 
@@ -78,7 +76,7 @@ class TableSettings(Settings):
 
     @property
     def test_path(self) -> Path | None:
-        """Of `test_data`."""
+        """The path of `test_data`."""
         return None if self.test_data is None else Path(self.test_data).expanduser()
 
     def declared(self) -> Any:
@@ -125,8 +123,8 @@ class DataSettings(TableSettings):
 
 def published() -> Mapping[str, Any]:
     """`datasets.DATA_SETS`: by name, or by what stands before `:`."""
-    found: Mapping[str, Any] = extras.around("datasets").DATA_SETS
-    return found
+    data_sets: Mapping[str, Any] = extras.around("datasets").DATA_SETS
+    return data_sets
 
 
 def load(
@@ -153,36 +151,36 @@ def load(
     folder = Path(data_dir).expanduser() if data_dir is not None else None
     declared = columns or TableSettings()
     needed = f"dataset {name} needs data_dir, the folder of its files"
-    if name in _OWN:
+    if name in _FILES:
         if folder is None:
             raise ValueError(needed)
-        own: Dataset = extras.around("tables").load(name, folder, declared)
-        return own
+        table: Dataset = extras.around("tables").load(name, folder, declared)
+        return table
     family, _, inner = name.partition(":")
     source = published().get(family)
     if source is None or bool(inner) != (family == "tfds"):
-        names = ", ".join((*_OWN, *published()))
+        names = ", ".join((*_FILES, *published()))
         raise ValueError(f"dataset must be one of {names}:NAME, got {name!r}")
     if folder is None and source.needs_folder:
         raise ValueError(needed)
-    found: Dataset = source.load(inner or name, folder, declared)
-    return found
+    dataset: Dataset = source.load(inner or name, folder, declared)
+    return dataset
 
 
 def facts(config: DataSettings) -> Facts:
-    """What defaults are chosen by, without reading the inputs of a large data set.
+    """The facts that defaults depend on; the inputs of large data sets are not read.
 
-    Nothing for data sets whose defaults do not depend on it.
+    They are empty for data sets whose defaults do not depend on them.
 
     Raises:
       FileNotFoundError, ValueError: as `load`.
     """
-    found: Facts = Facts()
+    result: Facts = Facts()
     path = Path(config.data_dir or "").expanduser()
-    if config.dataset not in (*_OWN, "store"):
-        found = published()[config.dataset.partition(":")[0]].facts
+    if config.dataset not in (*_FILES, "store"):
+        result = published()[config.dataset.partition(":")[0]].facts
     elif config.data_dir and config.dataset == "store":
-        found = extras.around("store").facts(path)
+        result = extras.around("store").facts(path)
     elif config.data_dir:
-        found = extras.around("tables").facts(config.dataset, path, config)
-    return found
+        result = extras.around("tables").facts(config.dataset, path, config)
+    return result

@@ -1,4 +1,4 @@
-"""Which of a client's examples it trains on and on which it validates."""
+"""The division of each client's examples into training and validation."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -20,19 +20,19 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     change that sum: an attribute with two or more examples keeps at least one for
     training and one for validation, and a single example is used for training.
     """
-    wanted = train_fraction * sizes
-    counts = np.floor(wanted).astype(np.int64)
+    ideal = train_fraction * sizes
+    counts = np.floor(ideal).astype(np.int64)
     missing = int(np.rint(train_fraction * sizes.sum())) - counts.sum()
-    counts[np.argsort(counts - wanted, kind="stable")[:missing]] += 1
+    counts[np.argsort(counts - ideal, kind="stable")[:missing]] += 1
     at_least = np.minimum(sizes, 1)
     return np.clip(counts, at_least, np.maximum(sizes - 1, at_least))
 
 
 def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
-    """Examples of a writer without which it becomes no client.
+    """The fewest examples with which a writer becomes a client.
 
-    Enough to fill one batch with the training part. Of a table of one's own nobody is
-    left out who can train and validate: one example each.
+    They fill one batch with their training part. In a table of one's own, two examples
+    suffice: one to train on and one to validate on.
     """
     if dataset == "csv":
         return 2
@@ -43,8 +43,8 @@ def _stratified(
     shuffled: np.ndarray, attributes: np.ndarray, train_fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """A client's shuffled positions, divided attribute by attribute."""
-    held = attributes[shuffled]
-    values, codes, sizes = np.unique(held, return_inverse=True, return_counts=True)
+    ids = attributes[shuffled]
+    values, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     quota = _train_counts(sizes, train_fraction)
     trains = np.zeros(len(shuffled), bool)
     for code in range(len(values)):
@@ -62,12 +62,12 @@ def _pad(rows: Sequence[np.ndarray]) -> tuple[Array, Array]:
 
 
 class Division(NamedTuple):
-    """How the examples of clients are divided, each client's without the others'.
+    """A rule that divides each client's examples, whatever the other clients hold.
 
     So one client of a large population can be divided alone. An honest-but-curious
-    client loses its private examples first: what it holds is the rest (FedSVA, sec.
-    4.1). The papers train on the first 80% and want every attribute in the validation
-    examples, which such a cut does not ensure.
+    client loses its private examples first (FedSVA, sec. 4.1). The papers train on the
+    first 80%, and want every attribute in the validation examples, which such a cut
+    does not ensure.
 
     `stratified` takes `train_fraction` of each attribute for training, so that both
     sides hold the same shares of every attribute. A record whose attribute changes can
@@ -106,13 +106,13 @@ class Division(NamedTuple):
         shuffled = rng.permutation(positions)
         if self.how == "by_position":
             size = len(shuffled)
-            least = min(size, 1)
-            wanted = int(np.rint(self.train_fraction * size))
-            count = min(max(wanted, least), max(size - 1, least))
-            kept, held_out = shuffled[:count], shuffled[count:]
+            smallest = min(size, 1)
+            rounded = int(np.rint(self.train_fraction * size))
+            count = min(max(rounded, smallest), max(size - 1, smallest))
+            train, validation = shuffled[:count], shuffled[count:]
         else:
-            kept, held_out = _stratified(shuffled, attributes, self.train_fraction)
-        if not len(kept) or not len(held_out):
+            train, validation = _stratified(shuffled, attributes, self.train_fraction)
+        if not len(train) or not len(validation):
             lacking = "private examples removed, " if curious else ""
             raise ValueError(
                 f"client {client} holds {len(positions)} examples ({lacking}"
@@ -120,7 +120,7 @@ class Division(NamedTuple):
                 "one for training and one for validation: use fewer clients or another "
                 "--partition"
             )
-        return kept, held_out
+        return train, validation
 
     def split(self, parts: Sequence[np.ndarray], attributes: np.ndarray) -> Split:
         """The training and validation examples of every client, by its indices.
@@ -147,8 +147,8 @@ def most_copies(split: Split, records: np.ndarray) -> int:
         (split.train, split.num_train),
         (split.validation, split.num_validation),
     ):
-        there = np.arange(rows.shape[1]) < np.asarray(counts)[:, None]
-        numbers.append(np.asarray(rows)[there])
+        valid = np.arange(rows.shape[1]) < np.asarray(counts)[:, None]
+        numbers.append(np.asarray(rows)[valid])
     copies = np.bincount(np.concatenate(numbers), minlength=len(records))
     return int(copies[records].max(initial=1))
 

@@ -1,4 +1,4 @@
-"""Published data sets by name: how their files are read, and their defaults.
+"""Published data sets by name, with their readers and defaults.
 
 `data.sources` loads this room when `--dataset` names one of them. A plugin may put its
 own into `DATA_SETS`.
@@ -17,11 +17,11 @@ class Published(NamedTuple):
     """A data set, or a family of them.
 
     Attributes:
-      load: (name, folder, what was declared) -> the data set; the name is what follows
-        `tfds:`, or the data set's own.
+      load: (name, folder, declared settings) -> the data set; the name is the data
+        set's own, or for `tfds:NAME` NAME.
       defaults: settings in which it differs from the papers' (`config`).
-      facts: what defaults follow from besides.
-      needs_folder: whether it has no folder of its own.
+      facts: further facts that defaults depend on.
+      needs_folder: whether data_dir must be given.
     """
 
     load: Callable[[str, Any, TableSettings], Dataset]

@@ -34,7 +34,7 @@ from fedsvp_jax.tables import csv_file
 
 
 class _Scale(NamedTuple):
-    """How a column of numbers is scaled; see the module."""
+    """The scaling of a column of numbers; see the module."""
 
     low: float
     high: float
@@ -93,29 +93,30 @@ CATEGORIES = {
 }  # in alphabetical order
 
 
-def _scaled(text: np.ndarray, number: _Scale, what: str) -> np.ndarray:
+def _scaled(text: np.ndarray, number: _Scale, column: str) -> np.ndarray:
     """A column of numbers as features, (rows,) float64; see the module."""
     try:
         values = text.astype(np.float64)
     except ValueError as error:
-        raise ValueError(f"{what} holds no number ({error})") from error
+        raise ValueError(f"{column} holds no number ({error})") from error
     if not np.isfinite(values).all():
-        raise ValueError(f"{what} holds NaN or infinity; all numbers must be finite")
+        raise ValueError(f"{column} holds NaN or infinity; all numbers must be finite")
     values = np.clip(values, number.low, number.high)
     if number.log:
         values = np.log1p(values)
     return (values - number.centre) / number.scale
 
 
-def _codes(values: np.ndarray, categories: Sequence[str], what: str) -> np.ndarray:
+def _codes(values: np.ndarray, categories: Sequence[str], column: str) -> np.ndarray:
     """Each value's place among the categories, (rows,) int32."""
-    known, rows = np.unique(values, return_inverse=True)
-    unknown = set(known.tolist()) - set(categories)
+    names, rows = np.unique(values, return_inverse=True)
+    unknown = set(names.tolist()) - set(categories)
     if unknown:
         raise ValueError(
-            f"{what} holds {min(unknown)!r}; it must be one of {', '.join(categories)}"
+            f"{column} holds {min(unknown)!r}; it must be one of "
+            f"{', '.join(categories)}"
         )
-    places = [categories.index(name) for name in known.tolist()]
+    places = [categories.index(name) for name in names.tolist()]
     return np.asarray(places, np.int32)[rows]
 
 
@@ -126,7 +127,7 @@ def load_adult(data_dir: Path) -> Dataset:
       FileNotFoundError: `adult.csv` does not exist.
       ValueError: a column is missing or holds an impossible value.
     """
-    folder = folders.find_folder(data_dir, ["adult"], "adult.csv", what="adult")
+    folder = folders.find_folder(data_dir, ["adult"], "adult.csv", data_set="adult")
     path = folder / "adult.csv"
     read = csv_file.read_csv(path)
     expected = (*NUMBERS, *CATEGORIES, "income", "split")

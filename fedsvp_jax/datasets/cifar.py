@@ -68,7 +68,7 @@ def load_cifar(name: str, data_dir: Path) -> Dataset:
     """
     files_of = _FILES[name]
     folder = folders.find_folder(
-        data_dir, [files_of.folder], files_of.train[0], what=name
+        data_dir, [files_of.folder], files_of.train[0], data_set=name
     )
     *train, (test_inputs, test_labels) = (
         _read(folder / file, name) for file in (*files_of.train, files_of.test)

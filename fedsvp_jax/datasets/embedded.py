@@ -1,12 +1,12 @@
-"""What comes with scikit-learn, no download: its digits, and two photographs.
+"""Data that come with scikit-learn: its digits, and two photographs.
 
 The digits are real 8×8 scans. Their values x in 0..16 are stored as uint8
 round(255 x / 16), as any other image. Every fifth example of each class, in the order
 of the file, is a test example. The split is therefore fixed and stratified, and the
 test examples come from all over the file, in which the writers follow one another.
 
-The files are read where scikit-learn's installation has it: importing scikit-learn,
-which imports pandas and scipy, takes longer than the whole rest of a command's start.
+The files are read from scikit-learn's folder without importing it: the import brings
+pandas and scipy, and takes longer than the rest of a command's start.
 """
 
 import importlib.util
@@ -50,7 +50,7 @@ def load_digits() -> Dataset:
 
 def photographs() -> list[np.ndarray]:
     """(427, 640, 3) uint8 each: a temple and a flower, licensed CC BY."""
-    what = "what scatter_channels_linear is normalised by"
-    image = extras.needed("matplotlib.image", "report", what)
+    user = "normalising scatter_channels_linear"
+    image = extras.needed("matplotlib.image", "report", user)
     names = ("china.jpg", "flower.jpg")
     return [image.imread(_folder() / "images" / name) for name in names]

@@ -1,27 +1,27 @@
-"""Where the files of a published data set lie."""
+"""The folder with the files of a published data set."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 def find_folder(
-    data_dir: Path, subfolders: Sequence[str], marker: str, *, what: str
+    data_dir: Path, subfolders: Sequence[str], marker: str, *, data_set: str
 ) -> Path:
     """The folder that holds the file `marker`: `data_dir` or one of `subfolders`.
 
     Args:
-      data_dir: what the user named: the folder itself or its parent.
+      data_dir: the folder itself or its parent, as the user named it.
       subfolders: the names under which the data set is usually unpacked.
       marker: a file or folder that every copy of the data set has; the file may also
         have the ending `.gz`.
-      what: the data set, for the error message.
+      data_set: its name, for the error message.
 
     Raises:
       FileNotFoundError: `data_dir` is not a folder, or no folder holds `marker`.
     """
     if not data_dir.is_dir():
         raise FileNotFoundError(
-            f"data_dir {data_dir} is not a folder; {what} expects one that holds "
+            f"data_dir {data_dir} is not a folder; {data_set} expects one that holds "
             f"{marker}"
         )
     for folder in (data_dir, *(data_dir / name for name in subfolders)):
@@ -29,5 +29,5 @@ def find_folder(
             return folder
     places = " or ".join(f"{name}/{marker}" for name in subfolders)
     raise FileNotFoundError(
-        f"data_dir {data_dir} holds neither {marker} nor {places}; {what} needs it"
+        f"data_dir {data_dir} holds neither {marker} nor {places}; {data_set} needs it"
     )

@@ -37,22 +37,20 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
     """
     raw: bytes | bytearray = files.read_bytes(path, what="the MNIST format")
     if path.suffix == ".gz":
-        most, packed = (
-            files.most_bytes(len(raw)),
-            gzip.GzipFile(fileobj=io.BytesIO(raw)),
-        )
+        limit = files.most_bytes(len(raw))
+        packed = gzip.GzipFile(fileobj=io.BytesIO(raw))
         raw = bytearray()
         try:
-            while len(raw) <= most and (piece := packed.read(2**20)):
-                raw += piece  # one read of all would ask for all of `most` at once
+            while len(raw) <= limit and (piece := packed.read(2**20)):
+                raw += piece  # one read would ask for all of `limit` at once
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(
                 f"{path} is damaged or not a gzip file ({error}); it must be an idx "
                 "file packed by gzip"
             ) from error
-        if len(raw) > most:
+        if len(raw) > limit:
             raise ValueError(
-                f"{path} unpacks to more than {most / 2**30:.1f} GiB, which its size "
+                f"{path} unpacks to more than {limit / 2**30:.1f} GiB, which its size "
                 "does not justify; unpack it yourself (gunzip)"
             )
     magic = 0x0800 + num_axes
@@ -109,7 +107,7 @@ def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
         test_stem = f"{prefix}test" if prefix else "t10k"
     else:
         marker = f"{train_stem}-{_IMAGES}"
-        folder = folders.find_folder(data_dir, _FOLDERS[name], marker, what=name)
+        folder = folders.find_folder(data_dir, _FOLDERS[name], marker, data_set=name)
 
     def read(stem: str) -> tuple[np.ndarray, np.ndarray, Path]:
         image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")

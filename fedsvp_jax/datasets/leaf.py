@@ -114,13 +114,13 @@ def _read_folder(
         raise ValueError(f"{folder} holds no example; at least one is needed")
     names, inputs, labels = zip(*users, strict=True)
     of_user = np.unique(np.asarray(names), return_inverse=True)[1].astype(np.int32)
-    writers = np.repeat(of_user, [len(held) for held in labels])
+    writers = np.repeat(of_user, [len(user_labels) for user_labels in labels])
     return np.concatenate(inputs), np.concatenate(labels), writers, set(names)
 
 
 def _find(data_dir: Path) -> Path:
     return folders.find_folder(
-        data_dir, ["femnist", "femnist/data", "data"], "train", what="femnist"
+        data_dir, ["femnist", "femnist/data", "data"], "train", data_set="femnist"
     )
 
 

@@ -1,4 +1,4 @@
-"""From a data set by name to its clients one after another, for a store."""
+"""The clients of a named data set, one after another, for a store."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -41,37 +41,37 @@ def _open(name: str, data_dir: Path | None, **options: Any) -> dict[str, Any]:
     return splits
 
 
-def _rows(source: Sequence[Any], index: Iterable[int], what: str) -> list[Any]:
+def _rows(source: Sequence[Any], index: Iterable[int], place: str) -> list[Any]:
     try:
         return [source[row] for row in index]
     except Exception as error:  # array_record and the decoders raise many types
         raise ValueError(
-            f"{what} is damaged ({files.reason(error)}); it must be readable "
+            f"{place} is damaged ({files.reason(error)}); it must be readable "
             "array_record files"
         ) from error
 
 
-def _inputs(rows: Sequence[Any], input_key: str, what: str) -> np.ndarray:
+def _inputs(rows: Sequence[Any], input_key: str, place: str) -> np.ndarray:
     shapes = {np.shape(row[input_key]) for row in rows}
     if len(shapes) != 1:
         raise ValueError(
-            f"{what} holds examples of {len(shapes)} shapes; all must have the same"
+            f"{place} holds examples of {len(shapes)} shapes; all must have the same"
         )
     inputs = np.stack([np.asarray(row[input_key]) for row in rows])
     if inputs.dtype.kind == "f":
         return inputs.astype(np.float32)
     if inputs.dtype != np.uint8:
         raise ValueError(
-            f"{what}: {input_key} is {inputs.dtype}; it must be uint8 or floats"
+            f"{place}: {input_key} is {inputs.dtype}; it must be uint8 or floats"
         )
     return inputs
 
 
-def _labels(rows: Sequence[Any], label_key: str, what: str) -> np.ndarray:
+def _labels(rows: Sequence[Any], label_key: str, place: str) -> np.ndarray:
     labels = np.asarray([row[label_key] for row in rows])
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         raise ValueError(
-            f"{what}: {label_key} is {labels.dtype} of the shape {labels.shape}; it "
+            f"{place}: {label_key} is {labels.dtype} of the shape {labels.shape}; it "
             "must be one integer per example"
         )
     return labels
@@ -149,4 +149,4 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
       ValueError: the data set is unknown, not prepared, damaged, or not a
         classification of equally shaped examples.
     """
-    return open_tfds(name, data_dir).whole()
+    return open_tfds(name, data_dir).in_memory()

@@ -24,7 +24,7 @@ from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
-from fedsvp_jax.devices.target import here
+from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.federated_data import FederatedData, federate
 from fedsvp_jax.prng import Address
@@ -100,7 +100,7 @@ class Client:
         randomness: Randomness = SECRET,
         witness: str | os.PathLike[str] | Witness | None = None,
     ) -> None:
-        self.policy, config, target = policy, policy.training, here()
+        self.policy, config, target = policy, policy.training, current_target()
         build = partial(models.make_model, config.model, kernels=target.platform)
         self._model = model or build(num_classes=data.num_classes)
         held = cell_of(cell_of(data.split, 0), 0)
@@ -142,10 +142,10 @@ class Client:
     @property
     def initial_arrays(self) -> Arrays:
         """The model before round 1, and zeros for the private query's answer."""
-        if self._plan.asked is None:
+        if self._plan.query_parts is None:
             return self._first
         params = jax.tree.unflatten(self._tree, self._first)
-        asked = private_query.chosen(params, self._plan.asked)
+        asked = private_query.chosen(params, self._plan.query_parts)
         return [*self._first, *(np.zeros_like(leaf) for leaf in asked)]
 
     def begin(self) -> None:
@@ -181,7 +181,7 @@ class Client:
             round_num=round_num,
             like=self.initial_arrays,
             public=None
-            if self._plan.asked is None
+            if self._plan.query_parts is None
             else Public(len(self._first), public),
             randomness=self._randomness,
         )

@@ -35,13 +35,15 @@ def set_safe_flags() -> None:
     the CPU, or where JAX has started already and would not read the flags.
     """
     platforms = os.environ.get("JAX_PLATFORMS", "")
-    wanted = os.environ.get("XLA_FLAGS")
-    if wanted == "" or (platforms and "cpu" not in platforms) or _jax_has_started():
+    user_flags = os.environ.get("XLA_FLAGS")
+    if user_flags == "" or (platforms and "cpu" not in platforms) or _jax_has_started():
         return
-    words = (wanted or "").split()
-    named = _flags(words)
+    words = (user_flags or "").split()
+    user_names = _flags(words)
     safe = SAFE_FLAGS.get(metadata.version("jaxlib"), {})
-    words += [f"--{name}={value}" for name, value in safe.items() if name not in named]
+    words += [
+        f"--{name}={value}" for name, value in safe.items() if name not in user_names
+    ]
     if words:
         os.environ["XLA_FLAGS"] = " ".join(words)
 
@@ -52,8 +54,8 @@ def flags_in_force() -> dict[str, str]:
     A flag without a value has the value "".
     """
     flags = _flags(os.environ.get("XLA_FLAGS", "").split())
-    kept = (name for name in flags if not name.startswith(_WITHOUT_INFLUENCE))
-    return {name: flags[name] for name in sorted(kept)}
+    names = (name for name in flags if not name.startswith(_WITHOUT_INFLUENCE))
+    return {name: flags[name] for name in sorted(names)}
 
 
 @cache

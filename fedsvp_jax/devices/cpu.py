@@ -1,4 +1,4 @@
-"""What of a CPU decides the bits of a run: its thread pool and its instructions.
+"""The properties of a CPU that decide the bits of a run: threads and instructions.
 
 XLA:CPU divides a convolution among the threads of its pool, and the sums of the parts
 follow their number; matrix products and sums do not. LLVM compiles for the widest
@@ -10,16 +10,16 @@ import pathlib
 import platform
 import re
 
-# Those that decide how wide vectors are, and whether a product and a sum are rounded
-# once or twice.
+# They decide how wide vectors are, and whether a product and a sum are rounded once or
+# twice.
 _INSTRUCTIONS = ("avx", "fma", "avx2", "avx512f", "asimd", "sve")
 
 
 def threads() -> int:
     """Threads of XLA:CPU's pool: NPROC if it is set, else the cores given to us."""
-    wanted = os.environ.get("NPROC", "")
-    if wanted.isdecimal() and int(wanted) > 0:
-        return int(wanted)
+    number = os.environ.get("NPROC", "")
+    if number.isdecimal() and int(number) > 0:
+        return int(number)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -68,31 +68,31 @@ def stacked(function: Callable[[Array], R], rows: Array) -> R:
     """`vmap` of `function` over rows, with the axes of enclosing vmaps in the same one.
 
     A TPU copies what has two axes of lanes before and after each grouped convolution.
-    Clients times coalitions times cells therefore are one axis of lanes in here. What
-    the lanes of an outer axis do not share is repeated for the inner ones.
+    Clients times coalitions times cells therefore are one axis of lanes in here. Values
+    that differ along an outer axis are repeated for the inner lanes.
 
     The function is pure and must not name an enclosing vmap axis; `rows` are (L, ...).
     """
     traced, shapes = jax.make_jaxpr(function, return_shape=True)(rows[0])
 
-    def one(row: Array, *consts: Array) -> list[Array]:
+    def run_row(row: Array, *consts: Array) -> list[Array]:
         closed = jax.extend.core.ClosedJaxpr(traced.jaxpr, consts)
         return jax.extend.core.jaxpr_as_fun(closed)(row)
 
     shared = [False] * len(traced.consts)
-    found = _of_lanes(one, [True, *shared])(rows, *traced.consts)
-    return jax.tree.unflatten(jax.tree.structure(shapes), found)
+    results = _of_lanes(run_row, [True, *shared])(rows, *traced.consts)
+    return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
 
 def _of_lanes(
-    one: Callable[..., list[Array]], by_lane: Sequence[bool]
+    function: Callable[..., list[Array]], by_lane: Sequence[bool]
 ) -> Callable[..., list[Array]]:
-    """`vmap` of `one` over the arguments that differ by lane, the first among them."""
+    """`vmap` of `function` over the arguments that differ by lane; the first does."""
 
     @jax.custom_batching.custom_vmap
     def call(*arguments: Array) -> list[Array]:
-        axes = [0 if mine else None for mine in by_lane]
-        return jax.vmap(one, in_axes=axes)(*arguments)
+        axes = [0 if differs else None for differs in by_lane]
+        return jax.vmap(function, in_axes=axes)(*arguments)
 
     @call.def_vmap
     def joined(
@@ -100,23 +100,23 @@ def _of_lanes(
     ) -> tuple[list[Array], list[bool]]:
         number = arguments[0].shape[int(batched[0])]
 
-        def join(leaf: Array, mine: bool, outer: bool) -> Array:
-            if not (mine or outer):
+        def join(leaf: Array, differs: bool, outer: bool) -> Array:
+            if not (differs or outer):
                 return leaf
-            if not mine:
+            if not differs:
                 leaf = leaf[:, None]
             if not outer:
                 leaf = leaf[None]
-            whole = jnp.broadcast_to(leaf, (size, number, *leaf.shape[2:]))
-            return whole.reshape(size * number, *leaf.shape[2:])
+            full = jnp.broadcast_to(leaf, (size, number, *leaf.shape[2:]))
+            return full.reshape(size * number, *leaf.shape[2:])
 
         merged = [a or b for a, b in zip(by_lane, batched, strict=True)]
         flat = map(join, arguments, by_lane, batched)
-        found = [
+        results = [
             leaf.reshape(size, number, *leaf.shape[1:])
-            for leaf in _of_lanes(one, merged)(*flat)
+            for leaf in _of_lanes(function, merged)(*flat)
         ]
-        return found, [True] * len(found)
+        return results, [True] * len(results)
 
     return call
 
@@ -164,7 +164,7 @@ def map_lanes(
 
         return jax.tree.map(of_leaf, parts)
 
-    def one(lane: Array) -> tuple[S, R]:
+    def run_lane(lane: Array) -> tuple[S, R]:
         part, row = function(jnp.minimum(lane, num_lanes - 1))
         return part if known_trips else counted(part, lane), row
 
@@ -172,10 +172,10 @@ def map_lanes(
     @functools.partial(jax.jit, inline=True)
     def run(chunk: Array) -> tuple[S, R]:
         if chunk_size == 1:
-            return jax.tree.map(lambda leaf: leaf[None], one(chunk[0]))
+            return jax.tree.map(lambda leaf: leaf[None], run_lane(chunk[0]))
         if known_trips:
-            return stacked(one, chunk)
-        return jax.vmap(one, axis_name=LANE)(chunk)
+            return stacked(run_lane, chunk)
+        return jax.vmap(run_lane, axis_name=LANE)(chunk)
 
     shapes = jax.eval_shape(run, jnp.arange(chunk_size, dtype=jnp.int32))
 

@@ -131,7 +131,7 @@ def devices(count: int, name: str = "num_devices") -> list[jax.Device]:
             f"{name} must be a multiple of the {number} processes, got {count}"
         )
     of_each = [jax.local_devices(process_index=index) for index in range(number)]
-    chosen = {one for mine in of_each for one in mine[: count // number]}
+    chosen = {device for local in of_each for device in local[: count // number]}
     return [device for device in everyone if device in chosen]
 
 
@@ -183,12 +183,12 @@ def bytes_from_first(content: bytes) -> bytes:
         return content
     from jax.experimental import multihost_utils
 
-    def sent(part: bytes) -> bytes:
+    def broadcast(part: bytes) -> bytes:
         numbers = np.frombuffer(part, np.uint8)
         return np.asarray(multihost_utils.broadcast_one_to_all(numbers)).tobytes()
 
-    size = int.from_bytes(sent(len(content).to_bytes(8)))
-    return sent(content[:size].ljust(size))
+    size = int.from_bytes(broadcast(len(content).to_bytes(8)))
+    return broadcast(content[:size].ljust(size))
 
 
 def from_first(make: Callable[[], T]) -> T:
@@ -218,8 +218,8 @@ def by_first(function: Callable[..., T]) -> Callable[..., T]:
     """The function as process 0 calls it, with its result in every process."""
 
     @functools.wraps(function)
-    def shared(*args: Any, **named: Any) -> T:
-        return from_first(functools.partial(function, *args, **named))
+    def shared(*args: Any, **kwargs: Any) -> T:
+        return from_first(functools.partial(function, *args, **kwargs))
 
     return shared
 
@@ -238,21 +238,21 @@ def agree(settings: dict[str, Any]) -> None:
     """
     if not several():
         return
-    here = json.loads(json.dumps(settings))
-    first = from_first(lambda: here)
+    ours = json.loads(json.dumps(settings))
+    first = from_first(lambda: ours)
     differences = [
-        f"{name} is {here.get(name)!r} and is {first.get(name)!r} there"
-        for name in sorted({*here, *first})
-        if here.get(name) != first.get(name)
+        f"{name} is {ours.get(name)!r} and is {first.get(name)!r} there"
+        for name in sorted({*ours, *first})
+        if ours.get(name) != first.get(name)
     ]
-    others = np.flatnonzero(_gathered(np.int32(len(differences))))
+    differing = np.flatnonzero(_gathered(np.int32(len(differences))))
     if differences:
         raise ValueError(
             f"process {jax.process_index()} was started otherwise than process 0: "
             + "; ".join(differences[:3])
         )
-    if len(others):
+    if len(differing):
         raise ValueError(
-            f"process {others[0]} was started otherwise than process 0; its output "
+            f"process {differing[0]} was started otherwise than process 0; its output "
             "names the difference"
         )

@@ -1,9 +1,9 @@
-"""The device that a program is made for, and everything that is chosen by it.
+"""The device that a program is made for, and every choice that depends on it.
 
-A target is a value: `here` is the one that this process computes on, and `named` one
-that need not be there, whose compiler can be had alone (docs/performance.md). The
-choices rest on counted cost: milliseconds on CPU cores, the TPU compiler's cycles, and
-the kernels that a GPU is told to start.
+A target is a value. `current_target` is the device that this process computes on;
+`named_target` need not be present, since its compiler runs without it
+(docs/performance.md). The choices rest on counted cost: milliseconds on CPU cores, the
+TPU compiler's cycles, and the kernels that a GPU is told to start.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import jax
 
 _MEMORY = {"cpu": 0, "tpu": 16 * 10**9, "cuda": 80 * 10**9}  # v5e, H100
-# Of a training: broadcast, trained and written weights, gradient, update.
+# Copies in a training: broadcast, trained and written weights, gradient, update.
 _COPIES = 5
 # On a TPU, weights of all trainings side by side that stay in its fast memory of 128 MB
 # from step to step. W1's step costs 156 thousand cycles a client when each trains
@@ -20,8 +20,8 @@ _COPIES = 5
 _FAST_BYTES = 32 * 10**6
 
 
-class Sides(NamedTuple):
-    """How many of each run side by side, as one vmapped program."""
+class Parallelism(NamedTuple):
+    """The numbers of clients, coalitions and cells in one vmapped program."""
 
     clients: int
     coalitions: int
@@ -50,16 +50,16 @@ class Target:
         """
         return self.platform != "cpu"
 
-    def known_steps(self, together: Sides) -> bool:
+    def known_steps(self, parallelism: Parallelism) -> bool:
         """Whether the loop over a training's steps has such a number too.
 
         Side by side, lanes idle until the longest is done; on a TPU and alone, a
         training ends with its client.
         """
-        alone = together.clients == together.coalitions == 1
-        return self.platform == "cuda" or (self.platform == "tpu" and not alone)
+        is_single = parallelism.clients == parallelism.coalitions == 1
+        return self.platform == "cuda" or (self.platform == "tpu" and not is_single)
 
-    def sides(
+    def parallelism(
         self,
         *,
         clients: int,
@@ -67,21 +67,23 @@ class Target:
         weights: int,
         activations: int,
         alike: bool,
-    ) -> Sides:
-        """What runs side by side where nobody says it.
+    ) -> Parallelism:
+        """The default numbers of clients, coalitions and cells that run side by side.
 
         Clients come first, then the coalitions of each, then the cells of a sweep.
-        `weights` and `activations` are bytes: of the model, and what the gradient of
+        `weights` and `activations` are bytes: of the model, and of what the gradient of
         one batch keeps. `alike`: the model is small and the clients are of one size.
         """
         if self.platform == "cpu":
-            return Sides(clients if alike else 1, 1, 1)
+            return Parallelism(clients if alike else 1, 1, 1)
         room = self.memory // 2 // (_COPIES * weights + activations)
         if self.platform == "tpu":
             room = min(room, _FAST_BYTES // weights)
-        together = _even(clients, room)
-        apart = _even(coalitions, room // together)
-        return Sides(together, apart, max(1, room // (together * apart)))
+        num_clients = _even(clients, room)
+        num_coalitions = _even(coalitions, room // num_clients)
+        return Parallelism(
+            num_clients, num_coalitions, max(1, room // (num_clients * num_coalitions))
+        )
 
 
 def _even(count: int, room: int) -> int:
@@ -90,18 +92,18 @@ def _even(count: int, room: int) -> int:
     return -(-count // turns)
 
 
-def here() -> Target:
+def current_target() -> Target:
     """The device that JAX computes on."""
     device = jax.devices()[0]
     platform = {"gpu": "cuda"}.get(device.platform, device.platform)
     if platform == "cpu":
-        return named("cpu")
-    told = (device.memory_stats() or {}).get("bytes_limit")
-    return named(platform, told)
+        return named_target("cpu")
+    memory = (device.memory_stats() or {}).get("bytes_limit")
+    return named_target(platform, memory)
 
 
-def named(platform: str, memory: int | None = None) -> Target:
-    """A target that need not be there; by default a TPU v5e or an H100."""
+def named_target(platform: str, memory: int | None = None) -> Target:
+    """A target that need not be present; by default a TPU v5e or an H100."""
     if platform not in _MEMORY:
         raise ValueError(
             f"target must be one of {', '.join(_MEMORY)}, got {platform!r}"

@@ -26,12 +26,12 @@ from fedsvp_jax.structs import Array, Model
 
 @flax.struct.dataclass
 class RoundState:
-    """What a round hands to the next: a pytree.
+    """The state that a round hands to the next: a pytree.
 
     Attributes:
-      server: the model (`server.params`, `server.stats`) and what mechanism and
-        optimiser remember.
-      cell: who holds which examples, the keys, and the traced settings.
+      server: the model (`server.params`, `server.stats`) and the memory of mechanism
+        and optimiser.
+      cell: each client's examples, the keys, and the traced settings.
       round_num: () int32, rounds done so far.
     """
 
@@ -74,28 +74,28 @@ def make_round(
     """
     configs = [dataclasses.replace(config, seed=seed) for seed in seeds or ()]
     program = federation.build(configs or [config], data, model=model, loss=loss)
-    held = Data(program.data.examples, program.data.test, program.data.validation)
+    run_data = Data(program.data.examples, program.data.test, program.data.validation)
     # A device's number is data, or the compiler computes with it (`devices.lanes`).
     index = jnp.int32(0)
     network, plan = program.model, program.plan
 
     @jax.jit
     def of_data(
-        state: RoundState, held: Data, index: Array
+        state: RoundState, run_data: Data, index: Array
     ) -> tuple[RoundState, RoundMetrics]:
         server, metrics = federated_round(
             network,
             plan,
             state.cell,
             state.server,
-            held,
+            run_data,
             round_num=state.round_num,
             devices=lanes.Devices(1, index),
         )
         return RoundState(server, state.cell, state.round_num + 1), metrics
 
     def step(state: RoundState) -> tuple[RoundState, RoundMetrics]:
-        return of_data(state, held, index)
+        return of_data(state, run_data, index)
 
     start = partial(initial_state, network, plan, program.data.example)
     servers = jax.jit(lambda cells: jax.lax.map(start, cells))(program.cells)

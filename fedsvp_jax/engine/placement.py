@@ -1,4 +1,4 @@
-"""How the work is laid out over devices."""
+"""The layout of the work over devices."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from fedsvp_jax.devices import lanes, processes
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """How the work is laid out; of it, only `cell_chunk_size` can change the numbers.
+    """The layout of the work over devices; only `cell_chunk_size` can change numbers.
 
     Attributes:
       num_devices: devices on the mesh's client axis.
@@ -33,7 +33,9 @@ class Placement:
         Raises:
           ValueError: JAX sees fewer devices, or the processes' shares differ.
         """
-        name = "num_devices" + " times sweep_devices" * (self.sweep_devices > 1)
+        name = "num_devices"
+        if self.sweep_devices > 1:
+            name += " times sweep_devices"
         count = self.num_devices * self.sweep_devices
         return jax.make_mesh(
             (self.sweep_devices, self.num_devices),

@@ -75,8 +75,8 @@ class Trainer:
             )
         self._mesh = self.placement.mesh()
         cells = len(program.configs) // self.placement.sweep_devices
-        most = self.placement.cell_chunk_size or program.cells_together
-        self.cell_chunk = max(n for n in range(1, most + 1) if cells % n == 0)
+        limit = self.placement.cell_chunk_size or program.cells_together
+        self.cell_chunk = max(n for n in range(1, limit + 1) if cells % n == 0)
         # With a stream, each round brings its own cohort.
         streamed = program.stream is not None
         self._rounds_in_program = 1 if streamed else self.placement.rounds_per_call
@@ -84,23 +84,23 @@ class Trainer:
         self._everywhere = NamedSharding(self._mesh, _EVERYWHERE)
         # Placed once: jit would copy to every device in every call.
         self.cells = processes.place(program.cells, self._by_cell)
-        held = program.data
+        data = program.data
         self._data: Data = processes.place(
-            Data(held.examples, held.test, held.validation), self._everywhere
+            Data(data.examples, data.test, data.validation), self._everywhere
         )
         self._device_index = processes.place(
             np.arange(self.placement.num_devices, dtype=np.int32),
             NamedSharding(self._mesh, _BY_CLIENT),
         )
-        # Named, since XLA calls an axis of one device unsharded and a state that
-        # comes back otherwise than it went in is compiled for again.
+        # Explicit, since XLA calls an axis of one device unsharded, and a state that
+        # comes back with another sharding would be compiled for again.
         by_round = NamedSharding(self._mesh, _BY_ROUND)
         self._compiled: Any = jax.jit(
             self._rounds(), donate_argnums=0, out_shardings=(self._by_cell, by_round)
         )
-        if (kept := _SHARED.get()) is not None:
+        if (shared := _SHARED.get()) is not None:
             key = program.model, program.plan, self.placement, self.cell_chunk, streamed
-            self._compiled = kept.setdefault(key, self._compiled)
+            self._compiled = shared.setdefault(key, self._compiled)
         self._has_run = False
 
     def initial_state(self) -> ServerState:
@@ -144,16 +144,17 @@ class Trainer:
         """
         stream = self.program.stream
         if stream is None:
-            held = self._data[0] if examples is None else examples
-            return self._run(state, self.cells, held, first_round, num_rounds)
+            if examples is None:
+                examples = self._data.examples
+            return self._run(state, self.cells, examples, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
             cohort = stream.take(round_num, processes.to_host(state.spent)[0])
             of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
             split, clients = processes.place(of_cell, self._by_cell)
             cells = dataclasses.replace(self.cells, split=split, cohort=clients)
-            held = processes.place(cohort.examples, self._everywhere)
-            state, metrics = self._run(state, cells, held, round_num, 1)
+            placed = processes.place(cohort.examples, self._everywhere)
+            state, metrics = self._run(state, cells, placed, round_num, 1)
             by_round.append(metrics)
         return state, jax.tree.map(lambda *rows: np.concatenate(rows), *by_round)
 
@@ -183,14 +184,21 @@ class Trainer:
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
 
     def arguments(self) -> tuple[Any, ...]:
-        """What the compiled rounds take, with the state's shapes in its place."""
+        """The arguments of the compiled rounds, with shapes in place of the state."""
         sharding = self._by_cell
         state = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
             jax.eval_shape(self._start, self.program.cells),
         )
-        ends = jnp.int32(0), jnp.int32(1)
-        return state, self.cells, self._data, self._device_index, *ends
+        first_round, num_rounds = jnp.int32(0), jnp.int32(1)
+        return (
+            state,
+            self.cells,
+            self._data,
+            self._device_index,
+            first_round,
+            num_rounds,
+        )
 
     def lower(self) -> jax.stages.Lowered:
         """The program that `advance` runs, lowered: for tests of its arithmetic."""
@@ -217,7 +225,7 @@ class Trainer:
         ) -> tuple[ServerState, RoundMetrics]:
             num_cells = cells.root.shared.shape[0]
 
-            def one(
+            def run_cell(
                 state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
             ) -> tuple[ServerState, RoundMetrics]:
                 return federated_round(
@@ -232,9 +240,9 @@ class Trainer:
                 )
 
             if chunk == 1:
-                return jax.lax.map(lambda pair: one(*pair), (state, cells))
+                return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))
             side_by_side = jax.vmap(
-                partial(one, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
+                partial(run_cell, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
             )
             if chunk == num_cells:
                 return side_by_side(state, cells)
@@ -289,10 +297,10 @@ class Trainer:
 
 
 def give_back_freed() -> None:
-    """Returns to the system what was freed and malloc keeps; only glibc can.
+    """Returns freed memory that malloc keeps to the system; only glibc can.
 
-    The compiler frees hundreds of MB, which a program's own arrays would else come on
-    top of: they are too large for the pieces that it freed.
+    The compiler frees hundreds of MB in pieces that are too small for a program's
+    arrays, which would otherwise come on top of them.
     """
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)

@@ -1,16 +1,16 @@
-"""What each client's upload adds to the round's model: Shapley values of the cohort.
+"""Shapley values of the cohort: what each upload adds to the round's model.
 
-A coalition of clients S is worth what the server's next model would be if S alone had
-uploaded, on the server's validation examples:
+The utility of a coalition of clients S is that of the server's next model if S alone
+had uploaded, on the server's validation examples:
 
-    U(S) = worth of w + step(sum over i in S of p_i x_i),   p_i = n_i / (n of S)
+    U(S) = utility of w + step(sum over i in S of p_i x_i),   p_i = n_i / (n of S)
 
 with w the broadcast model, x_i client i's upload as the server gets it, noise and all,
-and U(none) the worth of w. Nothing is trained: a coalition's model is one product of
+and U(none) the utility of w. Nothing is trained: a coalition's model is one product of
 its weights with the stacked uploads. The values of a round add up to U(all) - U(none).
 
-What is computed from uploads that carry their noise, and from examples that no client
-holds, costs no further epsilon against who sees these uploads.
+The values read noised uploads and examples that no client holds. So they cost no
+further epsilon against whoever sees these uploads.
 
 Source: the game of GTG-Shapley (Liu et al. 2022, arXiv 2109.02053), played within a
 round.
@@ -34,9 +34,9 @@ from fedsvp_jax.structs import Array, Examples, Model, Params, Weights
 
 
 def plan_of(
-    config: ClientValueSettings, cohort_size: int, *, batch_size: int, together: int
+    config: ClientValueSettings, cohort_size: int, *, batch_size: int, num_parallel: int
 ) -> EstimationPlan:
-    """What is fixed about the values; `together` models are tested side by side."""
+    """The settings of the values; `num_parallel` models are tested side by side."""
     masks = planned_coalitions(config.client_values, cohort_size)
     return EstimationPlan(
         num_attributes=cohort_size,
@@ -46,7 +46,7 @@ def plan_of(
         estimator=config.client_values,
         num_drawn=config.client_value_models,
         utility=config.client_value_utility,
-        together=together,
+        num_parallel=num_parallel,
     )
 
 
@@ -60,7 +60,7 @@ def client_values(
     examples: Examples,
     key: Array,
 ) -> estimators.Values:
-    """(K,) what each place of the cohort adds; 0 for one that weighs nothing.
+    """(K,) the values of the places of the cohort; 0 for a place of weight 0.
 
     Args:
       plan: K "attributes", the estimator, and how coalitions are tested.
@@ -73,9 +73,9 @@ def client_values(
 
     def mean(leaf: Array, weights: Array) -> Array:
         shape = (-1, *(1,) * (leaf.ndim - 1))
-        kept = jnp.where(present.reshape(shape), leaf, jnp.zeros((), leaf.dtype))
+        masked = jnp.where(present.reshape(shape), leaf, jnp.zeros((), leaf.dtype))
         exactly = jax.lax.Precision.HIGHEST
-        return jnp.tensordot(weights.astype(leaf.dtype), kept, 1, precision=exactly)
+        return jnp.tensordot(weights.astype(leaf.dtype), masked, 1, precision=exactly)
 
     def model_of(coalition: Array, _: Group) -> Weights:
         weights = aggregation.client_weights(counts, coalition, uniform=False)
@@ -109,5 +109,5 @@ def client_values(
         empty=validation.utility(*start),
         averages=True,
     )
-    _, found = estimators.ESTIMATORS[plan.estimator](game, key, plan.num_drawn)
-    return found._replace(values=jnp.where(present, found.values, 0))
+    _, result = estimators.ESTIMATORS[plan.estimator](game, key, plan.num_drawn)
+    return result._replace(values=jnp.where(present, result.values, 0))

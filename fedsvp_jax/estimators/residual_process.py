@@ -1,21 +1,21 @@
-"""A Gaussian process on what a blend of models lacks; its design precedes any training.
+"""A Gaussian process on the error of a blend of models, with a design fixed before.
 
-The blend B knows none, single attributes and all exactly. What it lacks elsewhere,
+The blend B is exact for no attribute, single attributes and all. Its error elsewhere,
 D = U - B, is taken for a Gaussian process of mean 0 with the covariance
 
     s^2 exp(-h(S, T)/(l n)),   h = |S xor T|, n attributes,   l = 1/2
 
-conditioned on D = 0 where B is exact, and observed with a variance of 1/100 of its mean
-variance. Shapley values are linear, psi = A U, so with X the trained coalitions, d what
-they lack, K the covariance and E its nugget,
+conditioned on D = 0 where B is exact. An observation's variance is 1/100
+of the mean variance. Shapley values are linear, psi = A U, so with X the trained
+coalitions, d the errors on them, K the covariance and E its nugget,
 
     psi = A B + A K_X (K_XX + E)^-1 d
     Cov = s^2 [A K A' - A K_X (K_XX + E)^-1 K_X' A'],   s^2 = d (K_XX + E)^-1 d / m
 
-Cov/s^2 does not depend on d. So X is chosen before, one coalition after the other, each
-the one that lowers the trace of Cov most; all are trained as one batch. The first n are
-those that lack one attribute each. Beyond ten attributes
-it chooses among these and 256 coalitions that are drawn once for all.
+Cov/s^2 does not depend on d. So X is chosen before any training, one coalition after
+the other, each the one that lowers the trace of Cov most. The first n lack one
+attribute each. Beyond ten attributes the choice is among these and 256 coalitions that
+are drawn once for all.
 
 l and the nugget were chosen among 9 pairs on the development games of
 experiments/studies/shapley, and so was the number of deviations of an interval.
@@ -40,14 +40,14 @@ DEVIATIONS = 3.0  # of a 95 % interval; 1.96 if the process were the games' own
 
 
 class Design(NamedTuple):
-    """What is trained, and what follows from it, for a number of held attributes.
+    """The coalitions to train and their weights, for each number of present attributes.
 
-    Stacked by that number n = 0, ..., N; attributes are named by rank, and what is
-    beyond n or beyond the coalitions that are not known is 0.
+    Stacked by that number n = 0, ..., N; attributes are named by rank. Entries beyond n
+    or beyond the coalitions to train are 0.
     """
 
     rows: np.ndarray  # (..., m, N) bool
-    weights: np.ndarray  # (..., N, m): values change by weights @ what is lacking
+    weights: np.ndarray  # (..., N, m): values change by weights @ errors of the blend
     deviations: np.ndarray  # (..., N): sqrt(diag Cov)/s
     inverse: np.ndarray  # (..., m, m): of K_XX + E
 
@@ -62,7 +62,7 @@ class Prior(NamedTuple):
 
 
 def _candidates(number: int) -> np.ndarray:
-    """(c, n) bool: all coalitions, or those that lack one and DRAWN others."""
+    """(c, n) bool: all coalitions, or those that lack one and 256 random ones."""
     if number <= shapley.MAX_EXACT:
         return np.arange(2**number)[:, None] >> np.arange(number) & 1 == 1
     draw = np.random.default_rng(number)
@@ -84,20 +84,24 @@ def _prior(number: int) -> Prior:
     """
     rows = _candidates(number)
     near = np.exp(-1 / (LENGTH * number))
-    known = np.concatenate(
+    anchors = np.concatenate(
         [np.zeros((1, number)), np.eye(number), np.ones((1, number))]
     ).astype(bool)
     nodes, weights = np.polynomial.legendre.leggauss(number)
     nodes, weights = (nodes + 1) / 2, weights / 2
     joins, stays = nodes + (1 - nodes) * near, nodes * near + 1 - nodes
 
-    def kernel(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        differ = (left[:, None] != right[None]).sum(-1)
+    def kernel(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        differ = (first[:, None] != second[None]).sum(-1)
         return np.asarray(near**differ)
 
     def values(rows: np.ndarray) -> np.ndarray:
-        others = np.arange(number)[:, None]
-        gain = (1 - near) * (joins**others * stays ** (number - 1 - others)) @ weights
+        num_others = np.arange(number)[:, None]
+        gain = (
+            (1 - near)
+            * (joins**num_others * stays ** (number - 1 - num_others))
+            @ weights
+        )
         size = rows.sum(1)[None]
         inside = gain[np.maximum(size - 1, 0)]
         outside = gain[np.minimum(size, number - 1)]
@@ -105,38 +109,40 @@ def _prior(number: int) -> Prior:
 
     both = nodes[:, None] * joins + (1 - nodes[:, None]) * stays
     spread = 2 * (1 - near) * (weights @ both ** (number - 1) @ weights)
-    inner, told = np.linalg.inv(kernel(known, known)), values(known)
+    inner, anchor_values = np.linalg.inv(kernel(anchors, anchors)), values(anchors)
 
-    def given(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return kernel(left, right) - kernel(left, known) @ inner @ kernel(known, right)
+    def conditional(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return kernel(first, second) - kernel(first, anchors) @ inner @ kernel(
+            anchors, second
+        )
 
     sizes = np.arange(2, number)
     one_of_each = np.arange(number)[None] < sizes[:, None]
     count = np.asarray([float(math.comb(number, size)) for size in sizes])
-    scale = given(one_of_each, one_of_each).diagonal() @ (count / count.sum())
-    covariance, change = given(rows, rows), values(rows)
-    change = change - told @ inner @ kernel(known, rows)
+    scale = conditional(one_of_each, one_of_each).diagonal() @ (count / count.sum())
+    covariance, change = conditional(rows, rows), values(rows)
+    change = change - anchor_values @ inner @ kernel(anchors, rows)
     exact = (rows.sum(1) <= 1) | (rows.sum(1) == number)
     covariance[exact], covariance[:, exact], change[:, exact] = 0, 0, 0
-    left = spread - np.einsum("ak,kl,al->a", told, inner, told)
-    return Prior(rows, covariance / scale, change / scale, left / scale)
+    remaining = spread - np.einsum("ak,kl,al->a", anchor_values, inner, anchor_values)
+    return Prior(rows, covariance / scale, change / scale, remaining / scale)
 
 
 def _of_number(number: int, trainings: int) -> Design:
     """`Design` without padding; n >= 3."""
     prior = _prior(number)
-    left, values, spread = prior.kernel.copy(), prior.values.copy(), prior.spread
+    kernel, values, spread = prior.kernel.copy(), prior.values.copy(), prior.spread
     chosen = list[int]()
     for _ in range(min(trainings, 2**number - number - 2)):
-        gain = np.square(values).sum(0) / (left.diagonal() + NUGGET)
+        gain = np.square(values).sum(0) / (kernel.diagonal() + NUGGET)
         gain[chosen] = -1
         # Rounding must not decide between coalitions that are alike.
         best = int(np.argmax(np.round(gain / gain.max(), 6)))
         chosen.append(best)
-        column, moved = left[:, best].copy(), values[:, best].copy()
-        left -= np.outer(column, column) / (column[best] + NUGGET)
-        values -= np.outer(moved, column) / (column[best] + NUGGET)
-        spread = spread - moved**2 / (column[best] + NUGGET)
+        column, effect = kernel[:, best].copy(), values[:, best].copy()
+        kernel -= np.outer(column, column) / (column[best] + NUGGET)
+        values -= np.outer(effect, column) / (column[best] + NUGGET)
+        spread = spread - effect**2 / (column[best] + NUGGET)
     inner = prior.kernel[np.ix_(chosen, chosen)] + NUGGET * np.eye(len(chosen))
     inverse = np.linalg.inv(inner)
     return Design(
@@ -156,32 +162,35 @@ def design(number: int, trainings: int) -> Design:
         np.zeros((number + 1, number), np.float32),
         np.zeros((number + 1, trainings, trainings), np.float32),
     )
-    for held in range(3, number + 1):
-        one = _of_number(held, trainings)
-        asked = len(one.rows)
-        stacked.rows[held, :asked, :held] = one.rows
-        stacked.weights[held, :held, :asked] = one.weights
-        stacked.deviations[held, :held] = one.deviations
-        stacked.inverse[held, :asked, :asked] = one.inverse
+    for count in range(3, number + 1):
+        unpadded = _of_number(count, trainings)
+        num_rows = len(unpadded.rows)
+        stacked.rows[count, :num_rows, :count] = unpadded.rows
+        stacked.weights[count, :count, :num_rows] = unpadded.weights
+        stacked.deviations[count, :count] = unpadded.deviations
+        stacked.inverse[count, :num_rows, :num_rows] = unpadded.inverse
     return stacked
 
 
-def _ranks(key: Array, held: Array) -> Array:
-    """(N,) int32: a random order of the held attributes, the others behind."""
-    draws = jax.random.uniform(jax.random.fold_in(key, 0), held.shape)
-    return jnp.argsort(jnp.argsort(jnp.where(held, draws, 2)))
+def _ranks(key: Array, present: Array) -> Array:
+    """(N,) int32: a random order of the present attributes, the others behind."""
+    draws = jax.random.uniform(jax.random.fold_in(key, 0), present.shape)
+    return jnp.argsort(jnp.argsort(jnp.where(present, draws, 2)))
 
 
-def rows(key: Array, held: Array, trainings: int) -> Array:
+def rows(key: Array, present: Array, trainings: int) -> Array:
     """(m, N) bool: the coalitions that are trained; empty where none is needed."""
-    table = jnp.asarray(design(held.shape[0], trainings).rows)
-    return held[None] & table[jnp.sum(held.astype(jnp.int32))][:, _ranks(key, held)]
+    table = jnp.asarray(design(present.shape[0], trainings).rows)
+    return (
+        present[None]
+        & table[jnp.sum(present.astype(jnp.int32))][:, _ranks(key, present)]
+    )
 
 
 def correction(
-    key: Array, held: Array, lacking: Array, resolution: Array | float
+    key: Array, present: Array, lacking: Array, resolution: Array | float
 ) -> shapley.SampledValues:
-    """What the trained coalitions say of the blend's error: values that sum to 0.
+    """The correction of the blend's values by the trained coalitions; it sums to 0.
 
     Args:
       key: as `rows` took it.
@@ -189,12 +198,12 @@ def correction(
       resolution: the least step of a utility; it counts as one more observation, so
         that few equal ones are not taken for proof.
     """
-    number, ranks = jnp.sum(held.astype(jnp.int32)), _ranks(key, held)
-    tables = design(held.shape[0], lacking.shape[0])
-    told = jax.tree.map(lambda table: jnp.asarray(table)[number], tables)
-    asked = jnp.sum(jnp.any(told.rows, axis=1).astype(jnp.float32))
-    squares = lacking @ told.inverse @ lacking + resolution**2
-    scale = jnp.sqrt(squares / jnp.maximum(asked, 1))
-    errors = jnp.where(held, scale * told.deviations[ranks], 0)
-    change = jnp.where(held, (told.weights @ lacking)[ranks], 0)
+    number, ranks = jnp.sum(present.astype(jnp.int32)), _ranks(key, present)
+    tables = design(present.shape[0], lacking.shape[0])
+    chosen = jax.tree.map(lambda table: jnp.asarray(table)[number], tables)
+    num_trained = jnp.sum(jnp.any(chosen.rows, axis=1).astype(jnp.float32))
+    squares = lacking @ chosen.inverse @ lacking + resolution**2
+    scale = jnp.sqrt(squares / jnp.maximum(num_trained, 1))
+    errors = jnp.where(present, scale * chosen.deviations[ranks], 0)
+    change = jnp.where(present, (chosen.weights @ lacking)[ranks], 0)
     return shapley.SampledValues(change, errors)

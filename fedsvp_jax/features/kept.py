@@ -27,11 +27,11 @@ _BATCH = 100  # images in one call
 
 
 class Extractor(NamedTuple):
-    """What makes features of images.
+    """A function from images to features.
 
     Attributes:
-      name: of the features and of everything that decides their numbers; another name
-        is another file.
+      name: of the features and of all that decides their numbers; another name is
+        another file.
       apply: (weights, (n, H, W, C) uint8 or float32) -> (n, f) float32.
       weights: constants of normalising; else {}.
     """
@@ -69,10 +69,10 @@ def of_images(
     if not path.is_file():
         _compute(extractor, dataset, path)
     _check_sum(path)
-    found = np.load(path, mmap_mode="r", allow_pickle=False)
+    features = np.load(path, mmap_mode="r", allow_pickle=False)
     count = len(dataset.train_labels)
     return dataclasses.replace(
-        dataset, train_inputs=found[:count], test_inputs=found[count:]
+        dataset, train_inputs=features[:count], test_inputs=features[count:]
     )
 
 
@@ -93,16 +93,16 @@ def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
     Raises:
       ValueError: the images have a shape that the features are not made for.
     """
-    side, other, _ = image_shape
-    least, multiple = scattering.LEAST_SIDE, scattering.STRIDE
-    if side != other or side < least or side % multiple:
+    height, width, _ = image_shape
+    smallest, multiple = scattering.LEAST_SIDE, scattering.STRIDE
+    if height != width or height < smallest or height % multiple:
         raise ValueError(
             f"model {model} takes square images whose side is a multiple of {multiple} "
-            f"and at least {least}, got {side}×{other}"
+            f"and at least {smallest}, got {height}×{width}"
         )
     name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
     if model == "scatter_channels_linear":
-        constants = scattering.channel_constants(embedded.photographs(), side)
+        constants = scattering.channel_constants(embedded.photographs(), height)
         name += f" channels {_digest_of(constants)}"
         return Extractor(name, scattering.channel_features, constants)
     name += f" groups={scattering.GROUPS}"
@@ -126,11 +126,11 @@ def _check_sum(path: Path) -> None:
     """Raises ValueError: the kept features are not those that were computed."""
     digest, size = hashlib.sha256(), hashlib.sha256().digest_size
     with open(path, "rb") as file:
-        left = path.stat().st_size - size
-        while left > 0:
-            block = file.read(min(left, 2**24))
+        remaining = path.stat().st_size - size
+        while remaining > 0:
+            block = file.read(min(remaining, 2**24))
             digest.update(block)
-            left -= len(block)
+            remaining -= len(block)
         if file.read() != digest.digest():
             raise ValueError(
                 f"{path} is damaged (it differs from its SHA-256); delete it, and the "
@@ -159,10 +159,10 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
         )
         start = 0
         for images in parts:
-            for found in in_batches(apply, images, _BATCH):
-                written[start : start + len(found)] = found
-                start += len(found)
-                bar.update(len(found))
+            for features in in_batches(apply, images, _BATCH):
+                written[start : start + len(features)] = features
+                start += len(features)
+                bar.update(len(features))
         bar.close()
         written.flush()
         with open(beside, "r+b") as file:

@@ -31,7 +31,7 @@ LEAST_SIDE = 2 * STRIDE  # the margins reflect the image
 
 
 class Filters(NamedTuple):
-    """What one side length needs; P is the side with its margins."""
+    """The filters of one side length; P is the side with its margins."""
 
     wavelets: np.ndarray  # (J, L, P, P) complex64: Fourier transform of every wavelet
     windows: list[np.ndarray]  # of resolution r: (side / 2^J, P / 2^r) float32
@@ -74,16 +74,16 @@ def window_rows(side: int, resolution: int) -> np.ndarray:
     φ is the product of two Gaussians of σ = .8·2^(J−1). At resolution r the frequencies
     that its grid cannot hold are left out, as kymatio does.
     """
-    whole = padded_side(side)
+    padded = padded_side(side)
     sigma = 0.8 * 2 ** (SCALES - 1)
-    at = np.arange(-2 * whole, 3 * whole, dtype=np.float64)
+    at = np.arange(-2 * padded, 3 * padded, dtype=np.float64)
     values = np.exp(-(at**2) / (2 * sigma**2)) / (math.sqrt(2 * math.pi) * sigma)
-    spectrum = np.fft.fft(values.reshape(5, whole).sum(0))
-    short, step = whole >> resolution, STRIDE >> resolution
+    spectrum = np.fft.fft(values.reshape(5, padded).sum(0))
+    short, step = padded >> resolution, STRIDE >> resolution
     half = short // 2
-    kept = np.concatenate([spectrum[:half], spectrum[whole - (short - half) :]])
-    kernel = np.fft.ifft(kept).real
-    margin = (whole - side) // 2
+    cropped = np.concatenate([spectrum[:half], spectrum[padded - (short - half) :]])
+    kernel = np.fft.ifft(cropped).real
+    margin = (padded - side) // 2
     centres = (margin >> resolution) + step * np.arange(-(-side // STRIDE))
     rows = kernel[(centres[:, None] - np.arange(short)[None]) % short]
     return rows.astype(np.float32)
@@ -92,10 +92,10 @@ def window_rows(side: int, resolution: int) -> np.ndarray:
 @functools.cache
 def make_filters(side: int) -> Filters:
     """The wavelets and windows of square images of this side."""
-    whole = padded_side(side)
+    padded = padded_side(side)
     angles = [(ANGLES // 2 - 1 - k) * math.pi / ANGLES for k in range(ANGLES)]
     wavelets = [
-        [np.fft.fft2(morlet(whole, scale=j, angle=angle)) for angle in angles]
+        [np.fft.fft2(morlet(padded, scale=j, angle=angle)) for angle in angles]
         for j in range(SCALES)
     ]
     windows = [window_rows(side, resolution) for resolution in range(SCALES)]
@@ -128,8 +128,8 @@ def scattering(images: Array) -> Array:
         spectrum = jnp.fft.fft2(values)[..., None, :, :]
         wavelets = jnp.asarray(filters.wavelets[scale])
         product = spectrum * wavelets.reshape((1,) * (values.ndim - 2) + wavelets.shape)
-        *lead, whole, _ = product.shape
-        folds, short = 2**scale, whole >> scale
+        *lead, full, _ = product.shape
+        folds, short = 2**scale, full >> scale
         product = product.reshape(*lead, folds, short, folds, short)
         return jnp.abs(jnp.fft.ifft2(product.mean((-4, -2))))
 
@@ -177,11 +177,11 @@ def channel_features(constants: Params, images: Array) -> Array:
 
 
 def channel_constants(photographs: Sequence[np.ndarray], side: int) -> Params:
-    """What channels are shifted and scaled by: their statistics on public photographs.
+    """The shift and scale of each channel: its statistics on public photographs.
 
     Squares of k·side pixels at random places, reduced to `side` by averaging k × k
-    pixels, k from 1 to what fits and small k most often (log-uniform), from a fixed
-    seed. The data of a run are not looked at.
+    pixels, k from 1 to the largest that fits, small k most often (log-uniform), from a
+    fixed seed. The data of a run are not looked at.
 
     Args:
       photographs: (H, W, 3) uint8 each, H and W at least `side`.
@@ -195,22 +195,22 @@ def channel_constants(photographs: Sequence[np.ndarray], side: int) -> Params:
 
     def square(photograph: np.ndarray) -> np.ndarray:  # (3, side, side)
         height, width, _ = photograph.shape
-        most = min(height, width) // side
-        factor = int(math.exp(rng.uniform(0.0, math.log(most + 1))))
+        largest = min(height, width) // side
+        factor = int(math.exp(rng.uniform(0.0, math.log(largest + 1))))
         top, left = (rng.integers(0, n - factor * side + 1) for n in (height, width))
         rows, columns = (slice(at, at + factor * side) for at in (top, left))
         blocks = photograph[rows, columns].reshape(side, factor, side, factor, 3)
         return blocks.mean((1, 3)).transpose(2, 0, 1) / 255
 
     apply = jax.jit(scattering)
-    found = np.concatenate(
+    coefficients = np.concatenate(
         [
             np.asarray(apply(square(photograph).astype(np.float32)))
             for _ in range(_SQUARES)
             for photograph in photographs
         ]
     )
-    mean, variance = found.mean((0, 2, 3)), found.var((0, 2, 3))
+    mean, variance = coefficients.mean((0, 2, 3)), coefficients.var((0, 2, 3))
     return {"mean": mean, "scale": np.sqrt(variance + np.float32(1e-5))}
 
 
@@ -220,5 +220,5 @@ def _by_colour(images: Array) -> Array:
         images = images.astype(jnp.float32) * (1 / 255)
     count, side, _, colours = images.shape
     flat = jnp.moveaxis(images, -1, 1).reshape(count * colours, side, side)
-    found = scattering(flat)
-    return found.reshape(count, colours, *found.shape[1:])
+    coefficients = scattering(flat)
+    return coefficients.reshape(count, colours, *coefficients.shape[1:])

@@ -5,7 +5,7 @@ import jax
 from fedsvp_jax import losses
 from fedsvp_jax.algorithm import private_query
 from fedsvp_jax.algorithm.evaluation import outputs_for
-from fedsvp_jax.algorithm.private_query import Asked
+from fedsvp_jax.algorithm.private_query import QueryParts
 from fedsvp_jax.config import FederationSettings, PlanSettings
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -67,7 +67,7 @@ def check_mechanism(
     mechanism: Mechanism,
     model: Model,
     data: FederatedData,
-    asked: Asked | None,
+    asked: QueryParts | None,
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
     check_noise(mechanism, told, uniform=config.weighting == "uniform")
@@ -112,7 +112,7 @@ def _check_grid(
     num_rounds: int,
     model: Model,
     data: FederatedData,
-    asked: Asked | None,
+    asked: QueryParts | None,
 ) -> None:
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
 

@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm import private_query
-from fedsvp_jax.algorithm.private_query import Asked
+from fedsvp_jax.algorithm.private_query import QueryParts
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.models import adapters
@@ -123,7 +123,7 @@ def of_mechanism(
     settings: MechanismConfig,
     model: Model,
     data: FederatedData,
-    asked: Asked | None,
+    asked: QueryParts | None,
 ) -> str:
     """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
 

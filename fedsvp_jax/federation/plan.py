@@ -22,7 +22,7 @@ from fedsvp_jax.algorithm.local_training import (
     TrainingRecipe,
     upload_steps,
 )
-from fedsvp_jax.algorithm.private_query import Asked
+from fedsvp_jax.algorithm.private_query import QueryParts
 from fedsvp_jax.algorithm.state import Cell, RoundPlan, ScorePlan
 from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import (
@@ -33,7 +33,7 @@ from fedsvp_jax.config import (
     check_resolved,
 )
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.devices.target import Sides, Target, here
+from fedsvp_jax.devices.target import Parallelism, Target, current_target
 from fedsvp_jax.federation.federated_data import FederatedData
 from fedsvp_jax.federation.run_digest import claimed
 from fedsvp_jax.losses import ExampleLoss, name_of
@@ -93,7 +93,7 @@ def sides(
     target: Target,
     model: Model,
     example_shape: Sequence[int],
-) -> Sides:
+) -> Parallelism:
     """What trains side by side: as the flags say, else as the target does.
 
     On a CPU that is the whole cohort for small models whose clients are of one size,
@@ -117,7 +117,7 @@ def sides(
         weights, activations = map(
             num_bytes, (params, jax.eval_shape(residuals, params, stats, batch))
         )
-    found = target.sides(
+    found = target.parallelism(
         clients=config.cohort_size,
         coalitions=max(planned, drawn),
         weights=weights,
@@ -186,7 +186,7 @@ def asked_of(
     model: Model,
     build: Callable[[int], Model] | None,
     data: FederatedData,
-) -> Asked | None:
+) -> QueryParts | None:
     """What of the model the private query moves; None without one.
 
     `build` makes the model from a number of classes; None: it is not built by name.
@@ -231,8 +231,8 @@ def make_plan(
     told: MechanismConfig,
     data: FederatedData,
     target: Target,
-    together: Sides,
-    asked: Asked | None = None,
+    together: Parallelism,
+    asked: QueryParts | None = None,
 ) -> RoundPlan:
     """The static choices of the round compiled for a target."""
     longest = data.split.validation.shape[-1]
@@ -271,12 +271,12 @@ def make_plan(
             num_drawn=0 if config.shapley == "exact" else config.shapley_trainings,
             utility=config.utility,
             empty_utility=config.empty_utility,
-            together=together.coalitions,
+            num_parallel=together.coalitions,
             known_trips=stacked,
         ),
         scores=_score_plan(config, data, together),
         private_classes=data.game.private_classes,
-        asked=asked,
+        query_parts=asked,
         uniform_weights=config.weighting == "uniform",
         server=part(ServerSettings, config),
         client=part(ClientSettings, config),
@@ -287,7 +287,7 @@ def make_plan(
 
 
 def _score_plan(
-    config: PlanSettings, data: FederatedData, together: Sides
+    config: PlanSettings, data: FederatedData, together: Parallelism
 ) -> ScorePlan:
     values = None
     if config.client_values != "none":
@@ -295,7 +295,7 @@ def _score_plan(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),
-            together=together.clients,
+            num_parallel=together.clients,
         )
     return ScorePlan(
         num_tested_attributes=data.game.num_tested_attributes,
@@ -348,7 +348,7 @@ def recorded_settings(
     recorded by name, and whether it is told targets.
     """
     model = model or make_model(config.model, num_classes=dataset.num_classes)
-    together = sides(config, here(), model, dataset.example_shape)
+    together = sides(config, current_target(), model, dataset.example_shape)
     own: dict[str, object] = {}
     if loss is not None:
         told = isinstance(dataset, Dataset) and dataset.train_targets is not None

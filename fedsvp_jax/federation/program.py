@@ -14,7 +14,7 @@ from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.devices.target import Target, here
+from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.budget import account_of, solve_noise
@@ -163,7 +163,7 @@ def build(
         --total_epsilon cannot be kept.
     """
     first = configs[0]
-    target = target or here()
+    target = target or current_target()
     check_resolved(first)
     checks.check_loss(first, dataset, model, loss)
     if model is not None and first.influence_filter != "none":

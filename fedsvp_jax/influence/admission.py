@@ -1,4 +1,4 @@
-"""Passes of the filter over a run: how many, what they cost, what a summary says."""
+"""Passes of the filter over a run: their number, their cost and their summary."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedsvp_jax.influence.threshold import filtration
 
 
 def num_passes(settings: FilterSettings, rounds: int) -> int:
-    """How often the filter runs in so many rounds."""
+    """The number of the filter's passes in so many rounds."""
     match settings.influence_filter:
         case "none":
             return 0
@@ -23,7 +23,7 @@ def num_passes(settings: FilterSettings, rounds: int) -> int:
 
 
 def planned_cost(config: AccountedSettings) -> FilterCost:
-    """What the planned passes of a run cost."""
+    """The cost of the planned passes of a run."""
     return privacy.filter_cost(
         config,
         num_participants=config.num_clients,
@@ -35,7 +35,7 @@ def planned_cost(config: AccountedSettings) -> FilterCost:
 def summary(
     settings: FilterSettings, corrupted: np.ndarray, admitted: np.ndarray
 ) -> dict[str, Any]:
-    """What summary.json says of corrupted clients and of the filter.
+    """The entries of summary.json on corrupted clients and on the filter.
 
     Args:
       settings: the filter's; with `influence_filter` none only the corrupted clients

@@ -1,4 +1,4 @@
-"""Who may take part: passes of the lazy-influence filter over a run (`run.session`).
+"""Passes of the lazy-influence filter over a run (`run.session`).
 
 Before the first round the centre trains a copy of the model on its own examples and
 uses the features of that copy. Later passes use the features of the federation's model
@@ -79,22 +79,24 @@ class FilterHook:
                 self._config.learning_rate,
                 warm_up_key,
             )
-        told = pipeline.filter_inputs(
+        kernel, train, test = pipeline.filter_inputs(
             last_layer.freeze(self._backbone, params, stats),
             self._warmup,
-            self._held(*self._train),
-            self._held(*self._test),
+            self._batches(*self._train),
+            self._batches(*self._test),
             self._config,
             num_classes=self._num_classes,
         )
         return lazy_influence(
-            *told,
+            kernel,
+            train,
+            test,
             pipeline.filter_rates(self._config),
             contribution_key=key,
             vote_key=self._root,
         )
 
-    def _held(self, indices: Array, weights: Array) -> Batches:
+    def _batches(self, indices: Array, weights: Array) -> Batches:
         inputs, labels = self._examples.inputs, self._examples.labels
         return Batches(inputs[indices], labels[indices], weights)
 
@@ -111,19 +113,19 @@ class FilterHook:
         admitted = ~self.verdict.rejected[None]
         program = self._trainer.program
         if program.is_over(np.zeros_like(host.spent), admitted, done):
-            least = int(program.cells.allowance.least_cohort[0])
+            least_cohort = int(program.cells.allowance.least_cohort[0])
             raise ValueError(
                 f"the influence filter admits {admitted.sum()} clients, and no cohort "
-                f"has the {least} that its claim needs; lower --cohort_size"
-                if least > 1
+                f"has the {least_cohort} that its claim needs; lower --cohort_size"
+                if least_cohort > 1
                 else "the influence filter admits nobody"
             )
         return self._trainer.place(dataclasses.replace(host, admitted=admitted))
 
     def take_record(self) -> dict[str, Any] | None:
-        """What the next row keeps of a pass: who was rejected, why, and what it cost.
+        """The record of a pass for the next row: who was rejected, why, and the cost.
 
-        None where there was none.
+        None without a pass.
         """
         verdict, self.verdict = self.verdict, None
         if verdict is None:
@@ -138,8 +140,8 @@ class FilterHook:
         }
 
 
-def _first_examples(indices: Array, count: Array, most: int) -> tuple[Array, Array]:
-    """Each client's first `most` indices (M, m), and weights of 0 for the padding."""
-    kept = indices[:, :most]
-    held = jnp.arange(kept.shape[1], dtype=jnp.int32)[None] < count[:, None]
-    return kept, held.astype(jnp.float32)
+def _first_examples(indices: Array, count: Array, limit: int) -> tuple[Array, Array]:
+    """Each client's first `limit` indices (M, m), and weights of 0 for the padding."""
+    first = indices[:, :limit]
+    valid = jnp.arange(first.shape[1], dtype=jnp.int32)[None] < count[:, None]
+    return first, valid.astype(jnp.float32)

@@ -47,8 +47,8 @@ def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
             return jnp.eye(backbone.width, dtype=leaf.dtype)
         return jnp.zeros((backbone.width,), leaf.dtype)
 
-    kept = jax.tree.map(without_last, params, backbone.is_last)
-    return FrozenNetwork(backbone.model, kept, stats)
+    frozen = jax.tree.map(without_last, params, backbone.is_last)
+    return FrozenNetwork(backbone.model, frozen, stats)
 
 
 @partial(jax.jit, static_argnames=("model", "batch_size"))

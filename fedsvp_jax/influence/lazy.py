@@ -51,7 +51,7 @@ class Batches(NamedTuple):
 
 @flax.struct.dataclass
 class Verdict:
-    """What the centre saw and decided; M participants."""
+    """The scores and the decision of one pass; M participants."""
 
     true_scores: Array  # (M,) float32: sums of the votes; the centre never sees them
     scores: Array  # (M,) float32: sums of the reported votes
@@ -78,7 +78,9 @@ def contributions(
       key: of this pass; each contributor's noise has a key of its own, derived from it.
     """
 
-    def one(contributor: Array, x: Array, labels: Array, weights: Array) -> Array:
+    def contribute(
+        contributor: Array, x: Array, labels: Array, weights: Array
+    ) -> Array:
         trained = last_layer.descend(
             kernel,
             x,
@@ -93,10 +95,10 @@ def contributions(
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
     contributors = jnp.arange(train.x.shape[0], dtype=jnp.int32)
-    return jax.vmap(one)(contributors, *train)
+    return jax.vmap(contribute)(contributors, *train)
 
 
-def improvements(kernel: Array, sent: Array, test: Batches) -> Array:
+def improvements(kernel: Array, contributed: Array, test: Batches) -> Array:
     """(M, T) float32: by how much contribution A lowers the loss of tester B.
 
         Σ_z [L(z, W_0) − L(z, W_A)], z over the test examples of B
@@ -108,7 +110,7 @@ def improvements(kernel: Array, sent: Array, test: Batches) -> Array:
 
     Args:
       kernel: (C, d) W_0.
-      sent: (M, C, d) the contributions W_A.
+      contributed: (M, C, d) the contributions W_A.
       test: the test examples of T testers.
     """
     num_testers, size, width = test.x.shape
@@ -116,13 +118,13 @@ def improvements(kernel: Array, sent: Array, test: Batches) -> Array:
     labels = test.labels.reshape(-1)
     chances = jax.nn.softmax(x @ kernel.T, axis=-1)
 
-    def one(contribution: Array) -> Array:
-        moved = x @ (contribution - kernel).T
-        of_label = jnp.take_along_axis(moved, labels[:, None], axis=1)[:, 0]
-        gained = of_label - jnp.log1p(jnp.sum(chances * jnp.expm1(moved), axis=1))
+    def improvement(contribution: Array) -> Array:
+        change = x @ (contribution - kernel).T
+        of_label = jnp.take_along_axis(change, labels[:, None], axis=1)[:, 0]
+        gained = of_label - jnp.log1p(jnp.sum(chances * jnp.expm1(change), axis=1))
         return jnp.sum(gained.reshape(num_testers, size) * test.weights, axis=1)
 
-    return jax.lax.map(one, sent, batch_size=_CONTRIBUTIONS_PER_PRODUCT)
+    return jax.lax.map(improvement, contributed, batch_size=_CONTRIBUTIONS_PER_PRODUCT)
 
 
 @jax.jit
@@ -149,8 +151,8 @@ def lazy_influence(
       vote_key: draws the randomised responses. The same key in all passes repeats the
         answer to a vote that did not change.
     """
-    sent = contributions(kernel, train, rates, key=contribution_key)
-    gained = improvements(kernel, sent, test)
+    contributed = contributions(kernel, train, rates, key=contribution_key)
+    gained = improvements(kernel, contributed, test)
     votes = jnp.where(gained > 0, 1.0, -1.0).astype(jnp.float32)
     reports = randomized_response(
         votes,
@@ -158,19 +160,19 @@ def lazy_influence(
         prng.stream_key(vote_key, prng.Stream.VOTE),
     )
     num = votes.shape[0]
-    others = 1.0 - jnp.eye(num, dtype=jnp.float32)
-    scores = jnp.sum(reports * others, axis=1)
+    by_others = 1.0 - jnp.eye(num, dtype=jnp.float32)
+    scores = jnp.sum(reports * by_others, axis=1)
     clusters = two_means(scores)
     gap = required_gap(num - 1, rates.flip_probability, rates.minimum_gap)
-    apart = clusters.high - clusters.low >= gap
+    is_separated = clusters.high - clusters.low >= gap
     return Verdict(
-        true_scores=jnp.sum(votes * others, axis=1),
+        true_scores=jnp.sum(votes * by_others, axis=1),
         scores=scores,
         low=clusters.low,
         high=clusters.high,
         threshold=clusters.threshold,
         required_gap=gap,
-        rejected=(scores < clusters.threshold) & apart,
+        rejected=(scores < clusters.threshold) & is_separated,
     )
 
 
@@ -210,6 +212,6 @@ def randomized_response(
     half = drawable(jnp.asarray(flip_probability, jnp.float32) / 2)
     of_value = jax.random.uniform(key, (*votes.shape, 2), jnp.float32)
     draw = jnp.where(votes > 0, of_value[..., 1], of_value[..., 0])
-    one = jnp.ones((), votes.dtype)
-    coin = jnp.where(draw < half, one, -one)
+    plus = jnp.ones((), votes.dtype)
+    coin = jnp.where(draw < half, plus, -plus)
     return jnp.where(draw < 2 * half, coin, votes)

@@ -1,7 +1,4 @@
-"""What votes and a contribution cost in privacy.
-
-All of it is known before the filter runs.
-"""
+"""The privacy cost of votes and contributions, known before the filter runs."""
 
 import math
 
@@ -63,7 +60,7 @@ def flip_probability(epsilon: float) -> float:
 def filter_cost(
     settings: FilterSettings, *, num_participants: int, delta: float, passes: int = 1
 ) -> FilterCost:
-    """What passes of the filter add to a ledger, for each participant.
+    """The cost of passes of the filter in a ledger, for each participant.
 
     A contribution is clipped to C as one vector, so replacing the batch, one record of
     it or all, changes it by at most 2C, and the noise multiplier under that replacement
@@ -80,13 +77,14 @@ def filter_cost(
       delta: δ of one contribution's ε.
       passes: how often the filter runs on the same participants.
     """
-    claimed, noise_multiplier = math.inf, settings.contribution_noise
+    epsilon = math.inf
+    noise_multiplier = settings.contribution_noise
     if noise_multiplier > 0:
-        claimed = composed_epsilon("gdp", (noise_multiplier / 2) ** -2, delta)
+        epsilon = composed_epsilon("gdp", (noise_multiplier / 2) ** -2, delta)
     return FilterCost(
         passes=passes,
         contribution_multiplier=noise_multiplier / 2,
-        contribution_epsilon=claimed,
+        contribution_epsilon=epsilon,
         contribution_delta=delta if noise_multiplier > 0 else 0.0,
         votes_per_pass=num_participants - 1,
         epsilon_per_vote=exact_vote_epsilon(flip_probability(settings.vote_epsilon)),

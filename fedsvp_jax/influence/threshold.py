@@ -1,4 +1,4 @@
-"""Whom the centre rejects: 2-means of the scores, and how good that decision was.
+"""The centre's decision: 2-means of the scores, and measures of how good it was.
 
 In one dimension the best two clusters are separated by one cut of the sorted scores.
 Trying all n − 1 cuts finds the optimum inside the compiled step, without the random
@@ -76,15 +76,15 @@ def required_gap(
       flip_probability: f.
       share: in [0, 1].
     """
-    kept = 1.0 - jnp.asarray(flip_probability, jnp.float32)
+    unflipped = 1.0 - jnp.asarray(flip_probability, jnp.float32)
     share = jnp.asarray(share, jnp.float32)
-    noise = jnp.sqrt(num_votes * (1.0 - jnp.square(kept)))
-    gap = share * 2.0 * kept * num_votes + 2.0 * math.sqrt(2.0 / math.pi) * noise
+    noise = jnp.sqrt(num_votes * (1.0 - jnp.square(unflipped)))
+    gap = share * 2.0 * unflipped * num_votes + 2.0 * math.sqrt(2.0 / math.pi) * noise
     return jnp.where(share > 0, gap, 0.0)
 
 
 class Filtration(NamedTuple):
-    """How good a rejection was: shares in [0, 1], nan for a share of nobody."""
+    """The quality of a rejection: shares in [0, 1], nan for a share of nobody."""
 
     recall: float  # share of the corrupted that were rejected
     precision: float  # share of the rejected that are corrupted
@@ -104,8 +104,8 @@ def filtration(rejected: np.ndarray, corrupted: np.ndarray) -> Filtration:
     rejected, corrupted = np.asarray(rejected, bool), np.asarray(corrupted, bool)
     hits = int(np.sum(rejected & corrupted))
 
-    def share(part: int, whole: int) -> float:
-        return part / whole if whole else float("nan")
+    def share(part: int, total: int) -> float:
+        return part / total if total else float("nan")
 
     return Filtration(
         recall=share(hits, int(corrupted.sum())),

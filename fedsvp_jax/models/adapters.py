@@ -20,10 +20,12 @@ def from_linen(module: nn.Module) -> Model:
     The collection `params` is trained; all other collections are `stats`.
     """
     takes = inspect.signature(type(module).__call__).parameters
-    told = "train" in takes or any(p.kind is p.VAR_KEYWORD for p in takes.values())
+    takes_train = "train" in takes or any(
+        p.kind is p.VAR_KEYWORD for p in takes.values()
+    )
 
     def mode(train: bool) -> dict[str, Any]:
-        return {"train": train} if told else {}
+        return {"train": train} if takes_train else {}
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
         stats = dict(module.init(key, example, **mode(False)))
@@ -101,9 +103,9 @@ def in_dtype(model: Model, dtype: str) -> Model:
     """The model with its products computed in another number format.
 
     `apply` rounds the parameters and the inputs to `dtype` and returns logits and stats
-    in float32. Whoever differentiates it gets float32 gradients with respect to float32
-    parameters, which is how "master weights" are kept (Micikevicius et al. 2018,
-    arXiv 1710.03740, section 3.1). With "float32" it is the model itself.
+    in float32. Its gradients are float32, with respect to float32 parameters, the
+    "master weights" of Micikevicius et al. 2018 (arXiv 1710.03740, section 3.1). With
+    "float32" it is the model itself.
     """
     if dtype == "float32":
         return model
@@ -112,10 +114,12 @@ def in_dtype(model: Model, dtype: str) -> Model:
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
     ) -> tuple[Array, Params]:
         rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
-        logits, moved = model.apply(
+        logits, new_stats = model.apply(
             rounded, stats, x.astype(dtype), train=train, key=key
         )
-        moved = jax.tree.map(lambda new, old: new.astype(old.dtype), moved, stats)
-        return logits.astype(jnp.float32), moved
+        new_stats = jax.tree.map(
+            lambda new, old: new.astype(old.dtype), new_stats, stats
+        )
+        return logits.astype(jnp.float32), new_stats
 
     return model._replace(apply=apply, gradient_scale=None)

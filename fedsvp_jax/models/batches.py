@@ -11,13 +11,13 @@ from fedsvp_jax.structs import Array
 def in_batches(
     function: Callable[[Array], Array], rows: np.ndarray | Array, batch_size: int
 ) -> Iterator[np.ndarray]:
-    """What a function of a batch makes of the rows, in their order, batch by batch.
+    """The function's results for the rows, in their order, batch by batch.
 
-    Every batch has one shape: the last one is filled up with zeros, and what the
-    function makes of these is left out.
+    Every batch has one shape: the last one is filled up with zeros, whose results are
+    left out.
     """
     for first in range(0, len(rows), batch_size):
-        some = np.asarray(rows[first : first + batch_size])
-        whole = np.zeros((batch_size, *some.shape[1:]), some.dtype)
-        whole[: len(some)] = some
-        yield np.asarray(function(jnp.asarray(whole)))[: len(some)]
+        chunk = np.asarray(rows[first : first + batch_size])
+        batch = np.zeros((batch_size, *chunk.shape[1:]), chunk.dtype)
+        batch[: len(chunk)] = chunk
+        yield np.asarray(function(jnp.asarray(batch)))[: len(chunk)]

@@ -36,7 +36,7 @@ def conv2d(
       kernel: (kernel_height, kernel_width, in, out) of the same dtype.
       strides: steps (down, across).
       padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0.
-      kernels: whose.
+      kernels: of the device.
 
     Returns:
       (batch, out_height, out_width, out).
@@ -91,9 +91,11 @@ def _corners(x: Array) -> list[Array]:
 def _forward(x: Array) -> tuple[Array, tuple[Array, Array]]:
     a, b, c, d = _corners(x)
     top, bottom = jnp.maximum(a, b), jnp.maximum(c, d)
-    zero, one, two, three = (jnp.int8(i) for i in range(4))
+    corner = [jnp.int8(i) for i in range(4)]
     winner = jnp.where(
-        top >= bottom, jnp.where(a >= b, zero, one), jnp.where(c >= d, two, three)
+        top >= bottom,
+        jnp.where(a >= b, corner[0], corner[1]),
+        jnp.where(c >= d, corner[2], corner[3]),
     )
     # The empty slice keeps the shape of x: whether it had an odd row or column.
     return jnp.maximum(top, bottom), (winner, x[:0])
@@ -106,8 +108,8 @@ def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array]:
     hit = winner[:, :, None, :, None] == corner
     full = jnp.where(hit, gradient[:, :, None, :, None], jnp.zeros((), gradient.dtype))
     full = full.reshape(batch, 2 * rows, 2 * columns, channels)
-    odd = ((0, like.shape[1] % 2), (0, like.shape[2] % 2))
-    return (jnp.pad(full, ((0, 0), *odd, (0, 0))),)
+    edges = ((0, like.shape[1] % 2), (0, like.shape[2] % 2))
+    return (jnp.pad(full, ((0, 0), *edges, (0, 0))),)
 
 
 one_pass_pool.defvjp(_forward, _backward)

@@ -2,7 +2,8 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, get_args
+from functools import partial
+from typing import get_args
 
 import flax.linen as nn
 
@@ -13,16 +14,18 @@ from fedsvp_jax.models.networks import CNN, MLP, ResNet18
 from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.structs import Model
 
-_SIZES: dict[str, tuple[Callable[..., nn.Module], tuple[Any, ...]]] = {
-    "mlp": (MLP, ((128,),)),
-    "small_cnn": (CNN, ((16, 32), 3, 128)),
-    "paper_cnn": (CNN, ((16, 32, 64), 3, 500, 0.3)),
-    "leaf_cnn": (CNN, ((32, 64), 5, 2048)),
-    "resnet18": (ResNet18, ("batch",)),
-    "resnet18_gn": (ResNet18, ("group",)),
+_NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "mlp": partial(MLP, hidden=(128,)),
+    "small_cnn": partial(CNN, channels=(16, 32), kernel_size=3, hidden=128),
+    "paper_cnn": partial(
+        CNN, channels=(16, 32, 64), kernel_size=3, hidden=500, dropout_rate=0.3
+    ),
+    "leaf_cnn": partial(CNN, channels=(32, 64), kernel_size=5, hidden=2048),
+    "resnet18": partial(ResNet18, normalization="batch"),
+    "resnet18_gn": partial(ResNet18, normalization="group"),
 }
 MODEL_NAMES: tuple[str, ...] = tuple(
-    dict.fromkeys((*TABLE_MODELS, *_SIZES, *FEATURE_MODELS))
+    dict.fromkeys((*TABLE_MODELS, *_NETWORKS, *FEATURE_MODELS))
 )
 
 
@@ -30,7 +33,7 @@ MODEL_NAMES: tuple[str, ...] = tuple(
 def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Model:
     """Builds a model by name; it adapts to the shape of the example given to `init`.
 
-    How many parameters each has: tests/models/test_registry.py.
+    The numbers of parameters are in tests/models/test_registry.py.
 
     Args:
       name: one of `MODEL_NAMES`.
@@ -51,5 +54,4 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
         raise ValueError(f"kernels must be 'cpu', 'cuda' or 'tpu', got {kernels!r}")
     if name == "logistic" or name in FEATURE_MODELS:
         return make_linear(num_classes)
-    network, sizes = _SIZES[name]
-    return from_linen(network(num_classes, *sizes, kernels=kernels))
+    return from_linen(_NETWORKS[name](num_classes=num_classes, kernels=kernels))

@@ -81,7 +81,7 @@ def _forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
 
 
 def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
-    """By the transposes of the forward pass's steps, in the opposite order."""
+    """The transposes of the forward pass's steps, in the opposite order."""
     x, kernel = residuals
     weights = _transform(_G, _elements(kernel))
 
@@ -119,8 +119,8 @@ def _in_parts(images: Array, kernel: Array) -> Array:
     """
     batch, height, width, _ = images.shape
     tile_bytes = 4 * height * width * max(kernel.shape[2:]) * images.dtype.itemsize
-    least = min(-(-batch * tile_bytes // _TILE_BYTES), batch)
-    parts = min(range(least, 2 * least), key=lambda parts: -batch % parts)
+    smallest = min(-(-batch * tile_bytes // _TILE_BYTES), batch)
+    parts = min(range(smallest, 2 * smallest), key=lambda parts: -batch % parts)
     filled = jnp.pad(images, ((0, -batch % parts), (0, 0), (0, 0), (0, 0)))
     return filled.reshape(parts, -1, *images.shape[1:])
 
@@ -208,7 +208,7 @@ def _weight_gradients(bordered: Array, of_products: _Grid, turn: Array) -> _Grid
 
 
 def _bordered(images: Array) -> Array:
-    """With a border of one zero along height and width."""
+    """The images with a border of one zero along height and width."""
     return jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
 
 

@@ -1,4 +1,4 @@
-"""Clients on disk, for more of them than the memory holds: a round reads its own."""
+"""Clients on disk, where the memory cannot hold all: a round reads its cohort."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ __all__ = ["facts", "federate", "load"]
 
 
 def facts(folder: Path) -> Facts:
-    """What defaults are chosen by; nothing where there is no store yet.
+    """The facts that defaults depend on; empty where there is no store yet.
 
     Raises:
       OSError, ValueError: as `open_store`.

@@ -1,4 +1,4 @@
-"""Which client of a store holds which examples, one client in memory at a time.
+"""The examples of a store's clients, one client in memory at a time.
 
 Clients, training and validation examples are the same as those that
 `partition.by_writer` and `train_validation.Division` give for the same data in
@@ -26,7 +26,7 @@ class HeldExamples(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class StoredClients:
-    """The clients of a run whose examples lie in a store: who holds which rows.
+    """The clients of a run whose examples lie in a store, and their rows.
 
     Attributes:
       store: holds their examples.
@@ -55,11 +55,11 @@ class StoredClients:
         inputs, labels = examples_of(self.store, int(self.chosen[client]))
         attributes = self._attributes(client)
         train, validation = self.division.of_client(client, attributes)
-        held = np.concatenate([train, validation])
+        positions = np.concatenate([train, validation])
         return HeldExamples(
-            inputs[held],
-            labels[held],
-            attributes[held],
+            inputs[positions],
+            labels[positions],
+            attributes[positions],
             len(train),
         )
 
@@ -82,6 +82,8 @@ class StoredClients:
             attributes = self._attributes(client)
             both = self.division.of_client(client, attributes)
             for side, positions in enumerate(both):
-                held = np.bincount(attributes[positions], minlength=self.num_attributes)
-                counts[side, client] = held
+                by_attribute = np.bincount(
+                    attributes[positions], minlength=self.num_attributes
+                )
+                counts[side, client] = by_attribute
         return counts[0], counts[1]

@@ -45,7 +45,7 @@ def load(config: FederationSettings) -> ClientStore:
 
 
 def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
-    """The federation of a store's clients; what a run in memory has, to the number.
+    """The federation of a store's clients, equal to that of a run in memory.
 
     Raises:
       ValueError: the partition is not `by_writer`: a store knows its clients.
@@ -65,7 +65,7 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
     num_stored = len(store.clients)
     classes = np.arange(store.num_classes, dtype=np.int32)
     writers = np.arange(num_stored, dtype=np.int32)
-    found = loading.attributes_of(config, store, classes, writers, {})
+    attributes = loading.attributes_of(config, store, classes, writers, {})
     clients = StoredClients(
         store=store,
         chosen=partition.draw_writers(
@@ -77,18 +77,18 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
             ),
             seed=config.seed,
         ),
-        attribute_table=found.ids,
+        attribute_table=attributes.ids,
         by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
         num_attributes=config.num_attributes,
-        division=division_of(config, found.private),
+        division=division_of(config, attributes.private),
     )
     train, validation = clients.attribute_counts()
     num_train, num_validation = train.sum(1), validation.sum(1)
-    held = np.sort(num_train + num_validation)
+    sizes = np.sort(num_train + num_validation)
     reader = CohortReader(
         clients,
         cohort_size=config.cohort_size,
-        num_examples=int(held[-config.cohort_size :].sum()),
+        num_examples=int(sizes[-config.cohort_size :].sum()),
         longest_train=int(num_train.max()),
         longest_validation=int(num_validation.max()),
     )
@@ -101,7 +101,7 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
             store.test_inputs, store.test_labels, tested
         ),
         split=jax.tree.map(lambda leaf: leaf[None], empty.split),
-        game=game_of(config, store, found, tested, train),
+        game=game_of(config, store, attributes, tested, train),
         num_train=num_train[None],
         most_copies=(store.most_copies,),
         from_records=store.from_records,

@@ -73,9 +73,9 @@ def open_store(folder: Path) -> ClientStore:
         about = json.loads(text)
         if about["version"] != VERSION:
             raise ValueError(f"version {about['version']}")
-        known = {key: about[key] for key in ("name", "fingerprint", *FACTS)}
-        known["from_records"] = tuple(map(str, known["from_records"]))
-        known["public_test"] = about.get("public_test") is True
+        fields = {key: about[key] for key in ("name", "fingerprint", *FACTS)}
+        fields["from_records"] = tuple(map(str, fields["from_records"]))
+        fields["public_test"] = about.get("public_test") is True
         shapes = {name: (tuple(s), t) for name, (s, t) in about["arrays"].items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
@@ -111,7 +111,7 @@ def open_store(folder: Path) -> ClientStore:
             f"{folder / 'clients.npy'} names rows beyond the {len(arrays['labels'])} "
             "of labels.npy, or a client without rows"
         )
-    if known["fingerprint"] != fingerprint_of(arrays, known):
+    if fields["fingerprint"] != fingerprint_of(arrays, fields):
         raise ValueError(
             f"the client store {folder} is damaged: it differs from the SHA-256 in "
             "store.json; put a copy of it back or build it again"
@@ -123,5 +123,5 @@ def open_store(folder: Path) -> ClientStore:
         digests=np.array(arrays["digests"]),
         test_inputs=arrays["test_inputs"],
         test_labels=arrays["test_labels"],
-        **known,
+        **fields,
     )

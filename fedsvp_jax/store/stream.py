@@ -48,12 +48,12 @@ class CohortReader(NamedTuple):
         num_train, num_validation = np.zeros((2, self.cohort_size), np.int32)
         start = 0
         for place in np.flatnonzero(clients >= 0):
-            held = self.clients.client(int(clients[place]))
-            stop = start + len(held.labels)
-            middle = start + held.num_train
-            inputs[start:stop] = held.inputs
-            labels[start:stop] = held.labels
-            attributes[start:stop] = held.attributes
+            client = self.clients.client(int(clients[place]))
+            stop = start + len(client.labels)
+            middle = start + client.num_train
+            inputs[start:stop] = client.inputs
+            labels[start:stop] = client.labels
+            attributes[start:stop] = client.attributes
             train[place, : middle - start] = np.arange(start, middle)
             validation[place, : stop - middle] = np.arange(middle, stop)
             num_train[place], num_validation[place] = middle - start, stop - middle
@@ -70,7 +70,7 @@ class CohortReader(NamedTuple):
         )
 
     def stream(self, **how: Any) -> "CohortStream":
-        """The cohorts of a run, with what `CohortStream` takes besides."""
+        """The cohorts of a run; the arguments are those of `CohortStream`."""
         return CohortStream(self, **how)
 
 
@@ -123,11 +123,11 @@ class CohortStream:
                 self._ahead[1].cancel()
             self._read_ahead(round_num, np.array(spent))
         assert self._ahead is not None
-        found = self._ahead[1].result()
+        result = self._ahead[1].result()
         self._ahead = None
         if round_num + 1 < self._num_rounds:
             self._read_ahead(round_num + 1)
-        return found
+        return result
 
     def _read_ahead(self, round_num: int, spent: np.ndarray | None = None) -> None:
         reading = self._thread.submit(self._read, round_num, spent)

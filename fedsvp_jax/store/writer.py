@@ -1,4 +1,4 @@
-"""Writes clients on disk, one at a time: what `folder` opens."""
+"""Writes clients on disk, one at a time, as `folder` opens them."""
 
 import collections
 import contextlib
@@ -34,7 +34,7 @@ class ClientExamples(NamedTuple):
 
 
 class StoreSource(NamedTuple):
-    """What a store is written from: a data set whose clients come one by one."""
+    """The input of `write_store`: a data set whose clients come one by one."""
 
     name: str  # the data set's
     clients: Iterable[ClientExamples]  # in any order; empty ones are left out
@@ -83,10 +83,10 @@ def _write(folder: Path, stream: StoreSource) -> None:
         _growing(folder / "inputs.npy", test.inputs) as inputs,
         _growing(folder / "labels.npy", test.labels) as labels,
     ):
-        for given in stream.clients:
-            if not len(given.labels):
+        for examples in stream.clients:
+            if not len(examples.labels):
                 continue
-            client = _checked(given, test, stream.num_classes)
+            client = _checked(examples, test, stream.num_classes)
             for file, array in ((inputs, client.inputs), (labels, client.labels)):
                 file.write(np.ascontiguousarray(array).data)
             digests.append(digest_of(client.inputs, client.labels))
@@ -128,8 +128,8 @@ def _checked(
     """The examples as a `Dataset` takes them; raises its ValueError."""
     like = test.inputs[:1], test.labels[:1]
     name = f"store, client {client.name}"
-    found = Dataset(name, client.inputs, client.labels, *like, num_classes)
-    return client._replace(inputs=found.train_inputs, labels=found.train_labels)
+    dataset = Dataset(name, client.inputs, client.labels, *like, num_classes)
+    return client._replace(inputs=dataset.train_inputs, labels=dataset.train_labels)
 
 
 @contextlib.contextmanager

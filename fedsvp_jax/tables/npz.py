@@ -237,4 +237,4 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
     """
     arrays = _arrays(path, settings)
     source = _source(arrays, path, settings)
-    return source.whole(columns=_named(arrays, path, settings))
+    return source.in_memory(columns=_named(arrays, path, settings))

@@ -71,9 +71,9 @@ def test_every_local_step_goes_along_what_the_server_remembers():
     assert optax.tree.norm(jax.tree.map(jnp.subtract, still, moved)) > 0
     answer = [leaf + 0.5 for leaf in state.answer]
     drift = private_query.remembered(
-        state.params, answer, made.plan.asked, weight=WEIGHT
+        state.params, answer, made.plan.query_parts, weight=WEIGHT
     )
-    for leaf, part in zip(jax.tree.leaves(drift), made.plan.asked, strict=True):
+    for leaf, part in zip(jax.tree.leaves(drift), made.plan.query_parts, strict=True):
         np.testing.assert_array_equal(leaf, WEIGHT * 0.5 if part else 0)
 
 
@@ -90,7 +90,9 @@ def test_the_noise_is_on_the_answer_alone_and_as_large_as_promised():
     upload, noised, info = run(made.data.examples)
     silent, plain, _ = playing(private_layers="last")[-1](made.data.examples)
     chex.assert_trees_all_close(upload, silent, rtol=1e-4, atol=1e-6)
-    shapes = [leaf.shape for leaf in private_query.chosen(upload, made.plan.asked)]
+    shapes = [
+        leaf.shape for leaf in private_query.chosen(upload, made.plan.query_parts)
+    ]
     assert [leaf.shape for leaf in noised] == shapes and len(shapes) == 2
     drawn = ravel_pytree(noised)[0] - ravel_pytree(plain)[0]
     held = cell_of(cell_of(made.cells, 0).split, CLIENT)
@@ -118,10 +120,12 @@ def test_the_private_classes_logits_are_moved_by_the_answers_alone():
     examples = made.data.examples
     still, answer, _ = run(examples, 0.0)
     moving, _, _ = run(examples, 0.5)
-    assert made.plan.asked.count((5,)) == 2  # bias and kernel of the private class 5
+    assert (
+        made.plan.query_parts.count((5,)) == 2
+    )  # bias and kernel of the private class 5
     assert [leaf.shape[0] for leaf in answer] == [1, 1]
     for leaf, new, part in zip(
-        *map(jax.tree.leaves, (still, moving)), made.plan.asked, strict=True
+        *map(jax.tree.leaves, (still, moving)), made.plan.query_parts, strict=True
     ):
         if part:
             assert not np.any(leaf[part[0]]) and np.all(new[part[0]])
@@ -131,7 +135,7 @@ def test_the_private_classes_logits_are_moved_by_the_answers_alone():
 
 def test_layers_are_known_of_models_by_name_and_a_margin_needs_a_private_class():
     made = program(private_layers="last")
-    assert 0 < sum(made.plan.asked) < len(made.plan.asked)
+    assert 0 < sum(made.plan.query_parts) < len(made.plan.query_parts)
     asked = {"sensitivity": "attribute_records"}
     with pytest.raises(ValueError, match="private_layers must be all"):
         build([small(**asked, private_layers="last")], digits(), model=made.model)

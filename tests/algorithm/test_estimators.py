@@ -63,7 +63,7 @@ def game_of(counts: list[int], seed: int) -> estimators.Game:
 
 def worths(game: estimators.Game) -> np.ndarray:
     """(2**N,) the true utilities, of models that are looked up."""
-    masks = jnp.arange(2 ** len(game.counts)) & masks_of(game.held)
+    masks = jnp.arange(2 ** len(game.counts)) & masks_of(game.present)
     utility = jax.jit(jax.vmap(lambda mask: game.validation.utility(mask, {})))
     return np.where(masks > 0, utility(masks), -0.5)
 

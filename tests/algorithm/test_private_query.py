@@ -47,7 +47,7 @@ def answers(rows: Array, member: Array, clip: float) -> list[Array]:
             Weights(params, stats),
             Rows(jax.tree.map(jnp.asarray, examples), rows, member),
             l2_norm_clip=clip,
-            asked=(True, True),
+            query_parts=(True, True),
             lane_axes=("clients",),
         ),
         axis_name="clients",

@@ -461,8 +461,8 @@ def _left_at_home(cell: Any, state: Any, holders: Any) -> Any:
 @_told
 def _reseeded(cell: Any, state: Any, holders: Any) -> Any:
     """Everybody's noise follows what one client holds."""
-    own = jax.random.fold_in(cell.root.own, jnp.sum(holders).astype(jnp.uint32))
-    return cell.replace(root=cell.root._replace(own=own)), state
+    secret = jax.random.fold_in(cell.root.secret, jnp.sum(holders).astype(jnp.uint32))
+    return cell.replace(root=cell.root._replace(secret=secret)), state
 
 
 def _peeking(right: Callable[..., Any], *given: Any, **named: Any) -> Any:

@@ -12,7 +12,7 @@ from small_runs import small, small_trainer
 
 from fedsvp_jax import models
 from fedsvp_jax.algorithm.state import RoundMetrics
-from fedsvp_jax.devices.target import named
+from fedsvp_jax.devices.target import named_target
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.plan import sides
 
@@ -21,7 +21,7 @@ SIZES = st.integers(1, 400)
 
 def test_an_unknown_target_is_refused() -> None:
     with pytest.raises(ValueError, match="target must be one of cpu, tpu, cuda, got"):
-        named("rocm")
+        named_target("rocm")
 
 
 @given(clients=SIZES, coalitions=SIZES, weights=st.integers(1, 10**9))
@@ -29,8 +29,8 @@ def test_what_is_side_by_side_has_room_in_memory(
     clients: int, coalitions: int, weights: int
 ) -> None:
     for platform in ("cuda", "tpu"):
-        target = named(platform)
-        found = target.sides(
+        target = named_target(platform)
+        found = target.parallelism(
             clients=clients,
             coalitions=coalitions,
             weights=weights,
@@ -47,7 +47,7 @@ def test_what_is_side_by_side_has_room_in_memory(
 def test_a_network_with_batch_statistics_has_a_plan(
     platform: str, clients: int
 ) -> None:
-    target = named(platform)
+    target = named_target(platform)
     model = models.make_model("resnet18", num_classes=10, kernels=target.platform)
     config = small(model="resnet18", client_chunk_size=None)
     assert sides(config, target, model, (32, 32, 3)).clients == clients
@@ -82,12 +82,13 @@ def test_the_round_of_every_target_is_that_of_a_cpu(
     asked = {"model": model, "shapley": estimator, "shapley_trainings": 2}
     asked |= {"num_attributes": 3, "utility": "loss", "local_epochs": 2}
     asked |= {"partition": "dirichlet", "client_chunk_size": None, "num_rounds": 1}
+    asked |= {"paired_noise": True}  # the digest holds the chunk sizes
     params, metrics = first_round(small_trainer(small(**asked)))
     assert metrics.clients.estimation is not None
     for platform, chunk in targets:
         config = small(**asked, coalition_chunk_size=chunk)
-        trainer = small_trainer(config, target=named(platform))
-        assert trainer.program.plan.estimation.together > 1
+        trainer = small_trainer(config, target=named_target(platform))
+        assert trainer.program.plan.estimation.num_parallel > 1
         other, found = first_round(trainer)
         assert found.clients.estimation is not None
         values = found.clients.estimation.shapley_values

@@ -61,7 +61,7 @@ def found(
     number = len(sizes)
     together = more.pop("together", 1)
     told = ClientValueSettings(client_values=kind, client_value_utility=utility, **more)
-    plan = plan_of(told, number, batch_size=16, together=together)
+    plan = plan_of(told, number, batch_size=16, num_parallel=together)
     assert plan is not None
     stats = np.zeros((number, CLASSES), np.float32) if stats is None else stats
     return client_values(

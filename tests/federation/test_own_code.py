@@ -34,7 +34,7 @@ def noise_key(*, model: Any = None, loss: Any = None, **settings: Any) -> bytes:
     given |= {"mechanism": "gaussian"} | settings
     config = small(**given)
     made = federation.build([config], digits(), model=model, loss=loss, target=target)
-    return np.asarray(jax.random.key_data(cell_of(made.cells.root, 0).own)).tobytes()
+    return np.asarray(jax.random.key_data(cell_of(made.cells.root, 0).secret)).tobytes()
 
 
 def smoothed(smoothing: float) -> Callable[[Array, Array], Array]:
@@ -282,7 +282,9 @@ def test_code_of_the_package_has_no_digest_and_keeps_its_noise() -> None:
         made.configs[0], made.mechanism, made.data.fingerprint
     )
     keys = jax.tree.map(jax.random.key_data, prng.run_keys(config.seed, found))
-    np.testing.assert_array_equal(keys.own, jax.random.key_data(made.cells.root.own)[0])
+    np.testing.assert_array_equal(
+        keys.secret, jax.random.key_data(made.cells.root.secret)[0]
+    )
 
 
 ELSEWHERE = """
@@ -305,7 +307,9 @@ def test_the_same_code_has_the_same_noise_in_every_process() -> None:
 def test_a_loss_of_ones_own_has_the_same_noise_on_every_kind_of_device() -> None:
     """Models that are built by name are computed otherwise there."""
     told = {"loss": smoothed(0.3), "model": None}
-    keys = {noise_key(target=target.named(kind), **told) for kind in ("cpu", "cuda")}
+    keys = {
+        noise_key(target=target.named_target(kind), **told) for kind in ("cpu", "cuda")
+    }
     assert keys == {noise_key(**told)}
 
 

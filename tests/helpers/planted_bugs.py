@@ -65,9 +65,9 @@ def _of_the_present(batch: Any) -> Any:
     return batch._replace(weights=batch.weights / present)
 
 
-def _present(held: Any) -> Any:
-    records = held.examples.inputs[held.indices]
-    return held._replace(member=held.member & jnp.any(records != 0, axis=1))
+def _present(rows: Any) -> Any:
+    records = rows.examples.inputs[rows.indices]
+    return rows._replace(member=rows.member & jnp.any(records != 0, axis=1))
 
 
 _HALF_NOISE = _told(std=lambda its: 0.5 * its.std)
@@ -159,7 +159,7 @@ BUGS = {
     "the private query is divided by its records that have a gradient, not by |P|": Bug(
         private_query,
         "mean_clipped_gradient",
-        _told(held=lambda its: _present(its.held)),
+        _told(client_rows=lambda its: _present(its.client_rows)),
         "gaussian-attribute_records-private_record_left_out",
     ),
     "the private query's noise is divided by |P| twice": Bug(

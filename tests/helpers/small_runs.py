@@ -13,7 +13,7 @@ from fedsvp_jax import models, run
 from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.devices.target import Target, here
+from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, loading
@@ -76,7 +76,7 @@ def small_trainer(
     target: Target | None = None,
 ) -> Trainer:
     """The shared Trainer of some cells, on digits where no data set is given."""
-    target, data = target or here(), data or digits()
+    target, data = target or current_target(), data or digits()
     model = _make_model(
         configs[0].model, num_classes=data.num_classes, kernels=target.platform
     )

@@ -47,7 +47,7 @@ def resnet_step(batch: int, side: int, classes: int, winograd: bool) -> int:
 # Of one example, forward and backward, by hand.
 LEAF = cnn_step(1, 28, 5, (32, 64, 2048, 62))
 SMALL = cnn_step(1, 8, 3, (16, 32, 128, 10))
-NAMED = {platform: target.named(platform) for platform in ("cpu", "cuda", "tpu")}
+NAMED = {platform: target.named_target(platform) for platform in ("cpu", "cuda", "tpu")}
 
 
 @pytest.mark.hole

@@ -16,7 +16,7 @@ import pytest
 from small_runs import small, small_trainer
 
 from fedsvp_jax import mechanisms, models
-from fedsvp_jax.devices.target import named
+from fedsvp_jax.devices.target import named_target
 from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.models.kernels import Kernels
@@ -82,7 +82,7 @@ def test_the_round_is_lowered_for_accelerators(mechanism: str) -> None:
     config = small(mechanism=mechanism, cohort_size=4, client_chunk_size=2)
     two = Placement(num_devices=2)
     trainers = [
-        small_trainer(config, placement=two, target=named(platform))
+        small_trainer(config, placement=two, target=named_target(platform))
         for platform in PLATFORMS
     ]
     texts = [trainer.export().mlir_module() for trainer in trainers]
@@ -99,7 +99,7 @@ def test_the_round_is_lowered_for_accelerators(mechanism: str) -> None:
 
 
 def test_one_device_gathers_nothing() -> None:
-    text = small_trainer(small(), target=named("cuda")).export().mlir_module()
+    text = small_trainer(small(), target=named_target("cuda")).export().mlir_module()
     assert not GATHER.findall(text) and not unwanted(text)
 
 
