@@ -57,8 +57,8 @@ class Classifier:
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """(n, height, width, channels) in [0, 1] -> (n, 64)."""
         pixels = 2 * jnp.asarray(images, jnp.float32) - 1
-        found = in_batches(lambda batch: self._apply(batch)[0], pixels, BATCH)
-        return np.concatenate(list(found))
+        features = in_batches(lambda batch: self._apply(batch)[0], pixels, BATCH)
+        return np.concatenate(list(features))
 
     def classify(self, images: Array) -> np.ndarray:
         """(n,) int: the most likely class of images in [-1, 1]."""
@@ -91,8 +91,8 @@ def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Params:
         index: Array, carry: tuple[Params, optax.OptState]
     ) -> tuple[Params, optax.OptState]:
         params, moments = carry
-        own = jax.random.fold_in(drawing, index)
-        rows = jax.random.randint(own, (_TRAIN_BATCH,), 0, len(labels))
+        step_key = jax.random.fold_in(drawing, index)
+        rows = jax.random.randint(step_key, (_TRAIN_BATCH,), 0, len(labels))
         return updated(optimizer, jax.grad(loss)(params, rows), moments, params)
 
     @jax.jit
