@@ -111,8 +111,8 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             )
         ),
     ]
-    made = _made(mechanism, config)
-    if made.claim.central:
+    instance = _make_mechanism(mechanism, config)
+    if instance.claim.central:
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
         banded = {"noise_bands": 2, "cohorts": "cyclic", "num_clients": 20}
         cases = [
@@ -127,17 +127,17 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         grid = {"noise_sampler": "discrete", "noise_bits": 16}
         secret = {"batches": "poisson", "local_steps": 1, "noise_std": 0.08}
         summed = secret | {"noise_trust": "secure_aggregation", "noise_std": 0.027}
-        drawn = partial(Case, mechanism, "per_example", "add_remove")
-        asked = partial(Case, mechanism, "attribute_records", "replace_one")
+        per_example = partial(Case, mechanism, "per_example", "add_remove")
+        private_query = partial(Case, mechanism, "attribute_records", "replace_one")
         cases += [
             replaced("two uploads"),
             removed(STOPPED, changes=loud),
             replaced("discrete noise", changes=grid),
-            drawn(SECRET, changes=secret),
-            drawn(SEVERAL, changes=secret | {"local_steps": 4}),
-            drawn(SUMMED, changes=summed),
+            per_example(SECRET, changes=secret),
+            per_example(SEVERAL, changes=secret | {"local_steps": 4}),
+            per_example(SUMMED, changes=summed),
             replaced(UNEQUAL),
-            asked(ASKED_LATER, changes={"private_from": _SILENT, **query}),
+            private_query(ASKED_LATER, changes={"private_from": _SILENT, **query}),
         ]
     if mechanism in _SUMMED:
         shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
@@ -154,7 +154,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
     if mechanism in _PROMISED:
         cases.append(removed("promise"))
-    if made.needs_contribution:
+    if instance.needs_contribution:
         cases.append(replaced("ratio", wide=True))
         cases += [
             replaced(
@@ -165,12 +165,12 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
         formula = {"calibration": "classical"}  # which is the source's own
         cases = [case._replace(changes=formula | {**case.changes}) for case in cases]
-    if made.init(1).clients:  # its clip varies, so there is no granted bound
+    if instance.init(1).clients:  # its clip varies, so there is no granted bound
         cases[0] = replaced("past norm", wide=True)
     return [case for case in cases if _is_supported(case, config)]
 
 
-def _made(name: str, config: ExperimentConfig) -> Mechanism:
+def _make_mechanism(name: str, config: ExperimentConfig) -> Mechanism:
     config = dataclasses.replace(
         config, mechanism=name, calibration="classical", allow_large_epsilon=True
     )

@@ -1,4 +1,4 @@
-"""How the results of the reconstruction attack are shown."""
+"""Tables of the results of the reconstruction attack."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
         rows.append(
             {
                 "mechanism": name,
-                "largest ε per upload": upload_claims.shown(row),
+                "largest ε per upload": upload_claims.claim_text(row),
                 "test accuracy %": f"{100 * row['test_accuracy']:.1f}",
                 "recognised %": f"{100 * private['recognised']:.1f}"
                 + several * f" ± {100 * private['recognised_std']:.1f}",
