@@ -16,7 +16,7 @@ class Read(NamedTuple):
     """The content of a file as flags: name -> the text after `--name=`."""
 
     flags: dict[str, str]
-    typed: bool  # by a person: a flag that nothing reads is then refused
+    typed: bool  # by a person, so that a flag that nothing reads is refused
 
 
 def define() -> None:
@@ -53,7 +53,7 @@ def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
 
 
 def last_value(arguments: Sequence[str], flag: str) -> str | None:
-    """The file of the last --config, or of another flag, on the command line."""
+    """The value of a flag's last use on the command line; None without one."""
     path = None
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
         name, equals, value = word.lstrip("-").partition("=")

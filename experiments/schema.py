@@ -52,7 +52,7 @@ Types: number, category (* takes all other texts, and blanks), date, drop."""
 
 
 def confirm(path: pathlib.Path) -> None:
-    """Deletes the marks of a schema, and says what its reader states by that.
+    """Deletes the marks of a schema, and lists the entries that the user now states.
 
     Raises:
       OSError, ValueError: as `read_schema`.
@@ -83,7 +83,7 @@ def confirm(path: pathlib.Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes the draft, and says what is left to do."""
+    """Writes the draft, and prints what the user must still check."""
     if _CONFIRM.value is not None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:

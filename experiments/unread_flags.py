@@ -1,8 +1,8 @@
-"""Flags that nothing reads are refused or said, so that no number is ignored silently.
+"""Flags that nothing reads are refused or noted, so that no number is ignored silently.
 
-What would be taken for a promise is refused: ε and relation of a mechanism with noise
-that does not follow them. What only another mechanism reads is said once, so that a
-script can loop over mechanisms with the same flags.
+A flag that would be taken for a promise is refused: ε and relation of a mechanism with
+noise that does not follow them. Flags that only another mechanism reads are noted once,
+so that a script can loop over mechanisms with the same flags.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ def refuse_unread(
     *,
     flag_names: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
-    """Refuses or says a flag of the command line that none of the mechanisms reads.
+    """Refuses or notes a flag of the command line that none of the mechanisms reads.
 
     Args:
       values: the command line's; a default, which nobody typed, is never refused.

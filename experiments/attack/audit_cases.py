@@ -17,7 +17,7 @@ SUMMED = "record in summed secret batches"
 UNEQUAL = "unequal weights"
 BANDS = "bands"
 ASKED_LATER = "private record asked later"
-COLLUDERS = "colluders"  # worlds in which other clients tell the adversary their noise
+COLLUDERS = "colluders"  # worlds in which the adversary knows other clients' noise
 TURNS = ("turns", "thinned turns")  # worlds of whole federations in cyclic cohorts
 PROMISED = ("promise", *TURNS)  # worlds in which a promise ends the uploads
 IN_SUM = "deployed sum"
@@ -36,7 +36,7 @@ _DEPLOYED: Mapping[str, Any] = {
     "calibration": "analytic",
     "epsilon": 4.0,
 }
-_SILENT = 2  # rounds in which nobody is asked
+_SILENT = 2  # rounds without the private query
 
 
 class Case(NamedTuple):

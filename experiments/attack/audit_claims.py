@@ -32,7 +32,7 @@ def of_uploads(
       mechanism: whose claim it is. Where it is about the average, its view is that of
         an observer who sees the average of a whole cohort.
       settings: of the mechanism.
-      scores: says what noise was applied in every round, and whether there was any.
+      scores: with the noise that was applied in every round, if any.
       present: K′, how many of the cohort's K clients took part.
       target_delta: δ of RDP and PLD.
       pooled: whether the claim is the one against colluders who know their own noise.

@@ -178,11 +178,11 @@ def prepare(setting: Setting, case: Case) -> Prepared:
             )
             play = audit_cohorts.turns_player(mechanism, turns, setting.num_games)
             return Prepared(play, claims, proved, abs(updates[0]))
-    tells = case.worlds in ("laplace", "randomized response")
+    sees_release = case.worlds in ("laplace", "randomized response")
     game = audit.Game(
         updates=updates,
-        ratios=(1.0, 0.0) if tells or case.worlds == "ratio" else (1.0, 1.0),
-        released=settings if tells else None,
+        ratios=(1.0, 0.0) if sees_release or case.worlds == "ratio" else (1.0, 1.0),
+        released=settings if sees_release else None,
         adaptive=settings if case.worlds == "adaptive clip" else None,
         others=_other_factors(case, unknown),
         num_examples=num_examples,

@@ -28,14 +28,14 @@ def with_verdicts(rows: Sequence[Row]) -> list[Row]:
     """
     p_values = [p for row in rows for p in row["p_values"].values()]
     rejected = iter([p is not None and p <= 0.05 for p in holm_adjusted(p_values)])
-    judged = []
+    with_status = []
     for row in rows:
         beaten = [name for name in row["p_values"] if next(rejected)]
         refuted = "VIOLATED" if row["claimed"] else "no claim"
-        judged.append(
+        with_status.append(
             row | {"beaten": beaten, "status": refuted if beaten else "holds"}
         )
-    return judged
+    return with_status
 
 
 def verdicts(rows: Sequence[Row]) -> str:

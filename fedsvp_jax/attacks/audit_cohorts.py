@@ -1,6 +1,6 @@
 """Audit games of whole runs: cohorts that take turns or are thinned, and early ends.
 
-`audit` says what a game is. Here a federation plays. One client of it is the canary:
+`audit` defines a game. Here a federation plays. One client of it is the canary:
 its update is longer than the clip in world "in", and zero in world "out".
 """
 

@@ -1,6 +1,6 @@
 """Audit games of the influence filter: a tester's votes and a contributor's layer.
 
-`audit` says what a game is. One pass of the filter is one round of a game.
+`audit` defines a game. One pass of the filter is one round of a game.
 """
 
 import jax

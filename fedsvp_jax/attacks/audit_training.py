@@ -1,7 +1,7 @@
 """Audit games with real local training, on a loss that is linear in the weights.
 
 The loss lets a record move the first weight as far as the clip allows, so that worlds
-which differ in one record are as far apart as any. `audit` says what a game is.
+which differ in one record are as far apart as any. `audit` defines a game.
 """
 
 import dataclasses
@@ -175,8 +175,8 @@ def blind_log_ratio(
 ) -> Array:
     """ln of the likelihood of an upload with a record over that without, () float32.
 
-    Nobody tells the adversary in how many of an upload's Poisson batches the record is,
-    so it weighs all numbers j by their chance:
+    The adversary does not know how many of an upload's k Poisson batches hold the
+    record, so it weighs all numbers j by their chance:
 
         ln Σ_j C(k, j) q^j (1 - q)^(k - j) e^(ℓ_j), ℓ_j = j a x/s² - (j a)²/(2 s²)
 

@@ -1,9 +1,9 @@
 """An independent judge of images: a classifier that takes part in no federation.
 
 It is trained on all real training images, with another seed and another architecture
-than the attacked model. It says whether a reconstruction shows what it should. The
-attacked model cannot say that, since the attacker optimised the images for it. The last
-hidden layer of the classifier gives the features between which distances are computed.
+than the attacked model. It decides whether a reconstruction shows its class. The
+attacked model cannot decide that, since the attacker optimised the images for it. The
+last hidden layer of the classifier gives the features for the distances.
 """
 
 from typing import Any

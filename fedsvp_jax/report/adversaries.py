@@ -1,4 +1,4 @@
-"""Cumulative ε for each adversary, as metrics.jsonl says it."""
+"""Cumulative ε for each adversary, from metrics.jsonl."""
 
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import guarantees, labels, read, spent, style

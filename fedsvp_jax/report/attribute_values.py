@@ -22,7 +22,7 @@ def mean_value(rows: Sequence[read.Row], attribute: int) -> Mean | None:
     """The mean Shapley value of an attribute over uploads; None without an upload.
 
     The estimates of different uploads err independently, so the margin of their mean
-    over n uploads is sqrt(sum of margin^2)/n. It says nothing about how much uploads
+    over n uploads is sqrt(sum of margin^2)/n. It ignores how much uploads
     differ. Exact values have margin 0.
     """
     values, squares = [], 0.0

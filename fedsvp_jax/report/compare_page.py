@@ -155,7 +155,7 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
 
 
 def _looks(files: dict[str, Files]) -> list[style.Look]:
-    """A look per folder: its mechanism's, where these tell the folders apart."""
+    """A look per folder: its mechanism's, where no two folders share one."""
     names = [
         str(result.config.get("mechanism"))
         for result in files.values()
@@ -167,7 +167,7 @@ def _looks(files: dict[str, Files]) -> list[style.Look]:
 
 
 def _common_title(titles: dict[str, str]) -> str:
-    """The folders' title of an axis; each one's where δ or status of ε differ."""
+    """The title of an axis; one title per folder where δ or status of ε differ."""
     if len(set(titles.values())) == 1:
         return next(iter(titles.values()))
     return "; ".join(f"{name}: {title}" for name, title in titles.items())

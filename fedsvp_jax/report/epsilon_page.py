@@ -6,7 +6,7 @@ interval beside FedAvg and guessing, and risk as natural frequencies (Nanayakkar
 number and sentence is made here, from a sweep's files.
 
 The JSON's `nist_sp_800_226` names the parts of the differential privacy pyramid of NIST
-SP 800-226 (March 2025); what this program cannot know is said to be open.
+SP 800-226 (March 2025). Parts that this program cannot know are marked as open.
 """
 
 import json

@@ -157,8 +157,8 @@ def panels(
         for cell, draw in zip(cells, draws, strict=False):
             axes = cell.subplots()
             draw(axes)
-            axes.set_title(_wrapped(axes.get_title("left"), 46), loc="left")
-            axes.set_ylabel(_wrapped(axes.get_ylabel(), 28))
+            axes.set_title(_wrap(axes.get_title("left"), 46), loc="left")
+            axes.set_ylabel(_wrap(axes.get_ylabel(), 28))
             panel_axes.append((cell, axes))
         width = DOUBLE if wide or columns == 2 else COLUMN
         names = [axes.get_legend_handles_labels()[1] for _, axes in panel_axes]
@@ -176,7 +176,7 @@ def panels(
     return path
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrap(text: str, width: int) -> str:
     return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 

@@ -140,7 +140,7 @@ def unprotected(config: Mapping[str, Any]) -> str:
     """The number of rows that no ε covers, with advice; "" if there is none.
 
     Args:
-      config: what config.json says of a run or a sweep.
+      config: config.json of a run or a sweep.
     """
     if config.get("public_test") is not False:
         return ""

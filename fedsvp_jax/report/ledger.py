@@ -68,7 +68,7 @@ def audit(
 
     Args:
       path: of the log.
-      witness: the file in which its witness says what it has seen.
+      witness: the witness's file, which holds the newest entry that it has seen.
       site_key: the public key that the site is known by.
 
     Raises:
@@ -162,7 +162,7 @@ def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
 
 
 def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, list[str]]:
-    """(what the witness's file says of the site, why it says nothing)."""
+    """(the witness's newest entry of the site, the problems of its file)."""
     if witness is None:
         return None, []
     try:

@@ -29,7 +29,7 @@ class Logger(NamedTuple):
     close: Callable[[], object]  # flushes and ends the log
 
 
-# The first names the step, three name a cell, the last one is in ε's names.
+# Fields that are no curve: the step, the cell's settings, and the δ in ε's names.
 _NO_SCALARS = (
     "round",
     "seed",
@@ -43,7 +43,7 @@ _NO_SCALARS = (
 def scalars(row: Mapping[str, Any]) -> dict[str, float]:
     """A row's numbers by name; those of a dictionary are `name/key`.
 
-    The names of ε spent tell its status and δ: see `_spent_tag`.
+    The names of ε spent contain its status and δ: see `_spent_tag`.
     """
     numbers = {}
     for name, value in row.items():
@@ -109,7 +109,7 @@ def _mlflow(place: pathlib.Path, name: str) -> Logger:
 
     # MLflow makes the trash with a new store, and forgets that this one is new.
     (place / ".trash").mkdir(parents=True)
-    # Since 3.17 files are to be asked for; a database would need more libraries.
+    # Since 3.17 MLflow refuses a store of files without this variable.
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
     client = MlflowClient(tracking_uri=uri)

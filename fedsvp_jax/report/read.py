@@ -27,7 +27,7 @@ class RunFiles:
     config: Row
     metrics: list[Row]  # one row per round, sorted by round
     clients: list[Row]  # one row per upload, sorted by round, then client
-    summary: Row  # of an unfinished run, what its rows tell of it
+    summary: Row  # of an unfinished run, computed from its rows
     unfinished: str | None  # how far it came, in a sentence; None at its end
     sha256: dict[str, str]  # file name -> hash of its bytes
 

@@ -22,7 +22,7 @@ from fedsvp_jax.report.plotly_spec import rounded
 from fedsvp_jax.report.plots import drawable
 from fedsvp_jax.report.run_plots import run_plots
 
-MOST_COALITIONS = 64  # whose utilities the page tells for every upload
+MOST_COALITIONS = 64  # whose utilities the page shows for every upload
 
 
 def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Path:

@@ -117,7 +117,8 @@ def shaded(look: Look, place: int, count: int) -> Look:
     if count < 2:
         return look
     position = 2 * place / (count - 1) - 1
-    end, weight = 255 * (position > 0), 0.4 * abs(position)
+    end = 255 if position > 0 else 0
+    weight = 0.4 * abs(position)
     mixed = (
         round(channel * (1 - weight) + weight * end) for channel in channels(look.color)
     )

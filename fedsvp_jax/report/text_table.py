@@ -19,8 +19,14 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "–": "--",
     "−": "-",
-    **{"ε": r"$\varepsilon$", "δ": r"$\delta$", "σ": r"$\sigma$", "Σ": r"$\Sigma$"},
-    **{"±": r"$\pm$", "≤": r"$\leq$", "×": r"$\times$", "ψ": r"$\psi$"},
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "σ": r"$\sigma$",
+    "Σ": r"$\Sigma$",
+    "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "×": r"$\times$",
+    "ψ": r"$\psi$",
 }
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
@@ -83,7 +89,7 @@ def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], st
     """The rows without the columns that are equal in all, and a sentence of these.
 
     Args:
-      rows: a dash says nothing, so it may stand beside what the others say.
+      rows: a dash counts as equal to any other text of its column.
       longer: a column stays if its text has no more characters.
     """
     texts = {name: {row[name] for row in rows} - {"–"} for name in [*rows[0]][1:]}
