@@ -76,34 +76,34 @@ def main(arguments: list[str]) -> None:
         raise ValueError(f"{path} cannot be read: {why}") from error
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
-    found = [_result(noise) for noise in noises]
+    results = [_result(noise) for noise in noises]
     lines = dict.fromkeys(line for noise in noises for line in noise.not_understood)
     if _JSON.value:
-        print(json.dumps(plain(found), indent=2, allow_nan=False))
+        print(json.dumps(plain(results), indent=2, allow_nan=False))
     else:
-        for one in found:
-            _show(one)
+        for result in results:
+            _show(result)
         for line in lines:
             print(printable(f"not understood: {line}"))
-    if not all(stated["reached"] for one in found for stated in one["stated"]):
+    if not all(stated["reached"] for result in results for stated in result["stated"]):
         sys.exit(1)
     if lines:
         sys.exit(3)
 
 
-def _overrides(given: list[str]) -> dict[str, float]:
-    found = {}
-    for item in given:
+def _overrides(items: list[str]) -> dict[str, float]:
+    overrides = {}
+    for item in items:
         name, _, value = item.partition("=")
         try:
-            found[name] = float(value)
+            overrides[name] = float(value)
         except ValueError:
             raise ValueError(f"--set must be NAME=NUMBER, got {item!r}") from None
-    return found
+    return overrides
 
 
 def _result(noise: Any) -> dict[str, Any]:
-    """What is printed of one noise."""
+    """The printed facts of one noise, by their JSON keys."""
     from fedsvp_jax import check
 
     rounds = _ROUNDS.value or noise.rounds
@@ -111,7 +111,7 @@ def _result(noise: Any) -> dict[str, Any]:
     delta = _DELTA.value or (stated[0].delta if stated else 0) or 1e-5
     if _EPSILON.value is not None:
         stated.append(check.Stated(_EPSILON.value, delta, "run"))
-    verdicts = [check.verdict(noise, one, rounds) for one in stated]
+    verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
     return {
         "source": noise.source,
         "noise": noise.text,
@@ -132,51 +132,51 @@ def _result(noise: Any) -> dict[str, Any]:
         "not_understood": list(noise.not_understood),
         "stated": [
             {
-                "epsilon": one.stated.epsilon,
-                "delta": one.stated.delta,
-                "per": one.stated.per,
-                "relation": one.relation,
-                "follows": one.epsilon,
-                "reached": one.reached,
-                "change": noise.setting.name if one.needed is not None else None,
+                "epsilon": verdict.stated.epsilon,
+                "delta": verdict.stated.delta,
+                "per": verdict.stated.per,
+                "relation": verdict.relation,
+                "follows": verdict.epsilon,
+                "reached": verdict.reached,
+                "change": noise.setting.name if verdict.needed is not None else None,
                 "from": noise.setting.per_multiplier * noise.multiplier
-                if one.needed is not None
+                if verdict.needed is not None
                 else None,
-                "to": one.needed,
+                "to": verdict.needed,
             }
-            for one in verdicts
+            for verdict in verdicts
         ],
     }
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(result: dict[str, Any]) -> None:
     from fedsvp_jax.report import text_table
     from fedsvp_jax.run.files import printable
 
-    print(printable(f"{found['source']}: {found['noise']}"))
+    print(printable(f"{result['source']}: {result['noise']}"))
     rows = [
-        {name: command.shown(value) for name, value in row.items()}
-        for row in found["claims"]
+        {name: command.value_text(value) for name, value in row.items()}
+        for row in result["claims"]
     ]
     print(text_table.aligned(rows))
     for kind, words in (("assumed", "assumptions"), ("nominal", "nominal_because")):
-        for line in found[words]:
+        for line in result[words]:
             print(printable(f"{kind}: {line}"))
-    for one in found["stated"]:
+    for statement in result["stated"]:
         claim = (
-            f"stated: ε = {one['epsilon']:g} at δ = {one['delta']:g}, {one['per']}, "
-            f"{one['relation']}"
+            f"stated: ε = {statement['epsilon']:g} at δ = {statement['delta']:g}, "
+            f"{statement['per']}, {statement['relation']}"
         )
-        if one["reached"]:
-            nominal = found["nominal_because"] or found["not_understood"]
+        if statement["reached"]:
+            nominal = result["nominal_because"] or result["not_understood"]
             how = ", nominally" if nominal else ""
-            print(f"{claim}: it follows{how} (ε = {one['follows']:.4g})")
+            print(f"{claim}: it follows{how} (ε = {statement['follows']:.4g})")
             continue
-        print(f"{claim}: it does not follow, ε is {one['follows']:.4g}")
-        if one["to"] is not None:
+        print(f"{claim}: it does not follow, ε is {statement['follows']:.4g}")
+        if statement["to"] is not None:
             print(
-                f"least change: {one['change']} = {one['to']:.4g} (it is "
-                f"{one['from']:g})"
+                f"least change: {statement['change']} = {statement['to']:.4g} (it is "
+                f"{statement['from']:g})"
             )
     print()
 

@@ -1,4 +1,4 @@
-"""What was chosen, without being asked for, for data of one's own."""
+"""Lines about the choices that a command made for a user's own data."""
 
 from collections.abc import Collection
 
@@ -13,38 +13,39 @@ _DELTA = " (delta is 1/batch_size as published: too large for a real guarantee)"
 def lines(
     config: ExperimentConfig, untyped: Collection[str], dataset: Dataset | ClientStore
 ) -> list[str]:
-    """Lines for defaults that follow from the data, for what is private, left out."""
-    found = []
+    """Lines for the defaults from the data, the private attribute, and omissions."""
+    sentences = []
     names = [name for name in (*SIZED, "l2_norm_clip", "delta") if name in untyped]
     if config.dataset in _OWN and names:
-        shown = ", ".join(f"{name} = {getattr(config, name)}" for name in names)
-        found.append(
-            f"chosen for {len(dataset.train_labels)} examples: {shown}"
+        values = ", ".join(f"{name} = {getattr(config, name)}" for name in names)
+        sentences.append(
+            f"chosen for {len(dataset.train_labels)} examples: {values}"
             + (_DELTA if config.delta == 1 / max(config.batch_size, 2) else "")
         )
     numbered = {"private_attribute", "private_category"} <= set(untyped)
-    named = config.dataset in (*_OWN, "adult") and isinstance(dataset, Dataset)
-    if numbered and named and config.num_attributes > 1:
+    has_names = config.dataset in (*_OWN, "adult") and isinstance(dataset, Dataset)
+    if numbered and has_names and config.num_attributes > 1:
         assert isinstance(dataset, Dataset)
-        of = loading.example_attributes(config, dataset)
-        found.append(
-            f"chosen as private: {of.names[of.private]}, of {', '.join(of.names)} "
+        attributes = loading.example_attributes(config, dataset)
+        private = attributes.names[attributes.private]
+        sentences.append(
+            f"chosen as private: {private}, of {', '.join(attributes.names)} "
             "(that a row belongs to it is not hidden); --private_category or "
             "--private_attribute names another one"
         )
     if isinstance(dataset, Dataset) and dataset.schema is not None:
-        found.append(f"left out of training: {_left_out(config, dataset)}")
-    return found
+        sentences.append(f"left out of training: {_left_out(config, dataset)}")
+    return sentences
 
 
 def _left_out(config: ExperimentConfig, dataset: Dataset) -> str:
-    """Of a table: columns, clients and rows that no client trains on."""
+    """The columns, clients and rows of a table that no client trains on."""
     assert dataset.schema is not None
     columns = dataset.schema.columns.items()
     names = [name for name, column in columns if column.type == "drop"]
     parts = [f"columns {', '.join(names)}"] if names else []
-    held = examples_of(dataset.train_writers)
-    clients = config.num_clients if held is None else len(held)
+    sizes = examples_of(dataset.train_writers)
+    clients = config.num_clients if sizes is None else len(sizes)
     if config.partition == "by_writer" and clients > config.num_clients:
         parts.append(f"{clients - config.num_clients} of {clients} clients")
     if config.num_hbc_clients and config.num_attributes > 1:

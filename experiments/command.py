@@ -40,7 +40,7 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
     """
     config_file.define()
     flags.DEFINE_string("plugin", None, plugin.HELP)
-    if path := config_file.named(sys.argv, "plugin"):
+    if path := config_file.last_value(sys.argv, "plugin"):
         try:
             plugin.load(path)
         except ValueError as error:
@@ -53,7 +53,7 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
             text += f" One of: {', '.join(field.metadata['choices'])}."
         group = manual.group(field.name)
         if kind(field) is int and field.default is None:
-            define_auto(field.name, text, least=None, module_name=group)
+            define_auto(field.name, text, lower_bound=None, module_name=group)
             continue
         define = _DEFINERS[kind(field)]
         define(field.name, field.default, text, module_name=group)
@@ -66,25 +66,27 @@ class _AutoInteger(flags.IntegerParser):
         return None if argument in (None, "auto") else super().parse(argument)
 
 
-def define_auto(name: str, text: str, *, least: int | None = 1, **more: Any) -> None:
+def define_auto(
+    name: str, text: str, *, lower_bound: int | None = 1, **options: Any
+) -> None:
     """An integer flag that may be `auto`, its default: the value is then None.
 
     Args:
-      least: that it may be; None where somebody else checks it, as of a setting.
+      lower_bound: of the value; None where somebody else checks it, as of a setting.
     """
-    parser = _AutoInteger(lower_bound=least)
+    parser = _AutoInteger(lower_bound=lower_bound)
     serializer = flags.ArgumentSerializer[Any]()
-    flags.DEFINE(parser, name, None, text, serializer=serializer, **more)
+    flags.DEFINE(parser, name, None, text, serializer=serializer, **options)
 
 
-def settings_from_flags(values: flags.FlagValues, **more: Any) -> ExperimentConfig:
+def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
     """The resolved settings that the command line names."""
     chosen: dict[str, Any] = {
         field.name: values[field.name].value
         for field in dataclasses.fields(plugin.config_class())
         if field.name in values
     }
-    return resolve(plugin.config_class()(**(chosen | more)))
+    return resolve(plugin.config_class()(**(chosen | changes)))
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
@@ -117,8 +119,8 @@ def define_output(*, required: bool = True) -> None:
 def _cache_dir() -> str:
     """JAX's folder if the environment names one, else ours in the user's cache."""
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    named = os.environ.get("JAX_COMPILATION_CACHE_DIR")
-    return named or os.path.join(caches, "fedsvp_jax")
+    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    return folder or os.path.join(caches, "fedsvp_jax")
 
 
 def define_running() -> None:
@@ -234,9 +236,9 @@ def start_processes(values: flags.FlagValues) -> None:
     Comes before the settings are resolved, since some defaults depend on the
     device, and what is wrong with one process's flags then ends the others too.
     """
-    named = (values.coordinator_address, values.num_processes, values.process_id)
-    if values.distributed or named != (None, None, None):
-        processes.start(*named)
+    cluster = (values.coordinator_address, values.num_processes, values.process_id)
+    if values.distributed or cluster != (None, None, None):
+        processes.start(*cluster)
 
 
 def run(
@@ -286,8 +288,8 @@ def run(
     def parse(arguments: list[str]) -> list[str]:
         if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
             with messages.quiet_pipe():
-                whole = "--helpfull" in arguments
-                print(manual.manual(arguments[0], purpose, whole=whole))
+                full = "--helpfull" in arguments
+                print(manual.manual(arguments[0], purpose, full=full))
             sys.exit(0)
         try:
             return config_file.parse(flags.FLAGS, arguments)
@@ -310,10 +312,10 @@ def _unraisable(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A number or a dictionary of numbers, rounded to four digits for a terminal."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {shown(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {value_text(item)}" for name, item in value.items())
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

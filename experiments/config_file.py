@@ -13,10 +13,10 @@ from fedsvp_jax import plugin
 
 
 class Read(NamedTuple):
-    """What a file says, as flags: name -> the text after `--name=`."""
+    """The content of a file as flags: name -> the text after `--name=`."""
 
     flags: dict[str, str]
-    typed: bool  # by a person: a flag that nothing reads is then refused
+    typed: bool  # by a person, so that a flag that nothing reads is refused
 
 
 def define() -> None:
@@ -40,20 +40,20 @@ def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
       ValueError, OSError: the file cannot be read, or holds a key that is no flag.
       flags.Error: a flag is wrong.
     """
-    path = named(arguments, "config") if "config" in values else None
+    path = last_value(arguments, "config") if "config" in values else None
     if path is None:
         return values(arguments)
-    found = read(Path(path).expanduser(), set(values) - {"config"})
-    words = [f"--{name}={value}" for name, value in found.flags.items()]
+    file_flags = read(Path(path).expanduser(), set(values) - {"config"})
+    words = [f"--{name}={value}" for name, value in file_flags.flags.items()]
     rest = values([arguments[0], *words, *arguments[1:]])
-    if not found.typed:
-        for name in found.flags:  # as if nobody had typed it: nothing refuses it
+    if not file_flags.typed:
+        for name in file_flags.flags:  # as if nobody had typed it: nothing refuses it
             values[name].present -= 1
     return rest
 
 
-def named(arguments: Sequence[str], flag: str) -> str | None:
-    """The file of the last --config, or of another flag, on the command line."""
+def last_value(arguments: Sequence[str], flag: str) -> str | None:
+    """The value of a flag's last use on the command line; None without one."""
     path = None
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
         name, equals, value = word.lstrip("-").partition("=")
@@ -64,13 +64,13 @@ def named(arguments: Sequence[str], flag: str) -> str | None:
     return path
 
 
-def read(path: Path, known: Collection[str]) -> Read:
+def read(path: Path, flag_names: Collection[str]) -> Read:
     """The flags that a file names.
 
     Args:
       path: `.toml`, or JSON.
-      known: the flags of the command. Of the config.json of a run those that the
-        command lacks are passed over; in other files they are mistakes.
+      flag_names: the flags of the command. Other names are passed over in the
+        config.json of a run, and are mistakes in other files.
 
     Raises:
       ValueError, OSError: as `parse`.
@@ -84,55 +84,55 @@ def read(path: Path, known: Collection[str]) -> Read:
             f"config {path} is YAML, and --config reads TOML: write `name = value` in "
             "a file .toml for each `name: value`, with texts in quotes"
         )
-    content = path.read_bytes()
+    data = path.read_bytes()
     try:
         if path.suffix == ".toml":
-            found = tomllib.loads(content.decode())
+            content = tomllib.loads(data.decode())
         else:
-            found = json.loads(content)
+            content = json.loads(data)
     except (ValueError, RecursionError) as error:
         kind = "a TOML file" if path.suffix == ".toml" else "JSON"
         raise ValueError(f"config {path} cannot be read as {kind}: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ValueError(f"config {path} must hold names and values")
-    if "data_fingerprint" in found:  # a run or a sweep wrote it
+    if "data_fingerprint" in content:  # a run or a sweep wrote it
         from fedsvp_jax.report import provenance
 
-        if file := plugin.missing(found):
+        if file := plugin.missing(content):
             raise ValueError(
                 f"config {path} is of a run with --plugin={file}: name it too, since "
                 "a file starts no code"
             )
-        recorded = provenance.setting_flags(found)
-        return Read({n: v for n, v in recorded if n in known}, typed=False)
-    return Read(_flat(path, found, known), typed=True)
+        recorded = provenance.setting_flags(content)
+        return Read({n: v for n, v in recorded if n in flag_names}, typed=False)
+    return Read(_flat(path, content, flag_names), typed=True)
 
 
 def _flat(
-    path: Path, found: Mapping[str, Any], known: Collection[str]
+    path: Path, content: Mapping[str, Any], flag_names: Collection[str]
 ) -> dict[str, str]:
-    named: dict[str, str] = {}
-    for name, value in found.items():
+    texts: dict[str, str] = {}
+    for name, value in content.items():
         if isinstance(value, dict):
-            inner = _flat(path, value, known)
-            if twice := sorted(named.keys() & inner):
+            inner = _flat(path, value, flag_names)
+            if twice := sorted(texts.keys() & inner):
                 raise ValueError(f"config {path} names {twice[0]} twice")
-            named |= inner
+            texts |= inner
             continue
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+        if name not in flag_names:
+            near = difflib.get_close_matches(name, flag_names, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             raise ValueError(f"config {path}: {name} is no flag{hint}")
-        named[name] = _text(value, f"config {path}: {name}")
-    return named
+        texts[name] = _text(value, f"config {path}: {name}")
+    return texts
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, label: str) -> str:
     """A value as it is typed after `--name=`."""
     if isinstance(value, list):
-        return ",".join(_text(item, what) for item in value)
+        return ",".join(_text(item, label) for item in value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float | str):
         return str(value)
-    raise ValueError(f"{what} must be a number, a text, true, false or a list of them")
+    raise ValueError(f"{label} must be a number, a text, true, false or a list of them")

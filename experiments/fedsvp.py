@@ -71,8 +71,8 @@ def main() -> None:
 
 def unknown(word: str) -> str:
     """The sentence for a word that is no subcommand; names the nearest one."""
-    known = [*subcommands.MODULES, "presets"]
-    near = difflib.get_close_matches(word, known, n=1)
+    names = [*subcommands.MODULES, "presets"]
+    near = difflib.get_close_matches(word, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"{word!r} is no subcommand of fedsvp{hint}; `fedsvp` alone lists them"
 

@@ -17,7 +17,7 @@ def numbers(
 ) -> tuple[Any, ...]:
     """The numbers of a flag that takes a list, each once, in their order.
 
-    `allowed` says in words which numbers `is_allowed` takes.
+    `allowed` describes the numbers that `is_allowed` takes.
 
     Raises:
       ValueError: a text is no number, or not an allowed one.

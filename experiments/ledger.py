@@ -35,20 +35,20 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one log")
     witness = None if _WITNESS.value is None else pathlib.Path(_WITNESS.value)
-    found = ledger.audit(pathlib.Path(arguments[1]), witness, _SITE_KEY.value)
-    rows, facts = ledger.table(found), ledger.facts(found)
+    site_ledger = ledger.audit(pathlib.Path(arguments[1]), witness, _SITE_KEY.value)
+    rows, facts = ledger.table(site_ledger), ledger.facts(site_ledger)
     lines = [f"{name}: {value}" for name, value in facts]
-    lines += [f"note: {line}" for line in found.notes]
-    lines += [f"NOT IN ORDER: {line}" for line in found.problems]
+    lines += [f"note: {line}" for line in site_ledger.notes]
+    lines += [f"NOT IN ORDER: {line}" for line in site_ledger.problems]
     lines = list(map(printable, lines))
     if _JSON.value:
-        more = {"notes": found.notes, "problems": found.problems}
-        print(json.dumps(dict(facts) | {"rows": rows} | more, indent=2))
+        remarks = {"notes": site_ledger.notes, "problems": site_ledger.problems}
+        print(json.dumps(dict(facts) | {"rows": rows} | remarks, indent=2))
     else:
         print("\n".join([*([text_table.aligned(rows)] if rows else ()), *lines]))
     if _PAGE.value is not None:
-        command.print_files([ledger.write_page(found, pathlib.Path(_PAGE.value))])
-    if found.problems:
+        command.print_files([ledger.write_page(site_ledger, pathlib.Path(_PAGE.value))])
+    if site_ledger.problems:
         sys.exit(1)
 
 

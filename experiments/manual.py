@@ -1,4 +1,4 @@
-"""What --help prints, and what the commands are called where they are installed."""
+"""The text of --help, and the names of the commands where they are installed."""
 
 import re
 import sys
@@ -49,15 +49,15 @@ def as_typed(text: str) -> str:
     return _COMMAND.sub(typed, text)
 
 
-def manual(script: str, purpose: str | None, *, whole: bool = False) -> str:
-    """What --help prints: purpose, mechanisms where one is chosen, then the flags.
+def manual(script: str, purpose: str | None, *, full: bool = False) -> str:
+    """The text of --help: purpose, mechanisms where one is chosen, then the flags.
 
-    The whole one describes every flag; else those of settings are named, by theme.
+    The full manual describes every flag; the short one names the settings, by theme.
     """
     values = flags.FLAGS
     package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
     modules = values.flags_by_module_dict()
-    themes = [name for name in modules if name.startswith(SETTINGS) and whole]
+    themes = [name for name in modules if name.startswith(SETTINGS) and full]
     shared = sorted(name for name in modules if name.startswith(package))
     described = [
         values.module_help(name)
@@ -73,7 +73,7 @@ def manual(script: str, purpose: str | None, *, whole: bool = False) -> str:
     paragraphs = [as_typed(purpose or "").rstrip()]
     if "mechanism" in values or "mechanisms" in values:
         paragraphs.append(mechanism_help())
-    if not whole and (listed := _themes(modules)):
+    if not full and (listed := _themes(modules)):
         described.insert(0, "Settings (--helpfull describes each):\n" + listed)
     return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])
 

@@ -1,4 +1,4 @@
-"""What a command says on standard error: one plain sentence per line."""
+"""The messages of a command on standard error: one plain sentence per line."""
 
 import contextlib
 import io
@@ -39,7 +39,7 @@ _FLAG_ERRORS = (
 
 
 def flag_error(error: flags.Error) -> str:
-    """What is wrong with the flags, as a sentence."""
+    """An error of the flags, as a sentence."""
     text = one_line(error)
     for pattern, sentence in _FLAG_ERRORS:
         if match := re.fullmatch(pattern, text):
@@ -100,9 +100,11 @@ def quiet_pipe() -> Iterator[None]:
 @contextlib.contextmanager
 def silenced(values: flags.FlagValues) -> Iterator[None]:
     """Keeps what a command prints from a terminal that asked for nothing, or JSON."""
-    asked = "quiet" in values and (values.quiet or values.json)
+    is_silent = "quiet" in values and (values.quiet or values.json)
     with (
-        contextlib.redirect_stdout(io.StringIO()) if asked else contextlib.nullcontext()
+        contextlib.redirect_stdout(io.StringIO())
+        if is_silent
+        else contextlib.nullcontext()
     ):
         yield
 

@@ -105,16 +105,16 @@ def main(arguments: Sequence[str]) -> None:
         return
     labels = None
     names = trained.schema.classes if trained.schema is not None else None
-    given = _INPUTS.value or (arguments[2] if len(arguments) == 3 else "")
-    if given.endswith(".csv"):
+    source = _INPUTS.value or (arguments[2] if len(arguments) == 3 else "")
+    if source.endswith(".csv"):
         if trained.schema is None:
             raise ValueError(
                 "a CSV file is predicted by the model of a run on --dataset=csv; name "
                 f"an .npy file of examples of dataset {trained.settings['dataset']}"
             )
-        inputs = table.load_rows(Path(given), trained.schema)
-    elif given:
-        inputs = _examples(Path(given))
+        inputs = table.load_rows(Path(source), trained.schema)
+    elif source:
+        inputs = _examples(Path(source))
     elif place.is_file():
         raise ValueError("name the inputs too: a model file has no data set")
     else:
@@ -131,13 +131,13 @@ def main(arguments: Sequence[str]) -> None:
     target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        known = [] if labels is None else ["label"]
+        label_head = [] if labels is None else ["label"]
         each = [f"probability of {name}" for name in called]
-        writer.writerow(["row", *known, "predicted", *each])
+        writer.writerow(["row", *label_head, "predicted", *each])
         for row, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
             classes = [best] if labels is None else [labels[row], best]
-            shown = [f"{one:.4f}" for one in chance]
-            writer.writerow([row, *(called[c] for c in classes), *shown])
+            texts = [f"{p:.4f}" for p in chance]
+            writer.writerow([row, *(called[c] for c in classes), *texts])
     if labels is not None:
         accuracy = np.mean(predicted == labels)
         print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")

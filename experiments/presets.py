@@ -97,7 +97,7 @@ def preset_names() -> list[str]:
 
 
 def proved_settings(dataset: str) -> dict[str, Any]:
-    """What `--preset=proved` sets for a data set, all but --total_epsilon.
+    """The settings of `--preset=proved` for a data set, all but --total_epsilon.
 
     Raises:
       ValueError: no useful route was measured for it.

@@ -1,4 +1,4 @@
-"""How a command prints its tables: `--format=text|markdown|latex`."""
+"""Prints a command's tables: `--format=text|markdown|latex`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ _FORMAT = flags.DEFINE_enum(
 
 def table(rows: Sequence[text_table.Row]) -> str:
     """The rows in the form that --format names."""
-    return text_table.shown(rows, _FORMAT.value)
+    return text_table.render(rows, _FORMAT.value)
 
 
 def sweep_tables(folder: str | Path) -> None:

@@ -37,7 +37,7 @@ CODE = ("fedsvp_jax", "experiments", "requirements", "pyproject.toml")
 
 
 def _git(*words: str) -> str | None:
-    """What git says; None outside a repository."""
+    """The output of git; None outside a repository."""
     try:
         done = subprocess.run(
             ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
@@ -63,12 +63,14 @@ def _read(name: str, data_dir: str | None, columns: TableSettings) -> Dataset:
 def stamp_of_run(config: ExperimentConfig) -> dict[str, Any]:
     """`stamp` of a run with the data set that its settings name."""
     fields = dataclasses.fields(TableSettings)
-    columns = TableSettings(**{one.name: getattr(config, one.name) for one in fields})
+    columns = TableSettings(
+        **{field.name: getattr(config, field.name) for field in fields}
+    )
     return stamp(_read(config.dataset, config.data_dir, columns), config.seed)
 
 
 def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
-    """What goes under "provenance" in a row that is done now.
+    """The entry "provenance" of a row that is done now.
 
     Outside a git repository `commit` is null.
     """

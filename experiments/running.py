@@ -1,4 +1,4 @@
-"""How a run is laid out, kept and watched, as the flags of `command` say."""
+"""Placement and options of a run, from the flags of `command`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from fedsvp_jax.run.options import Options
 from . import command
 
 
-def placement(values: flags.FlagValues, **more: int) -> Any:
+def placement(values: flags.FlagValues, **fields: int) -> Any:
     """The `Placement` that the flags of `define_running` name."""
     import jax
 
@@ -18,14 +18,14 @@ def placement(values: flags.FlagValues, **more: int) -> Any:
 
     num_devices = values.num_devices
     if num_devices is None:
-        everyone = jax.device_count() // more.get("sweep_devices", 1)
+        everyone = jax.device_count() // fields.get("sweep_devices", 1)
         num_devices = max(1, everyone) if processes.several() else 1
     return Placement(
-        num_devices=num_devices, rounds_per_call=values.rounds_per_call, **more
+        num_devices=num_devices, rounds_per_call=values.rounds_per_call, **fields
     )
 
 
-def options(values: flags.FlagValues, **more: Any) -> Options:
+def options(values: flags.FlagValues, **fields: Any) -> Options:
     """The `Options` that the flags of `define_running` name."""
     return Options(
         resume=values.resume,
@@ -33,5 +33,5 @@ def options(values: flags.FlagValues, **more: Any) -> Options:
         on_divergence=values.on_divergence,
         progress=command.shows_progress(values),
         loggers=values.logger,
-        **more,
+        **fields,
     )

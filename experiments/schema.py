@@ -52,7 +52,7 @@ Types: number, category (* takes all other texts, and blanks), date, drop."""
 
 
 def confirm(path: pathlib.Path) -> None:
-    """Deletes the marks of a schema, and says what its reader states by that.
+    """Deletes the marks of a schema, and lists the entries that the user now states.
 
     Raises:
       OSError, ValueError: as `read_schema`.
@@ -64,17 +64,17 @@ def confirm(path: pathlib.Path) -> None:
     marked = read_schema(path)
     text = path.read_text(encoding="utf-8-sig")
     replace_file(path, _MARK.sub("", text).encode())
-    if left := read_schema(path).from_records:
+    if still_marked := read_schema(path).from_records:
         raise ValueError(
-            f"{path} still marks {', '.join(left)}; delete their from_data"
+            f"{path} still marks {', '.join(still_marked)}; delete their from_data"
         )
-    shown = {"number": "{:g}".format, "date": lambda day: str(date_of(day))}
+    formats = {"number": "{:g}".format, "date": lambda day: str(date_of(day))}
     lines = [
-        f"  {name}: " + " to ".join(map(shown[one.type], one.bounds))
-        if one.type in shown
-        else f"  {name}: {', '.join(one.values) or 'no feature'}"
-        for name, one in marked.columns.items()
-        if one.from_data
+        f"  {name}: " + " to ".join(map(formats[column.type], column.bounds))
+        if column.type in formats
+        else f"  {name}: {', '.join(column.values) or 'no feature'}"
+        for name, column in marked.columns.items()
+        if column.from_data
     ]
     if marked.classes_from_data:
         lines.insert(0, f"  {marked.label}: {', '.join(marked.classes)}")
@@ -83,7 +83,7 @@ def confirm(path: pathlib.Path) -> None:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Writes the draft, and says what is left to do."""
+    """Writes the draft, and prints what the user must still check."""
     if _CONFIRM.value is not None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
@@ -99,8 +99,8 @@ def main(arguments: Sequence[str]) -> None:
     label, client = draft.guessed(columns)
     guessed = [
         name
-        for name, given in (("label", _LABEL.value), ("client", _CLIENT.value))
-        if given is None
+        for name, value in (("label", _LABEL.value), ("client", _CLIENT.value))
+        if value is None
     ]
     label, client = _LABEL.value or label, _CLIENT.value or client
     client = None if client in ("none", label) else client
@@ -109,23 +109,23 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(f"{path}: " + unknown("a column", name, tuple(columns)))
     if label is None:
         raise ValueError(f"{path}: name the class by --label_column")
-    found, notes = draft.proposed(
+    drafted, notes = draft.proposed(
         columns, label=label, client=client, drop=_DROP.value, what=str(path)
     )
-    notes |= {one: "TODO: guessed, check it" for one in guessed}
+    notes |= {name: "TODO: guessed, check it" for name in guessed}
     head = _HEAD.format(name=path.name)
-    replace_file(target, schema.to_toml(found, notes, head).encode())
-    kinds = [one.type for one in found.columns.values()]
-    listed = ", ".join(f"{kinds.count(one)} {one}" for one in dict.fromkeys(kinds))
+    replace_file(target, schema.to_toml(drafted, notes, head).encode())
+    kinds = [column.type for column in drafted.columns.values()]
+    listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     print(f"{target}: {len(kinds)} columns ({listed})")
     print(
-        f"class: {label} ({', '.join(found.classes[:6])}); client: {client or 'none'}"
+        f"class: {label} ({', '.join(drafted.classes[:6])}); client: {client or 'none'}"
     )
     for name, note in notes.items():
         print(f"  {name.removeprefix('columns.')}: {note}")
-    left = len(found.from_records)
+    num_marked = len(drafted.from_records)
     print(
-        f"{left} entries are marked from_data: check and correct each, then\n"
+        f"{num_marked} entries are marked from_data: check and correct each, then\n"
         f"  fedsvp schema --confirm={target}\n"
         f"  fedsvp plan {path} --schema={target}\n"
         f"  fedsvp train --data={path} --schema={target} --goal=proved "

@@ -27,7 +27,7 @@ _SECONDS = 0.5  # between two looks at the workers
 
 
 def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
-    """How many workers: --sweep_workers, else one per core where that pays.
+    """The number of workers: --sweep_workers, else one per core where that pays.
 
     `auto` is 1 on anything but a CPU, for one part of a sweep, with several devices or
     processes, for loggers (one process writes each), and with --total_epsilon, whose
@@ -36,7 +36,7 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
     Raises:
       ValueError: workers are asked for beside one of these.
     """
-    alone = {
+    conflicts = {
         "part": plan.part is not None,
         "sweep_devices": values.sweep_devices > 1,
         "num_devices": (values.num_devices or 1) > 1,
@@ -44,7 +44,7 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
         "logger": bool(values.logger),
         "total_epsilon": values.total_epsilon is not None,
     }
-    used = [name for name, is_used in alone.items() if is_used]
+    used = [name for name, is_used in conflicts.items() if is_used]
     if values.sweep_workers is not None:
         if values.sweep_workers > 1 and used:
             raise ValueError(f"sweep_workers must be 1 with {used[0]}")
@@ -125,13 +125,13 @@ def run(
         )
     folder.mkdir(parents=True, exist_ok=True)
     places = [folder / f"{number}-{workers}" for number in range(1, workers + 1)]
-    own = [sys.executable, "-m", subcommands.module("sweep"), *sys.argv[1:]]
-    own += ["--sweep_workers=1", "--resume", "--noreport", "--noprogress"]
+    base = [sys.executable, "-m", subcommands.module("sweep"), *sys.argv[1:]]
+    base += ["--sweep_workers=1", "--resume", "--noreport", "--noprogress"]
     started: list[_Worker] = []
     try:
         for number, place in enumerate(places, 1):
             part = [f"--part={number}/{workers}", f"--output_dir={place}"]
-            started.append(_Worker([*own, *part], place))
+            started.append(_Worker([*base, *part], place))
         with tqdm(total=rounds, unit="round", disable=not progress) as bar:
             while not all([worker.is_done() for worker in started]):
                 bar.update(sum(worker.rows() for worker in started) - bar.n)

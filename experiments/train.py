@@ -147,10 +147,15 @@ def main(_: list[str]) -> None:
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference and not processes.several():
         assert isinstance(data, Dataset)
-        told = resolve(ExperimentConfig(**goal.reference(config)), dataset=data)
+        reference_config = resolve(
+            ExperimentConfig(**goal.reference(config)), dataset=data
+        )
         reference = place / headline.REFERENCE
         run.train(
-            told, reference, dataset=data, options=run.Options(resume=values.resume)
+            reference_config,
+            reference,
+            dataset=data,
+            options=run.Options(resume=values.resume),
         )
     print("\n".join(headline.sentences(place, summary)))
     if isinstance(data, Dataset) and data.schema is not None:
@@ -169,7 +174,7 @@ def main(_: list[str]) -> None:
         )
     for name in ("best_accuracy", "final5_accuracy"):
         picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
-        print(f"{name}: {command.shown(summary[name])}{picked}")
+        print(f"{name}: {command.value_text(summary[name])}{picked}")
     print(spent.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
     messages.print_json(values, plain(summary))

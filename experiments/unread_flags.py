@@ -1,8 +1,8 @@
-"""Flags that nothing reads are refused or said, so that no number is ignored silently.
+"""Flags that nothing reads are refused or noted, so that no number is ignored silently.
 
-What would be taken for a promise is refused: ε and relation of a mechanism with noise
-that does not follow them. What only another mechanism reads is said once, so that a
-script can loop over mechanisms with the same flags.
+A flag that would be taken for a promise is refused: ε and relation of a mechanism with
+noise that does not follow them. Flags that only another mechanism reads are noted once,
+so that a script can loop over mechanisms with the same flags.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ def refuse_unread(
     *,
     flag_names: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
-    """Refuses or says a flag of the command line that none of the mechanisms reads.
+    """Refuses or notes a flag of the command line that none of the mechanisms reads.
 
     Args:
       values: the command line's; a default, which nobody typed, is never refused.
@@ -36,7 +36,7 @@ def refuse_unread(
     Raises:
       ValueError: it would be taken for a promise; names the flag and the mechanisms.
     """
-    said = []
+    ignored = []
     readers = "mechanism" if len(names) == 1 else "mechanisms"
     readers += f" {', '.join(names)}"
     unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
@@ -45,14 +45,14 @@ def refuse_unread(
         if flag not in values or not values[flag].present:
             continue
         if setting not in _PROMISES or set(names) == {"none"}:
-            said.append(f"--{flag}")
+            ignored.append(f"--{flag}")
             continue
         message = f"--{flag} is not read by {readers}"
         if len(names) == 1 and setting == "epsilon":
             message += _what_sets_noise(names[0])
         raise ValueError(f"{message}; remove it")
-    if said:
-        print(f"note: {', '.join(said)}: not read by {readers}", file=sys.stderr)
+    if ignored:
+        print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
 
 
 def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
@@ -67,9 +67,10 @@ def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
         if missing is None:
             continue
         other, readers = missing
-        given = " or ".join(f"--{other}={_typed(one)}" for one in readers)
+        alternatives = " or ".join(f"--{other}={_typed(value)}" for value in readers)
         raise ValueError(
-            f"--{field.name} is only read with {given or f'--{other}'}; remove it"
+            f"--{field.name} is only read with {alternatives or f'--{other}'}; "
+            "remove it"
         )
 
 

@@ -49,7 +49,7 @@ def main(_: list[str]) -> None:
 
 
 def manual() -> str:
-    """What --help prints: the common manual, then the manual of each attack."""
+    """The text of --help: the common manual, then the manual of each attack."""
     manuals = [f"--attack={name}\n{attack.__doc__}" for name, attack in ATTACKS.items()]
     return "\n".join([str(__doc__), *manuals])
 

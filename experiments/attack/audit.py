@@ -89,8 +89,12 @@ _CHOSEN = {
         "relation",
     ),
     "the cases that need it choose it themselves": (
-        *("contribution_release", "release_epsilon", "adaptive_clip"),
-        *("vote_epsilon", "contribution_noise", "total_epsilon"),
+        "contribution_release",
+        "release_epsilon",
+        "adaptive_clip",
+        "vote_epsilon",
+        "contribution_noise",
+        "total_epsilon",
     ),
     "the audit plays every mechanism without it": ("downlink_noise",),
 }
@@ -150,8 +154,8 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     for reason, names in _CHOSEN.items():
         flag_values.refuse_flags(values, names, reason)
     require_auditor()  # before hours of games, not after them
-    named = list(values.audit_mechanisms)
-    cases = audited_cases(named, config)
+    mechanism_names = list(values.audit_mechanisms)
+    cases = audited_cases(mechanism_names, config)
     setting = audit_play.make_setting(
         config, values.audit_examples, values.audit_trials
     )
@@ -160,7 +164,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         values,
         dataclasses.asdict(config),
         attack=values.attack,
-        audit_mechanisms=named,
+        audit_mechanisms=mechanism_names,
         audit_trials=values.audit_trials,
         audit_examples=values.audit_examples,
         audit_seeds=values.audit_seeds,
@@ -172,9 +176,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
 
     by_seed: list[list[audit_play.Row]] = [[] for _ in seeds]
     for case in tqdm(cases, unit="case", disable=None):
-        played = finished_or_made(folder, case.name, partial(play, case))
-        for rows, more in zip(by_seed, played, strict=True):
-            rows += more
+        rows_by_seed = finished_or_made(folder, case.name, partial(play, case))
+        for rows, case_rows in zip(by_seed, rows_by_seed, strict=True):
+            rows += case_rows
     by_seed = [audit_results.with_verdicts(rows) for rows in by_seed]
     results: dict[str, Any] = {
         "attack": values.attack,

@@ -17,7 +17,7 @@ SUMMED = "record in summed secret batches"
 UNEQUAL = "unequal weights"
 BANDS = "bands"
 ASKED_LATER = "private record asked later"
-COLLUDERS = "colluders"  # worlds in which other clients tell the adversary their noise
+COLLUDERS = "colluders"  # worlds in which the adversary knows other clients' noise
 TURNS = ("turns", "thinned turns")  # worlds of whole federations in cyclic cohorts
 PROMISED = ("promise", *TURNS)  # worlds in which a promise ends the uploads
 IN_SUM = "deployed sum"
@@ -35,7 +35,7 @@ _DEPLOYED: Mapping[str, Any] = {
     "noise_sampler": "discrete",
     "epsilon": 4.0,
 }
-_SILENT = 2  # rounds in which nobody is asked
+_SILENT = 2  # rounds without the private query
 
 
 class Case(NamedTuple):
@@ -109,8 +109,8 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             )
         ),
     ]
-    made = _made(mechanism, config)
-    if made.claim.central:
+    instance = _make_mechanism(mechanism, config)
+    if instance.claim.central:
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
         banded = {"noise_bands": 2, "cohorts": "cyclic", "num_clients": 20}
         cases = [
@@ -124,17 +124,19 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         quiet = {"epsilon": 0.5}  # so that games without a formula come near the claim
         grid = {"noise_sampler": "discrete", "noise_bits": 16}
         summed = _SAMPLED | {"noise_trust": "secure_aggregation"}
-        drawn = partial(Case, mechanism, "per_example", "add_remove")
-        asked = partial(Case, mechanism, "attribute_records", "replace_one")
+        per_example = partial(Case, mechanism, "per_example", "add_remove")
+        private_query = partial(Case, mechanism, "attribute_records", "replace_one")
         cases += [
             replaced("two uploads"),
             removed(STOPPED, changes=quiet),
             replaced("discrete noise", changes=grid),
-            drawn(SECRET, changes=_SAMPLED),
-            drawn(SEVERAL, changes=_SAMPLED | {"local_steps": 4, "epsilon": 13.0}),
-            drawn(SUMMED, changes=summed),
+            per_example(SECRET, changes=_SAMPLED),
+            per_example(
+                SEVERAL, changes=_SAMPLED | {"local_steps": 4, "epsilon": 13.0}
+            ),
+            per_example(SUMMED, changes=summed),
             replaced(UNEQUAL),
-            asked(ASKED_LATER, changes={"private_from": _SILENT}),
+            private_query(ASKED_LATER, changes={"private_from": _SILENT}),
         ]
     if mechanism in _SUMMED:
         shared: dict[str, Any] = {"noise_trust": "secure_aggregation"}
@@ -153,7 +155,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         cases.append(removed("promise"))
     if is_gaussian:
         cases = [case._replace(changes=_LOUD | {**case.changes}) for case in cases]
-    if made.needs_contribution:
+    if instance.needs_contribution:
         cases.append(replaced("ratio", wide=True))
         cases += [
             replaced(
@@ -164,12 +166,12 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         ]
         formula = {"calibration": "classical"}  # which is the source's own
         cases = [case._replace(changes=formula | {**case.changes}) for case in cases]
-    if made.init(1).clients:  # its clip varies, so there is no granted bound
+    if instance.init(1).clients:  # its clip varies, so there is no granted bound
         cases[0] = replaced("past norm", wide=True)
     return [case for case in cases if _is_supported(case, config)]
 
 
-def _made(name: str, config: ExperimentConfig) -> Mechanism:
+def _make_mechanism(name: str, config: ExperimentConfig) -> Mechanism:
     config = dataclasses.replace(
         config, mechanism=name, calibration="classical", allow_large_epsilon=True
     )

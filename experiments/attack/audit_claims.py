@@ -1,4 +1,4 @@
-"""What is claimed of the uploads, votes and contributions that an audit plays."""
+"""The claims about the uploads, votes and contributions that an audit plays."""
 
 from collections.abc import Sequence
 
@@ -32,7 +32,7 @@ def of_uploads(
       mechanism: whose claim it is. Where it is about the average, its view is that of
         an observer who sees the average of a whole cohort.
       settings: of the mechanism.
-      scores: says what noise was applied in every round, and whether there was any.
+      scores: with the noise that was applied in every round, if any.
       present: K′, how many of the cohort's K clients took part.
       target_delta: δ of RDP and PLD.
       pooled: whether the claim is the one against colluders who know their own noise.
@@ -48,8 +48,8 @@ def of_uploads(
     shares = equal if weights is None else weights
     averaged = shares is not None
     view = "colluders" if pooled else "observer" if averaged else "server"
-    who = Participation(num_clients=planned, colluders=settings.colluders)
-    worlds = [Account.of(mechanism, who)] * 2
+    participation = Participation(num_clients=planned, colluders=settings.colluders)
+    worlds = [Account.of(mechanism, participation)] * 2
     claims = {}
     for number, uploaded in enumerate(scores.uploaded):
         ids = np.where(
@@ -70,12 +70,12 @@ def of_uploads(
             )
             for method in ACCOUNTINGS
         }
-        claims[number]["basic_delta"] = max(one.delta_spent() for one in worlds)
+        claims[number]["basic_delta"] = max(account.delta_spent() for account in worlds)
     return claims
 
 
 def of_votes(config: ExperimentConfig, num_votes: int) -> Claims:
-    """What one pass of the influence filter claims for a tester's whole test set."""
+    """The claim of one pass of the influence filter for a tester's whole test set."""
     delta = config.target_delta
     once = privacy.exact_vote_epsilon(privacy.flip_probability(config.vote_epsilon))
     composed = {
@@ -86,7 +86,7 @@ def of_votes(config: ExperimentConfig, num_votes: int) -> Claims:
 
 
 def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
-    """What the first pass, and all, claim for a contributor's whole batch."""
+    """The claims of the first pass and of all, for a contributor's whole batch."""
     claims = {}
     for passes in {1, num_passes}:
         cost = privacy.filter_cost(

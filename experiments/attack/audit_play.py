@@ -69,7 +69,7 @@ Row = dict[str, Any]
 
 
 class Setting(NamedTuple):
-    """What all cases of one command share."""
+    """Settings and updates that all cases of one command share."""
 
     config: ExperimentConfig
     recipe: TrainingRecipe
@@ -130,11 +130,11 @@ class Prepared(NamedTuple):
 def prepare(setting: Setting, case: Case) -> Prepared:
     """The case's game, compiled at its first use."""
     if case.mechanism == FILTER or case.worlds == IN_SUM:
-        own = _prepare_filter if case.mechanism == FILTER else _prepare_sum
-        return own(setting, case)
+        prepare_case = _prepare_filter if case.mechanism == FILTER else _prepare_sum
+        return prepare_case(setting, case)
     config = setting.config
-    asks = CLIPS[case.sensitivity].asks
-    num_examples = setting.num_examples // (_PRIVATE if asks else 1)
+    has_query = CLIPS[case.sensitivity].asks
+    num_examples = setting.num_examples // (_PRIVATE if has_query else 1)
     if case.worlds in _SECRET:
         num_examples = _BATCHES * config.batch_size
     settings = case_settings(case, config, num_examples)
@@ -178,13 +178,13 @@ def prepare(setting: Setting, case: Case) -> Prepared:
             )
             play = audit_cohorts.turns_player(mechanism, turns, setting.num_games)
             return Prepared(play, claims, proved, abs(updates[0]))
-    tells = case.worlds in ("laplace", "randomized response")
+    sees_release = case.worlds in ("laplace", "randomized response")
     game = audit.Game(
         updates=updates,
-        ratios=(1.0, 0.0) if tells or case.worlds == "ratio" else (1.0, 1.0),
-        released=settings if tells else None,
+        ratios=(1.0, 0.0) if sees_release or case.worlds == "ratio" else (1.0, 1.0),
+        released=settings if sees_release else None,
         adaptive=settings if case.worlds == "adaptive clip" else None,
-        others=_others(case, unknown),
+        others=_other_factors(case, unknown),
         num_examples=num_examples,
         num_rounds=config.num_rounds,
         asked_from=settings.private_from if case.worlds == ASKED_LATER else 0,
@@ -202,8 +202,8 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     )
 
 
-def _others(case: Case, unknown: int) -> tuple[float, ...]:
-    """How the others' uploads enter what is scored, over the client's own."""
+def _other_factors(case: Case, unknown: int) -> tuple[float, ...]:
+    """Factors of the other clients' uploads in the score; the client's own is 1."""
     if case.worlds == "two uploads":
         return (-1.0,)
     if case.worlds == UNEQUAL:
@@ -243,7 +243,7 @@ def _training_player(
         worlds,
         rounds,
         setting.num_games,
-        others=settings.cohort_size - 1 if case.worlds == SUMMED else 0,
+        num_others=settings.cohort_size - 1 if case.worlds == SUMMED else 0,
     )
 
 
@@ -326,17 +326,19 @@ def _prepare_filter(setting: Setting, case: Case) -> Prepared:
 def _prepare_sum(setting: Setting, case: Case) -> Prepared:
     config, num_examples = case.settings(setting.config), setting.num_examples
     policy = make_policy(config, min_num_examples=num_examples)
-    told, far = policy.config, _BEYOND * float(policy.config.l2_norm_clip)
+    settings, far = policy.config, _BEYOND * float(policy.config.l2_norm_clip)
     play = audit_sums.sums_player(
         policy,
         np.eye(1, _NARROW, dtype=np.float32)[0] * np.float32(far),
-        told.cohort_size - told.colluders,
+        settings.cohort_size - settings.colluders,
         num_rounds=config.num_rounds,
         num_games=setting.num_games,
     )
-    of_uploads = partial(audit_claims.of_uploads, policy.mechanism, told, pooled=True)
+    of_uploads = partial(
+        audit_claims.of_uploads, policy.mechanism, settings, pooled=True
+    )
     claims = partial(
-        of_uploads, present=told.cohort_size, target_delta=config.target_delta
+        of_uploads, present=settings.cohort_size, target_delta=config.target_delta
     )
     return Prepared(play, claims, policy.mechanism.claim.proved, far)
 

@@ -26,26 +26,26 @@ def with_verdicts(rows: Sequence[Row]) -> list[Row]:
     The family is every claim of every row: with a probability of 95 % no true claim is
     among the rejected.
     """
-    told = [p for row in rows for p in row["p_values"].values()]
-    rejected = iter([p is not None and p <= 0.05 for p in holm_adjusted(told)])
-    judged = []
+    p_values = [p for row in rows for p in row["p_values"].values()]
+    rejected = iter([p is not None and p <= 0.05 for p in holm_adjusted(p_values)])
+    with_status = []
     for row in rows:
         beaten = [name for name in row["p_values"] if next(rejected)]
         refuted = "VIOLATED" if row["claimed"] else "no claim"
-        judged.append(
+        with_status.append(
             row | {"beaten": beaten, "status": refuted if beaten else "holds"}
         )
-    return judged
+    return with_status
 
 
 def verdicts(rows: Sequence[Row]) -> str:
-    """How many rows have each verdict."""
+    """The number of rows with each verdict."""
     counts = {v: sum(row["status"] == v for row in rows) for v in _LOOKS}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
 def of_seed(seed: int, rows: Sequence[Row]) -> dict[str, Any]:
-    """What is kept of a seed: its verdicts, and each row that is VIOLATED."""
+    """The record of a seed: its verdicts, and each row that is VIOLATED."""
     violated = [row for row in rows if row["status"] == "VIOLATED"]
     return {
         "seed": seed,
@@ -63,10 +63,10 @@ def over_seeds(results: dict[str, Any]) -> str:
     """In how many audits a proved claim was contradicted."""
     seeds = results["seeds"]
     wrong = [name for seed in seeds for name in seed["proved_violated"]]
-    named = f" ({', '.join(sorted(set(wrong)))})" if wrong else ""
+    wrong_names = f" ({', '.join(sorted(set(wrong)))})" if wrong else ""
     return (
         f"{len(seeds)} audits (seeds), {seeds[0]['proved']} proved rows in each: "
-        f"{len(wrong)} of their verdicts are VIOLATED{named}."
+        f"{len(wrong)} of their verdicts are VIOLATED{wrong_names}."
     )
 
 
@@ -104,18 +104,18 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     """Audited ε against claimed ε (PLD); above the diagonal a claim is too small."""
 
     def panel(axes: Any) -> None:
-        least = 1e-2
+        floor = 1e-2
         for verdict, look in _LOOKS.items():
-            shown = [
+            points = [
                 row for row in rows if row["status"] == verdict and row["claims"]["pld"]
             ]
             axes.plot(
-                [row["claims"]["pld"] for row in shown],
-                [max(least, *row["audited"].values()) for row in shown],
+                [row["claims"]["pld"] for row in points],
+                [max(floor, *row["audited"].values()) for row in points],
                 **look.for_matplotlib() | {"linestyle": "none"},
-                label=f"{verdict} ({len(shown)})",
+                label=f"{verdict} ({len(points)})",
             )
-        ends = [least, 1e3]
+        ends = [floor, 1e3]
         axes.plot(ends, ends, color=style.GREY)
         for which in "xy":
             figures.log_axis(axes, which)

@@ -109,7 +109,7 @@ def define_flags() -> None:
 
 
 class Victim(NamedTuple):
-    """What the server knows, and the images that it wants."""
+    """The server's knowledge, and the images that it wants."""
 
     model: Model
     params: Params
@@ -127,7 +127,7 @@ def upload(
     *,
     key: Array,
 ) -> tuple[Params, NoiseInfo]:
-    """What one client sends (its update, noised), and what is claimed for it."""
+    """One client's noised update, and its NoiseInfo."""
     mechanism = make_mechanism(defence.mechanism, mechanism_settings(config, defence))
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
     gradient = plan.step_gradient(
@@ -159,7 +159,7 @@ def attack(
     config: ExperimentConfig,
     victim: Victim,
     search: inversion.Search,
-    sent: Params,
+    noised: Params,
     row: Array,
     *,
     key: Array,
@@ -170,7 +170,7 @@ def attack(
       `(image, objective, label)`: (H, W, C) in [0, 1], how badly its gradient fits,
       and the label that was read from the upload.
     """
-    seen = jax.tree.map(lambda leaf: -leaf / config.learning_rate, sent)
+    seen = jax.tree.map(lambda leaf: -leaf / config.learning_rate, noised)
     label = inversion.inferred_label(seen, victim.num_classes)
 
     def gradient_of(images: Array) -> Params:
@@ -214,19 +214,19 @@ def attack_defence(
     rows = []
     for number in range(len(labels)):
         row = jnp.int32(number)
-        sent, info = upload(config, defence, victim, row, key=key)
+        noised, info = upload(config, defence, victim, row, key=key)
         clean, _ = upload(config, no_defence, victim, row, key=key)
-        noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, sent, clean))
+        noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, noised, clean))
         for search in searches:
             image, objective, label = jax.device_get(
-                invert[search.match](sent, row, key=key)
+                invert[search.match](noised, row, key=key)
             )
             rows.append(
                 {
                     "mechanism": defence.mechanism,
                     "sensitivity": defence.sensitivity,
                     "defence": defence.name,
-                    **upload_claims.kept(
+                    **upload_claims.claim_of_upload(
                         mechanism,
                         float(info.epsilon),
                         float(info.delta),
@@ -324,7 +324,9 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
 
     def compiled(search: inversion.Search) -> Any:
         return jax.jit(
-            lambda sent, row, key: attack(config, victim, search, sent, row, key=key)
+            lambda noised, row, key: attack(
+                config, victim, search, noised, row, key=key
+            )
         )
 
     invert = {search.match: compiled(search) for search in searches}

@@ -16,7 +16,7 @@ _SENSITIVITIES = ("paper", "update_clip", "per_example")
 
 
 class Defence(NamedTuple):
-    """What stands between a client's gradient and the server."""
+    """A defence between a client's gradient and the server."""
 
     mechanism: str
     sensitivity: str

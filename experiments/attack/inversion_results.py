@@ -1,4 +1,4 @@
-"""How the results of gradient inversion are shown: tables and pictures."""
+"""Tables and pictures of the results of gradient inversion."""
 
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,16 @@ def summarize(rows: list[Row]) -> list[Row]:
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["defence"], row["match"]), []).append(row)
-    same = (
-        *("defence", "mechanism", "sensitivity"),
-        *(*upload_claims.NOTHING, "match"),
+    shared = (
+        "defence",
+        "mechanism",
+        "sensitivity",
+        *upload_claims.NOTHING,
+        "match",
     )
     return [
         {
-            **{name: group[0][name] for name in same},
+            **{name: group[0][name] for name in shared},
             "victims": len(group),
             "noise_over_gradient": float(
                 np.mean([row["noise_over_gradient"] for row in group])
@@ -46,7 +49,7 @@ def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, 
             {
                 "defence": f"`{row['mechanism']}`",
                 "sensitivity": "–" if plain else f"`{row['sensitivity']}`",
-                "claimed ε": upload_claims.shown(row),
+                "claimed ε": upload_claims.claim_text(row),
                 "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
                 "match": row["match"],
                 "PSNR in dB: mean (min to max)": (

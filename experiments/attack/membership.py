@@ -152,14 +152,14 @@ def attack_sweep(
 
     @jax.jit
     def scored(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
-        def one(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
+        def score_model(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
             logits, _ = trainer.program.model.apply(
                 params, stats, inputs, train=False, key=None
             )
             right = jnp.argmax(logits, axis=-1) == labels
             return membership.confidences(logits, labels), right
 
-        return jax.vmap(one)(params, stats)
+        return jax.vmap(score_model)(params, stats)
 
     state, rows = trainer.initial_state(), []
     for done, gap in zip(rounds, gaps, strict=True):
@@ -192,7 +192,7 @@ def attack_sweep(
 
 def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
     """The rounds of --membership_rounds and the last round."""
-    named = flag_values.numbers(
+    rounds = flag_values.numbers(
         "membership_rounds",
         texts,
         kind=int,
@@ -200,7 +200,7 @@ def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
         is_allowed=lambda number: 1 <= number <= num_rounds,
         may_be_empty=True,
     )
-    return sorted({*named, num_rounds})
+    return sorted({*rounds, num_rounds})
 
 
 def run(values: flags.FlagValues, config: ExperimentConfig) -> None:

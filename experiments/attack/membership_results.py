@@ -1,4 +1,4 @@
-"""How the results of membership inference are shown: tables and a picture."""
+"""Tables and a picture of the results of membership inference."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,7 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     return [
         {
             "mechanism": f"`{row['mechanism']}`",
-            "largest ε per upload": upload_claims.shown(row),
+            "largest ε per upload": upload_claims.claim_text(row),
             "round": str(row["round"]),
             "attack": row["attack"],
             "AUC (95 % interval)": (
@@ -52,14 +52,14 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     last = max(row["round"] for row in rows)
 
     def panel(axes: Any, attack: str) -> None:
-        shown = [r for r in rows if r["round"] == last and r["attack"] == attack]
-        for row in shown:
+        selected = [r for r in rows if r["round"] == last and r["attack"] == attack]
+        for row in selected:
             name = mechanisms.about(row["mechanism"]).label
             if row["status"] is not None:
-                name += f", ε = {upload_claims.shown(row)}"
+                name += f", ε = {upload_claims.claim_text(row)}"
             levels = sorted(
                 other["epsilon"]
-                for other in shown
+                for other in selected
                 if other["mechanism"] == row["mechanism"] and other["epsilon"]
             )
             look = style.of_mechanism(row["mechanism"])

@@ -47,8 +47,8 @@ def picture_table(path: str | Path, rows: Sequence[PictureRow]) -> Path:
             va="center",
             fontsize=8,
         )
-        shown = zip(line, row.images, row.captions, strict=False)
-        for axes, image, caption in shown:
+        cells = zip(line, row.images, row.captions, strict=False)
+        for axes, image, caption in cells:
             axes.imshow(np.squeeze(image), cmap="gray", vmin=0, vmax=1)
             axes.set_title(caption, fontsize=7, pad=2)
     figure.savefig(path, dpi=120)

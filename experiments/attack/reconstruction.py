@@ -124,20 +124,21 @@ def real_images(dataset: Dataset, private: int) -> dict[str, Array]:
 
 
 def _beside(
-    real: dict[int, Array], made: dict[int, Array], private: int
+    real: dict[int, Array], generated: dict[int, Array], private: int
 ) -> list[PictureRow]:
     """Real images and reconstructed ones in [-1, 1], a row for each class made."""
 
-    def shown(images: Array) -> list[np.ndarray]:
+    def pixels(images: Array) -> list[np.ndarray]:
         return list(np.asarray(images[:_SHOWN] / 2 + 0.5).clip(0, 1))
 
     return [
         PictureRow(
             f"{label} (private)" if label == private else str(label),
-            [*shown(real[label]), *shown(images)],
-            ["real"] * len(shown(real[label])) + ["reconstructed"] * len(shown(images)),
+            [*pixels(real[label]), *pixels(images)],
+            ["real"] * len(pixels(real[label]))
+            + ["reconstructed"] * len(pixels(images)),
         )
-        for label, images in made.items()
+        for label, images in generated.items()
     ]
 
 
@@ -154,7 +155,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     curious_clients.check(config, attack, dataset)
     chosen = {
         "attack": values.attack,
-        "mechanisms": [one.mechanism for one in configs],
+        "mechanisms": [defence.mechanism for defence in configs],
         "attack_mode": attack.mode,
         "attack_steps": attack.steps,
         "num_attackers": attack.num_attackers,
@@ -172,8 +173,8 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         label: curious_clients.victims_images(dataset, split, ids, label)
         for label in classes
     }
-    for one in configs[1:]:  # refused before anything is written
-        plan.mechanism_config(one)
+    for defence in configs[1:]:  # refused before anything is written
+        plan.mechanism_config(defence)
     folder.start(settings, resume=values.resume)
     judge = trained_classifier(
         dataset,
@@ -199,10 +200,10 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         "mechanisms": [],
     }
     pictures = []
-    for place, one in enumerate(configs):
+    for place, defence in enumerate(configs):
         clients = first
         if place:
-            clients = CuriousClients(one, attack, dataset, model=first.model)
+            clients = CuriousClients(defence, attack, dataset, model=first.model)
         summary, images = curious_clients.run_mechanism(
             clients, examiner, classes, folder
         )
@@ -211,7 +212,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
             keeps_stats=clients.trainer.program.keeps_stats,
         )
         results["mechanisms"].append(summary | claim)
-        pictures.append(folder.path / f"{one.mechanism}.png")
+        pictures.append(folder.path / f"{defence.mechanism}.png")
         picture_table(pictures[-1], _beside(real, images, private))
     write_json(folder.path / "results.json", results)
     print(printed.table(reconstruction_results.table(results)))

@@ -1,6 +1,8 @@
-"""How the results of the reconstruction attack are shown."""
+"""Tables of the results of the reconstruction attack."""
 
 from typing import Any
+
+from fedsvp_jax.report import labels
 
 from . import upload_claims
 
@@ -38,12 +40,15 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
         rows.append(
             {
                 "mechanism": name,
-                "largest ε per upload": upload_claims.shown(row),
+                "largest ε per upload": upload_claims.claim_text(row),
                 "test accuracy %": f"{100 * row['test_accuracy']:.1f}",
-                "recognised %": f"{100 * private['recognised']:.1f}"
-                + several * f" ± {100 * private['recognised_std']:.1f}",
+                "recognised %": labels.percent(
+                    private["recognised"],
+                    private["recognised_std"] if several else None,
+                    digits=1,
+                ),
                 DISTANCE: f"{private['frechet_distance']:.2f}"
-                + several * f" ± {private['frechet_distance_std']:.2f}",
+                + (f" ± {private['frechet_distance_std']:.2f}" if several else ""),
                 "increase over none, %": increase,
                 f"mean {DISTANCE} of all classes": f"{mean:.2f}",
                 "increase of the mean, %": mean_increase,

@@ -8,7 +8,7 @@ from fedsvp_jax.run.folder import RunFolder
 
 
 def finished_or_made(folder: RunFolder, name: str, make: Callable[[], Any]) -> Any:
-    """What `make` returns, as JSON holds it; read from pieces/NAME.json if it exists.
+    """The result of `make`, as JSON; read from pieces/NAME.json if it exists.
 
     Raises:
       ValueError: that file is damaged.

@@ -1,4 +1,4 @@
-"""What is claimed of one upload, as results keep it and as tables show it."""
+"""The claim of one upload, as results keep it and as tables show it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,29 +14,34 @@ from fedsvp_jax.report import labels, spent
 NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 
 
-def kept(
+def claim_of_upload(
     mechanism: Mechanism, epsilon: float, delta: float, *, keeps_stats: bool
 ) -> dict[str, Any]:
-    """What `NOTHING` names; None in all where nothing is claimed."""
+    """The fields of `NOTHING`; None in all where nothing is claimed."""
     account = Account.of(
         mechanism, Participation(nominal=STATS_LEAVE if keeps_stats else "")
     )
     status = upload_status(account, epsilon, delta)
     if status is None:
         return dict(NOTHING)
-    told = adversary(account), mechanism.claim.relation
-    return dict(zip(NOTHING, (epsilon, delta, status, *told), strict=True))
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "status": status,
+        "adversary": adversary(account),
+        "relation": mechanism.claim.relation,
+    }
 
 
 def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> dict[str, Any]:
-    """`kept` of the upload that a mechanism may make with the least noise."""
+    """`claim_of_upload` for the least noise that a mechanism may add."""
     epsilon, delta = (
-        float(np.max(most)) for most in (mechanism.most_epsilon, mechanism.most_delta)
+        float(np.max(bound)) for bound in (mechanism.most_epsilon, mechanism.most_delta)
     )
-    return kept(mechanism, epsilon, delta, keeps_stats=keeps_stats)
+    return claim_of_upload(mechanism, epsilon, delta, keeps_stats=keeps_stats)
 
 
-def shown(row: Mapping[str, Any]) -> str:
+def claim_text(row: Mapping[str, Any]) -> str:
     """`0.1 at δ = 1e-05 (nominal; against: …)`; a dash where nothing is claimed."""
     if row["status"] is None:
         return labels.significant(None)

@@ -84,35 +84,35 @@ def compile_row(device: str, name: str, index: int) -> dict[str, Any]:
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:
-    """What makes two rows the same measurement."""
+    """The key of a measurement: device, workload and row."""
     return row["device"], row["work"], row["index"]
 
 
-def worse(new: dict[str, Any], kept: dict[str, Any]) -> list[str]:
+def worse(new: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
     """The costs of a row that are more than 10 % above the kept ones."""
     return [
-        f"{' '.join(map(str, key(new)))}: {cost} {new[cost]} after {kept[cost]}"
+        f"{' '.join(map(str, key(new)))}: {cost} {new[cost]} after {baseline[cost]}"
         for cost in COSTS
-        if kept.get(cost) is not None and new[cost] > 1.1 * kept[cost]
+        if baseline.get(cost) is not None and new[cost] > 1.1 * baseline[cost]
     ]
 
 
 def main(_: list[str]) -> None:
     """Compiles the rows and compares or keeps them."""
     values = flags.FLAGS
-    kept = {}
+    baseline = {}
     if KEPT.is_file():
-        kept = {key(row): row for row in map(json.loads, KEPT.open())}
+        baseline = {key(row): row for row in map(json.loads, KEPT.open())}
     problems = []
     for task in tasks(values.accelerators, values.works):
         row = compile_row(*task)
         print(json.dumps(row), flush=True)
-        if task in kept and not values.keep:
-            problems += worse(row, kept[task])
-        kept[task] = row
+        if task in baseline and not values.keep:
+            problems += worse(row, baseline[task])
+        baseline[task] = row
         if values.keep:
-            kept[task]["provenance"] = provenance.stamp(None, None)
-            lines = [json.dumps(one) for one in kept.values()]
+            baseline[task]["provenance"] = provenance.stamp(None, None)
+            lines = [json.dumps(entry) for entry in baseline.values()]
             KEPT.write_text("\n".join(lines) + "\n")
     if problems:
         raise ValueError("more than 10 % worse: " + "; ".join(problems))

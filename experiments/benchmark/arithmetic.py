@@ -39,17 +39,17 @@ def _count(jaxpr: Any) -> int:
     jaxpr, _ = partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))
     total = 0
     for equation in jaxpr.eqns:
-        name, told = equation.primitive.name, equation.params
+        name, params = equation.primitive.name, equation.params
         if name == "dot_general":
-            (contracted, _), _ = told["dimension_numbers"]
-            left, result = equation.invars[0].aval.shape, equation.outvars[0].aval
-            total += 2 * result.size * math.prod(left[axis] for axis in contracted)
+            (contracted, _), _ = params["dimension_numbers"]
+            lhs, result = equation.invars[0].aval.shape, equation.outvars[0].aval
+            total += 2 * result.size * math.prod(lhs[axis] for axis in contracted)
         if name == "conv_general_dilated":
             kernel, result = equation.invars[1].aval, equation.outvars[0].aval
-            features = kernel.shape[told["dimension_numbers"].rhs_spec[0]]
-            zeros = math.prod(told["lhs_dilation"])  # of so many elements one is none
+            features = kernel.shape[params["dimension_numbers"].rhs_spec[0]]
+            zeros = math.prod(params["lhs_dilation"])  # of so many elements one is none
             total += 2 * result.size * kernel.size // (features * zeros)
-        trips = told["length"] if name == "scan" else 1
+        trips = params["length"] if name == "scan" else 1
         total += trips * sum(map(_count, _inside(equation)))
     return total
 
@@ -158,14 +158,17 @@ def round_flops(trainer: Trainer) -> RoundFlops:
     training = costs[max(coalitions)]
     estimation = sum(costs.values()) - training
     if _estimates_privacy(trainer):
-        batch, drawn = plan.estimation.validation_batch_size, plan.estimation.num_drawn
+        batch, num_drawn = (
+            plan.estimation.validation_batch_size,
+            plan.estimation.num_drawn,
+        )
         longest = trainer.program.data.split.validation.shape[-1]
         utility = product_flops(
             partial(trainer.program.model.apply, train=False, key=None),
             *_weights(trainer),
             jax.ShapeDtypeStruct((batch, *shape), jnp.float32),
         )
-        utilities = len(coalitions) + drawn
+        utilities = len(coalitions) + num_drawn
         estimation += utilities * -(-longest // batch) * utility
-        estimation += drawn * training // 2
+        estimation += num_drawn * training // 2
     return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)

@@ -63,20 +63,20 @@ DEVICES = {
 
 
 def target_of(device: Device) -> target.Target:
-    """What programs for the device are planned for."""
+    """The target for which programs for the device are planned."""
     return target.named_target(device.platform, device.memory)
 
 
 def compiled(trainer: Trainer, device: Device) -> Any:
     """The trainer's rounds, compiled for one such device."""
-    more = {"topology": "1x1x1", "target_config": _H100}
-    found = topologies.get_topology_desc(
+    options = {"topology": "1x1x1", "target_config": _H100}
+    topology = topologies.get_topology_desc(
         platform=device.platform,
         topology_name=device.topology,
-        **(more if device.platform == "cuda" else {}),
+        **(options if device.platform == "cuda" else {}),
     )
     exported = trainer.export()
-    mesh = Mesh(np.array(found.devices[:1]), ("device",))
+    mesh = Mesh(np.array(topology.devices[:1]), ("device",))
     sharding = NamedSharding(mesh, PartitionSpec())
     shapes = [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)
@@ -130,52 +130,53 @@ def parts(text: str) -> Part:
             computations[name].append(line)
 
     def turns_of(line: str, condition: str) -> int | None:
-        if known := _KNOWN.search(line):
-            return int(known.group(1))
+        if match := _KNOWN.search(line):
+            return int(match.group(1))
         numbers = [
             int(number)
-            for one in computations[condition]
-            for number in re.findall(r" constant\((\d+)\)", one)
+            for instruction in computations[condition]
+            for number in re.findall(r" constant\((\d+)\)", instruction)
         ]
         return numbers[0] if len(numbers) == 1 else None
 
     def part(name: str, scope: str, turns: int | None) -> Part:
         cycles, kernels, inner = 0, 0, []
         for line in computations[name]:
-            cost, found = _CYCLES.search(line), _SCOPE.search(line)
-            within = found.group(1) if found else ""
+            cost, scope_match = _CYCLES.search(line), _SCOPE.search(line)
+            within = scope_match.group(1) if scope_match else ""
             cycles += int(cost.group(1)) if cost else 0
             kernels += bool(_KERNEL.search(line))
             if loop := _WHILE.search(line):
                 condition, body = loop.groups()
                 inner.append(part(body, within, turns_of(line, condition)))
             branches = [
-                one.strip().lstrip("%")
+                branch.strip().lstrip("%")
                 for many in _BRANCHES.findall(line)
-                for one in many.split(",")
+                for branch in many.split(",")
             ]
             branches += _BRANCH.findall(line) + _CALL.findall(line)
-            taken = [part(branch, within, 1) for branch in branches]
-            inner += sorted(taken, key=_size)[-1:]  # a cohort's every place is taken
+            branch_parts = [part(branch, within, 1) for branch in branches]
+            # Every place of a cohort is taken, so the largest branch counts.
+            inner += sorted(branch_parts, key=_size)[-1:]
         return Part(scope, turns, cycles, kernels, tuple(inner))
 
     return part(entry, "", 1)
 
 
 def turns(trainer: Trainer, scope: str) -> float:
-    """How often a loop turns whose number is data, by the innermost name of its scope.
+    """The turns of a loop whose number is data, by the innermost name of its scope.
 
     Where clients side by side differ, this is the workloads' number: theirs are alike.
     """
-    plan, named = trainer.program.plan, re.findall(r"coalitions_\d+|\w+", scope)
-    last = next(n for n in reversed(named) if n in ("steps", "turns", "validation"))
+    plan, scopes = trainer.program.plan, re.findall(r"coalitions_\d+|\w+", scope)
+    last = next(n for n in reversed(scopes) if n in ("steps", "turns", "validation"))
     if last == "turns":
         return -(-plan.cohort_size // plan.client_chunk_size)
     if last == "validation":
         longest = trainer.program.data.split.validation.shape[-1]
         return -(-longest // plan.estimation.validation_batch_size)
     steps = arithmetic.coalition_steps(trainer)
-    group = next((n for n in named if n.startswith("coalitions_")), None)
+    group = next((n for n in scopes if n.startswith("coalitions_")), None)
     masks = plan.estimation.groups[int(group.split("_")[1]) if group else -1].masks
     if group is None:
         return max(count for _, count in steps.values())
@@ -183,7 +184,7 @@ def turns(trainer: Trainer, scope: str) -> float:
 
 
 class Counted(NamedTuple):
-    """What one round does, every loop's turns multiplied in."""
+    """The work of one round, with the turns of every loop multiplied in."""
 
     cycles: float = 0
     kernels: float = 0
@@ -193,33 +194,33 @@ class Counted(NamedTuple):
 
 
 def counted(trainer: Trainer, text: str) -> Counted:
-    """Of the body of the loop over rounds; the test's score is left out."""
+    """The work in the body of the loop over rounds, without the test's score."""
 
     def count(part: Part) -> Counted:
         total = Counted(part.cycles, part.kernels)
-        for one in part.inner:
-            if "/score" in one.scope:
+        for child in part.inner:
+            if "/score" in child.scope:
                 continue
-            found = count(one)
-            if re.search(r"steps\)?/while$", one.scope):
-                kernels = (round(found.kernels),)
-                found = found._replace(step_cycles=found.cycles, step_kernels=kernels)
-            is_data = one.turns is None
-            times = turns(trainer, one.scope) if one.turns is None else one.turns
+            body = count(child)
+            if re.search(r"steps\)?/while$", child.scope):
+                kernels = (round(body.kernels),)
+                body = body._replace(step_cycles=body.cycles, step_kernels=kernels)
+            is_data = child.turns is None
+            times = turns(trainer, child.scope) if child.turns is None else child.turns
             total = Counted(
-                total.cycles + times * found.cycles,
-                total.kernels + times * found.kernels,
-                total.step_cycles + times * found.step_cycles,
-                total.step_kernels + found.step_kernels,
-                total.watched + found.watched + is_data,
+                total.cycles + times * body.cycles,
+                total.kernels + times * body.kernels,
+                total.step_cycles + times * body.step_cycles,
+                total.step_kernels + body.step_kernels,
+                total.watched + body.watched + is_data,
             )
         return total
 
     def loops(part: Part) -> Iterator[Part]:
-        for one in part.inner:
-            if re.search(r"rounds\)?/while$", one.scope):
-                yield one
-            yield from loops(one)
+        for child in part.inner:
+            if re.search(r"rounds\)?/while$", child.scope):
+                yield child
+            yield from loops(child)
 
     return count(next(loops(parts(text))))
 
@@ -259,12 +260,12 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     program = compiled(trainer, device)
     seconds = time.perf_counter() - start
     plan, memory = trainer.program.plan, program.memory_analysis()
-    found = counted(trainer, program.as_text())
+    totals = counted(trainer, program.as_text())
     cells = len(trainer.program.configs)
     flops = cells * arithmetic.round_flops(trainer).total
     state = trainer.arguments()[0]
-    moved = 2 * plan.cohort_size * num_bytes(state.params)
-    limit = max(flops / device.flops, moved / device.bandwidth)
+    moved_bytes = 2 * plan.cohort_size * num_bytes(state.params)
+    limit = max(flops / device.flops, moved_bytes / device.bandwidth)
     steps = max(count for _, count in arithmetic.coalition_steps(trainer).values())
     tpu = device.platform == "tpu"
     return {
@@ -279,13 +280,13 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
             plan.estimation.num_parallel,
             trainer.cell_chunk,
         ],
-        "round_cycles": round(found.cycles) if tpu else None,
-        "step_cycles": round(found.step_cycles / steps) if tpu else None,
-        "beside_cycles": round(found.cycles - found.step_cycles) if tpu else None,
-        "limit_share": limit * device.clock / found.cycles if tpu else None,
-        "round_kernels": None if tpu else round(found.kernels),
-        "step_kernels": None if tpu else max(found.step_kernels, default=None),
-        "watched_loops": found.watched,
+        "round_cycles": round(totals.cycles) if tpu else None,
+        "step_cycles": round(totals.step_cycles / steps) if tpu else None,
+        "beside_cycles": round(totals.cycles - totals.step_cycles) if tpu else None,
+        "limit_share": limit * device.clock / totals.cycles if tpu else None,
+        "round_kernels": None if tpu else round(totals.kernels),
+        "step_kernels": None if tpu else max(totals.step_kernels, default=None),
+        "watched_loops": totals.watched,
         "limit_seconds": limit,
         "bytes": memory.argument_size_in_bytes + memory.temp_size_in_bytes,
         "compile_seconds": round(seconds, 1),

@@ -39,7 +39,7 @@ RESNET = Task("resnet18_gn", 32, 3, 10, 10, train=50, validation=10, batch=50, e
 
 @dataclasses.dataclass(frozen=True)
 class Workload:
-    """What one row of the benchmark times.
+    """The work that one row of the benchmark times.
 
     Attributes:
       name: its name in --works.

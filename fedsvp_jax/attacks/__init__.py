@@ -1,4 +1,4 @@
-"""Attacks that show what an upload reveals; each says what its adversary sees."""
+"""Attacks that show what an upload reveals; each defines what its adversary sees."""
 
 from fedsvp_jax.attacks.frechet import frechet_distance, kernel_distance
 from fedsvp_jax.attacks.noise_scale import (

@@ -87,7 +87,7 @@ Player = Callable[[Array], Scores]  # key -> the scores of that key's games
 
 
 class _Seen(NamedTuple):
-    """What one world's round would have released."""
+    """The release of a round in one of the worlds."""
 
     upload: Array  # (d,) with noise
     mean: Array  # (d,) the same upload without noise
@@ -120,7 +120,7 @@ def upload(
 
 
 class _Carry(NamedTuple):
-    own: MechanismState  # the client's, stacked by world
+    states: MechanismState  # the client's, stacked by world
     other: MechanismState  # of any other client
     uploads: Array  # (1 + others,) int32: uploads so far by client
     score: Array
@@ -163,17 +163,17 @@ def _transcript(
             bare, _, _ = send(nothing)
             mean, std = noised - bare, info.noise_std
             if game.asked_from:
-                asked = round_num >= game.asked_from
-                (noised,), info = client.only_if(asked, [noised], info)
+                is_queried = round_num >= game.asked_from
+                (noised,), info = client.only_if(is_queried, [noised], info)
             return _Seen(noised, mean, after, info, std)
 
-        both = jax.vmap(release)(updates, ratios, carry.own)
+        both = jax.vmap(release)(updates, ratios, carry.states)
         actual = jax.tree.map(lambda leaf: leaf[world], both)
         infos = jax.tree.map(lambda leaf: leaf[None], actual.info)
         seen, variance = actual.upload, jnp.square(both.std)
         total = actual.upload
         if num_others:
-            rest, _, more = jax.vmap(
+            rest, _, other_infos = jax.vmap(
                 lambda client_id: upload(
                     mechanism,
                     nothing,
@@ -187,8 +187,10 @@ def _transcript(
             )(jnp.arange(1, num_others + 1, dtype=jnp.int32))
             seen = seen + factors @ rest
             total = total + jnp.sum(rest, axis=0)
-            variance = variance + jnp.sum(jnp.square(factors * more.noise_std))
-            infos = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), infos, more)
+            variance = variance + jnp.sum(jnp.square(factors * other_infos.noise_std))
+            infos = jax.tree.map(
+                lambda a, b: jnp.concatenate([a, b]), infos, other_infos
+            )
         gaps = jnp.square(seen[None] - both.mean) / variance[:, None]
         logs = 0.5 * jnp.log(variance)[:, None]
         likelihoods = -jnp.sum(0.5 * gaps + logs, axis=1)
@@ -216,19 +218,19 @@ def _transcript(
                     others_clipped=infos.clipped[1:],
                 )
             shared = after.shared
-        own = dataclasses.replace(
+        states = dataclasses.replace(
             both.state, shared=jax.tree.map(lambda x: jnp.stack([x, x]), shared)
         )
-        here = cohort.sample_cohort(
+        members = cohort.sample_cohort(
             prng.stream_key(round_key, prng.Stream.COHORT),
             carry.uploads
             < (game.num_rounds if game.max_uploads is None else game.max_uploads),
             1 + num_others,
         )
-        uploaded = here[0] == 0  # ascending, so client 0 is the first
+        uploaded = members[0] == 0  # ascending, so client 0 is the first
         # Clients are eligible all at the same time: without them nothing happens.
         after_round = _Carry(
-            own=own,
+            states=states,
             other=dataclasses.replace(carry.other, shared=shared),
             uploads=carry.uploads + 1,
             score=carry.score + score,
@@ -241,7 +243,7 @@ def _transcript(
         return carry, Transcript(carry.score, uploaded, gaussian, actual.info)
 
     start = _Carry(
-        own=jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first),
+        states=jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first),
         other=first,
         uploads=jnp.zeros((1 + num_others,), jnp.int32),
         score=jnp.float32(0.0),

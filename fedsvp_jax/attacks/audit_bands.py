@@ -31,9 +31,9 @@ def bands_player(
     """
     axis = jnp.zeros((game.dimension,), jnp.float32).at[0].set(1.0)
     nothing = jnp.zeros_like(axis)
-    own = jnp.asarray(band_coefficients(config.settings.noise_bands), jnp.float32)
+    weights = jnp.asarray(band_coefficients(config.settings.noise_bands), jnp.float32)
     rounds = jnp.arange(game.num_rounds, dtype=jnp.int32)
-    bands = jnp.zeros((game.num_rounds,), jnp.float32).at[: len(own)].set(own)
+    bands = jnp.zeros((game.num_rounds,), jnp.float32).at[: len(weights)].set(weights)
     lag = rounds[:, None] - rounds[None]
     matrix = jnp.where(lag >= 0, bands[lag], 0.0)  # C, lower triangular
     size = config.cohort_size
@@ -52,9 +52,9 @@ def bands_player(
         def step(
             memory: MechanismState, round_num: Array
         ) -> tuple[MechanismState, tuple[Array, Array, NoiseInfo]]:
-            here = jnp.any(cohort_of(round_num) == owner)
+            takes_part = jnp.any(cohort_of(round_num) == owner)
             round_key = prng.round_key(key, round_num)
-            moved, _, info = upload(
+            uploaded, _, info = upload(
                 mechanism,
                 jnp.asarray(game.updates, jnp.float32)[world] * axis,
                 jnp.float32(1.0),
@@ -63,7 +63,7 @@ def bands_player(
                 num_examples=1,
                 round_num=round_num,
             )
-            mean = jnp.where(here, moved, nothing) / size
+            mean = jnp.where(takes_part, uploaded, nothing) / size
             assert mechanism.server is not None
             noised, memory = mechanism.server(
                 mean,
@@ -74,12 +74,12 @@ def bands_player(
                 infos=info,
                 valid=jnp.ones((size,), bool),
             )
-            return memory, (mean if silent else noised, here, info)
+            return memory, (mean if silent else noised, takes_part, info)
 
         return jax.lax.scan(step, mechanism.init(config.num_clients), rounds)[1]
 
     def transcript(world: Array, key: Array) -> Transcript:
-        seen, here, infos = sums(world, key)
+        seen, takes_part, infos = sums(world, key)
         means = [sums(jnp.int32(w), key, silent=True)[0] for w in range(2)]
         std = config.settings.noise_multiplier * config.l2_norm_clip / size
         gaps = [
@@ -87,6 +87,6 @@ def bands_player(
             for mean in means
         ]
         score = jnp.cumsum(0.5 * (gaps[1] - gaps[0]))
-        return Transcript(score, here, jnp.ones_like(here), infos)
+        return Transcript(score, takes_part, jnp.ones_like(takes_part), infos)
 
     return make_player(transcript, num_games)

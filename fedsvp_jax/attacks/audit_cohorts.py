@@ -1,6 +1,6 @@
 """Audit games of whole runs: cohorts that take turns or are thinned, and early ends.
 
-`audit` says what a game is. Here a federation plays. One client of it is the canary:
+`audit` defines a game. Here a federation plays. One client of it is the canary:
 its update is longer than the clip in world "in", and zero in world "out".
 """
 
@@ -62,7 +62,7 @@ def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
 
     nobody_spent = jnp.zeros((game.num_clients,), jnp.int32)
     first = cohort_of(nobody_spent, 0, everybody)
-    canary, left = first[0], everybody.at[first[game.present :]].set(False)
+    canary, later_admitted = first[0], everybody.at[first[game.present :]].set(False)
     turns = game.num_clients // game.cohort_size
     memory = mechanism.init(1).of(0)
     axis = jnp.zeros((_DIMENSION,), jnp.float32).at[0].set(1.0)
@@ -72,9 +72,9 @@ def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
             carry: tuple[Array, Array], round_num: Array
         ) -> tuple[tuple[Array, Array], Transcript]:
             score, spent = carry
-            admitted = jnp.where(round_num < turns, everybody, left)
+            admitted = jnp.where(round_num < turns, everybody, later_admitted)
             clients = cohort_of(spent, round_num, admitted)
-            taken = clients >= 0
+            valid = clients >= 0
 
             def send(client_id: Array, update: Array) -> tuple[Array, NoiseInfo]:
                 noised, _, info = upload(
@@ -91,19 +91,19 @@ def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
 
             zeros = jnp.zeros_like(axis)
             bare, infos = jax.vmap(send, (0, None))(clients, zeros)
-            own, info = send(canary, game.update * axis)
+            canary_upload, info = send(canary, game.update * axis)
             # The same noise on no update: what is left is the clipped update.
-            mean = own - send(canary, zeros)[0]
-            total = jnp.where(taken[:, None], bare, 0).sum(0)
+            mean = canary_upload - send(canary, zeros)[0]
+            total = jnp.where(valid[:, None], bare, 0).sum(0)
             seen = total + jnp.where(world == 0, mean, zeros)
-            variance = jnp.sum(jnp.where(taken, jnp.square(infos.noise_std), 0))
+            variance = jnp.sum(jnp.where(valid, jnp.square(infos.noise_std), 0))
             gain = (jnp.square(seen).sum() - jnp.square(seen - mean).sum()) / (
                 2 * variance
             )
             uploaded = (clients == canary).any()
             score += jnp.where(uploaded, gain, 0.0)
             cost = jnp.asarray(game.allowance.costs)[round_num]
-            spent = spent.at[jnp.where(taken, clients, game.num_clients)].add(
+            spent = spent.at[jnp.where(valid, clients, game.num_clients)].add(
                 cost, mode="drop"
             )
             yes = jnp.bool_(True)
@@ -116,11 +116,11 @@ def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
 
 
 def stopped_player(play: Player, updates: tuple[float, float], level: float) -> Player:
-    """A run whose hook ends it: by the canary's un-noised update, if it is shown that.
+    """A run whose hook ends it: by the canary's un-noised update, if the hook sees it.
 
-    What the hook is given is what `early_stopping.shown` leaves of a row. Without the
-    update it ends the run as soon as the released uploads say "in" clearly. The
-    adversary sees the rounds that were run, and how many there were.
+    The hook gets what `early_stopping.shown` leaves of a row. Without the update it
+    ends the run as soon as the released uploads say "in" clearly. The adversary sees
+    the rounds that were run, and their number.
 
     Args:
       play: a game of uploads.
@@ -141,7 +141,7 @@ def stopped_player(play: Player, updates: tuple[float, float], level: float) -> 
         last = [score_at_the_end(game, update) for game in scores.T]
         return np.concatenate([scores[:-1], [np.asarray(last, scores.dtype)]])
 
-    def played(key: Array) -> Scores:
+    def play_until_stop(key: Array) -> Scores:
         scores = play(key)
         return scores._replace(
             inside=ended(scores.inside, updates[0]),
@@ -149,4 +149,4 @@ def stopped_player(play: Player, updates: tuple[float, float], level: float) -> 
             gaussian=np.append(scores.gaussian[:-1], False),
         )
 
-    return played
+    return play_until_stop

@@ -1,6 +1,6 @@
 """Audit games of the influence filter: a tester's votes and a contributor's layer.
 
-`audit` says what a game is. One pass of the filter is one round of a game.
+`audit` defines a game. One pass of the filter is one round of a game.
 """
 
 import jax
@@ -60,14 +60,14 @@ def contribution_player(rates: FilterRates, num_passes: int, num_games: int) -> 
         batch = Batches(features, world[None, None], jnp.ones((1, 1), jnp.float32))
 
         def step(score: Array, number: Array) -> tuple[Array, Transcript]:
-            sent = lazy.contributions(
+            layers = lazy.contributions(
                 kernel, batch, rates, key=prng.round_key(key, number)
             )
             std = jnp.asarray(rates.noise_multiplier * rates.clip, jnp.float32)
             # Class 0 was learned up and class 1 down, or the other way about, each by
             # C/√2: the difference has the variance 2·std² and the means ±√2·C.
-            moved = sent[0, 0, 0] - sent[0, 1, 0]
-            score = score + moved * jnp.sqrt(2.0) * rates.clip / jnp.square(std)
+            difference = layers[0, 0, 0] - layers[0, 1, 0]
+            score = score + difference * jnp.sqrt(2.0) * rates.clip / jnp.square(std)
             yes = jnp.bool_(True)
             return score, Transcript(score, yes, yes, _info(std))
 

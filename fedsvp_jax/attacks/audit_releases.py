@@ -46,7 +46,7 @@ def clip_log_ratio(
 ) -> Array:
     """The log likelihood ratio of an adaptive clip, seen before and after a round.
 
-    The clip S′ = S·exp(−η(b̃ − γ)) tells the noised count b̃·K of clients that were not
+    The clip S′ = S·exp(−η(b̃ − γ)) reveals the noised count b̃·K of clients that were not
     clipped, a Gaussian of std σ_b around the true count.
 
     Args:

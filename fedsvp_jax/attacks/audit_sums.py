@@ -1,9 +1,9 @@
 """Games on the sum that a deployed secure aggregation opens, for the audit.
 
-The adversary is the server together with h colluders: of the sum, in whole numbers
-modulo 2^b, it knows what the colluders sent. What is left is the sum of K − h clients,
-of whom one takes part with its update or with an update of 0. Each draws its own share
-of the noise, as a deployed client does (`deploy.noise.whole_numbers`), with words of a
+The adversary is the server together with h colluders. It subtracts what the colluders
+sent from the sum, in whole numbers modulo 2^b. That leaves the sum of K − h clients, of
+whom one takes part with its update or with an update of 0. Each draws its own share of
+the noise, as a deployed client does (`deploy.noise.whole_numbers`), with words of a
 seed in the place of the operating system's. Masks cancel in the sum, to the bit
 (`tests/engines/test_flower_sums.py`), and are left out.
 """
@@ -40,30 +40,34 @@ def sums_player(
       num_games: n, in each world.
     """
     worlds = [np.asarray(update, np.float32), np.zeros(len(update), np.float32)]
-    told = [
-        [_clipped(policy, one, round_num) for round_num in range(num_rounds)]
-        for one in worlds
+    contributions = [
+        [_clipped(policy, vector, round_num) for round_num in range(num_rounds)]
+        for vector in worlds
     ]
     infos: NoiseInfo = jax.tree.map(
         lambda *leaves: np.asarray(leaves).reshape(2, num_rounds),
-        *(info for of_world in told for _, info in of_world),
+        *(info for of_world in contributions for _, info in of_world),
     )
 
     def play(key: Array) -> Scores:
-        own = prng.stream_key(key, prng.Stream.CANARY, 2)
-        words = seeded_words(*jax.random.key_data(own).tolist())
+        words_key = prng.stream_key(key, prng.Stream.CANARY, 2)
+        words = seeded_words(*jax.random.key_data(words_key).tolist())
         scores = np.zeros((2, num_rounds, num_games))
         for world in range(2):
             for round_num in range(num_rounds):
                 seen, variance = _opened(
-                    policy, told[world][round_num], num_honest, num_games, words
+                    policy,
+                    contributions[world][round_num],
+                    num_honest,
+                    num_games,
+                    words,
                 )
-                means = [one[round_num][0] for one in told]
+                means = [of_world[round_num][0] for of_world in contributions]
                 far = [np.square(seen - mean).sum(axis=1) for mean in means]
                 scores[world, round_num] = (far[1] - far[0]) / (2 * variance)
-        added = np.cumsum(scores, axis=1)
+        totals = np.cumsum(scores, axis=1)
         always = np.ones(num_rounds, bool)
-        return Scores(added[0], added[1], always, always, infos)
+        return Scores(totals[0], totals[1], always, always, infos)
 
     return play
 
@@ -71,7 +75,7 @@ def sums_player(
 def _clipped(
     policy: Policy, update: np.ndarray, round_num: int
 ) -> tuple[np.ndarray, NoiseInfo]:
-    """What the client adds to the sum before its noise, and what is said of that."""
+    """The client's clipped update before its noise, and its NoiseInfo."""
     clipped, _, info = policy.clip_and_noise(
         [update],
         [np.zeros_like(update)],
@@ -86,27 +90,27 @@ def _clipped(
 
 def _opened(
     policy: Policy,
-    told: tuple[np.ndarray, NoiseInfo],
+    contribution: tuple[np.ndarray, NoiseInfo],
     num_honest: int,
     num_games: int,
     words: Words,
 ) -> tuple[np.ndarray, float]:
     """(n, d) sums of one round in n games, and the variance that they should have."""
-    grid, (clipped, info) = policy.mechanism.grid, told
+    grid, (clipped, info) = policy.mechanism.grid, contribution
     assert grid is not None
     std, size = float(info.noise_std), len(clipped)
 
-    def sent(update: np.ndarray) -> tuple[np.ndarray, float]:
-        (whole,), step = noise.whole_numbers([update], grid, std, words)
-        return whole, step
+    def with_noise(update: np.ndarray) -> tuple[np.ndarray, float]:
+        (units,), step = noise.whole_numbers([update], grid, std, words)
+        return units, step
 
     silent = np.zeros(num_games * size, np.float32)  # of all games at once
     total, step = np.zeros((num_games, size), np.int64), 1.0
     for _ in range(num_honest - 1):
-        whole, step = sent(silent)
-        total += whole.reshape(num_games, size)
+        units, step = with_noise(silent)
+        total += units.reshape(num_games, size)
     if clipped.any():
-        total += np.stack([sent(clipped)[0] for _ in range(num_games)])
+        total += np.stack([with_noise(clipped)[0] for _ in range(num_games)])
     else:
-        total += sent(silent)[0].reshape(num_games, size)
+        total += with_noise(silent)[0].reshape(num_games, size)
     return wrapped(total, grid.bits) * step, num_honest * std**2

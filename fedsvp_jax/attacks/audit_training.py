@@ -1,7 +1,7 @@
 """Audit games with real local training, on a loss that is linear in the weights.
 
 The loss lets a record move the first weight as far as the clip allows, so that worlds
-which differ in one record are as far apart as any. `audit` says what a game is.
+which differ in one record are as far apart as any. `audit` defines a game.
 """
 
 import dataclasses
@@ -83,7 +83,7 @@ def trained_update(
     *,
     key: Array,
     client_id: Array | int = 0,
-    among: Array | bool = True,
+    mask: Array | bool = True,
 ) -> Array:
     """() float32: how far local training on `data` moves the first weight in a round.
 
@@ -92,13 +92,13 @@ def trained_update(
       data: the client's examples.
       key: of the round.
       client_id: whose.
-      among: (n,) bool: trains on these of them alone.
+      mask: (n,) bool: the examples that are trained on.
     """
     count = data.labels.shape[0]
     model = pushed_model(2)
     start = Weights(*model.init(key, data.inputs[:1]))
     every = jnp.arange(count, dtype=jnp.int32)
-    rows = Rows(data, every, jnp.broadcast_to(among, every.shape))
+    rows = Rows(data, every, jnp.broadcast_to(mask, every.shape))
     at = Address(key, client_id)
     return client.train(model, recipe, rates, start, rows, at).params["w"][0]
 
@@ -115,8 +115,10 @@ def trained_updates(
     push = 2.0 * recipe.batch_size * float(rates.l2_norm_clip)
     worlds = neighbours(num_examples, replaced, push)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
-    moved = jax.jit(jax.vmap(partial(trained_update, recipe, rates, key=key)))(stacked)
-    return float(moved[0]), float(moved[1])
+    updates = jax.jit(jax.vmap(partial(trained_update, recipe, rates, key=key)))(
+        stacked
+    )
+    return float(updates[0]), float(updates[1])
 
 
 def private_record_updates(
@@ -129,9 +131,9 @@ def private_record_updates(
     left_out: bool,
     key: Array,
 ) -> tuple[float, float]:
-    """How far a round of `attribute_records` goes along the first weight, un-noised.
+    """The first weight's change in a round of `attribute_records`, un-noised.
 
-    It is what public training moves the weight by, less the private query's answer. The
+    It is the change by public training less the private query's answer. The
     worlds (in, out) differ in one record of the private attribute, whose gradient is
     longer than the clip: replaced by its opposite, or without a gradient.
 
@@ -148,7 +150,7 @@ def private_record_updates(
     is_private = jnp.arange(count) < num_private
     model = pushed_model(2)
 
-    def moved(data: Examples) -> Array:
+    def update_of(data: Examples) -> Array:
         data = dataclasses.replace(data, attributes=is_private.astype(jnp.int32))
         rows = jnp.arange(count, dtype=jnp.int32)
         public, private = private_query.divided(
@@ -162,9 +164,9 @@ def private_record_updates(
             query_parts=(True,),
             lane_axes=(),
         )
-        return trained_update(recipe, rates, data, key=key, among=public) - answer[0]
+        return trained_update(recipe, rates, data, key=key, mask=public) - answer[0]
 
-    inside, outside = (float(jax.jit(moved)(world)) for world in worlds)
+    inside, outside = (float(jax.jit(update_of)(world)) for world in worlds)
     return inside, outside
 
 
@@ -173,8 +175,8 @@ def blind_log_ratio(
 ) -> Array:
     """ln of the likelihood of an upload with a record over that without, () float32.
 
-    Nobody tells the adversary in how many of an upload's Poisson batches the record is,
-    so it weighs all numbers j by their chance:
+    The adversary does not know how many of an upload's k Poisson batches hold the
+    record, so it weighs all numbers j by their chance:
 
         ln Σ_j C(k, j) q^j (1 - q)^(k - j) e^(ℓ_j), ℓ_j = j a x/s² - (j a)²/(2 s²)
 
@@ -191,8 +193,8 @@ def blind_log_ratio(
 
     number = np.arange(steps + 1)
     chances = jnp.asarray(stats.binom.logpmf(number, steps, rate), jnp.float32)
-    moved = jnp.asarray(number * shift, jnp.float32)
-    logs = (moved * seen - 0.5 * jnp.square(moved)) / jnp.square(std)
+    shifts = jnp.asarray(number * shift, jnp.float32)
+    logs = (shifts * seen - 0.5 * jnp.square(shifts)) / jnp.square(std)
     return jax.scipy.special.logsumexp(chances + logs)
 
 
@@ -204,7 +206,7 @@ def training_player(
     num_rounds: int,
     num_games: int,
     *,
-    others: int = 0,
+    num_others: int = 0,
 ) -> Player:
     """Plays games as `audit.upload_player` does, with noise in the local steps.
 
@@ -221,7 +223,7 @@ def training_player(
       worlds: the data of the worlds (in, out), as `neighbours` makes them.
       num_rounds: T.
       num_games: n, in each world.
-      others: clients without a gradient, whose noise is in the sum that is seen.
+      num_others: clients without a gradient, whose noise is in the sum that is seen.
 
     Raises:
       ValueError: the mechanism adds no noise in the local steps.
@@ -241,10 +243,10 @@ def training_player(
             noised_rates = client.with_step_noise(
                 rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
             )
-            moved = trained_update(recipe, noised_rates, data, key=round_key)
+            update = trained_update(recipe, noised_rates, data, key=round_key)
             noised, _, info = upload(
                 mechanism,
-                moved[None],
+                update[None],
                 jnp.float32(1.0),
                 first,
                 key=round_key,
@@ -252,14 +254,14 @@ def training_player(
                 round_num=round_num,
             )
             seen = noised[0]
-            if others:
+            if num_others:
                 silent = dataclasses.replace(data, inputs=jnp.zeros_like(data.inputs))
                 noise_of = partial(
                     trained_update, recipe, noised_rates, silent, key=round_key
                 )
-                ids = jnp.arange(1, others + 1, dtype=jnp.int32)
+                ids = jnp.arange(1, num_others + 1, dtype=jnp.int32)
                 seen = seen + jnp.sum(
-                    jax.vmap(lambda one: noise_of(client_id=one))(ids)
+                    jax.vmap(lambda client_id: noise_of(client_id=client_id))(ids)
                 )
             if recipe.places is None:
                 silent_rates = partial(trained_update, recipe, rates, key=round_key)
@@ -270,7 +272,7 @@ def training_player(
                 score = score + blind_log_ratio(
                     seen,
                     shift=rates.learning_rate * rates.l2_norm_clip / recipe.batch_size,
-                    std=step_std * (steps * (1 + others)) ** 0.5,
+                    std=step_std * (steps * (1 + num_others)) ** 0.5,
                     rate=min(1.0, recipe.batch_size / size),
                     steps=steps,
                 )

@@ -1,9 +1,9 @@
 """An independent judge of images: a classifier that takes part in no federation.
 
 It is trained on all real training images, with another seed and another architecture
-than the attacked model. It says whether a reconstruction shows what it should. The
-attacked model cannot say that, since the attacker optimised the images for it. The last
-hidden layer of the classifier gives the features between which distances are computed.
+than the attacked model. It decides whether a reconstruction shows its class. The
+attacked model cannot decide that, since the attacker optimised the images for it. The
+last hidden layer of the classifier gives the features for the distances.
 """
 
 from typing import Any
@@ -57,8 +57,8 @@ class Classifier:
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """(n, height, width, channels) in [0, 1] -> (n, 64)."""
         pixels = 2 * jnp.asarray(images, jnp.float32) - 1
-        found = in_batches(lambda batch: self._apply(batch)[0], pixels, BATCH)
-        return np.concatenate(list(found))
+        features = in_batches(lambda batch: self._apply(batch)[0], pixels, BATCH)
+        return np.concatenate(list(features))
 
     def classify(self, images: Array) -> np.ndarray:
         """(n,) int: the most likely class of images in [-1, 1]."""
@@ -91,8 +91,8 @@ def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Params:
         index: Array, carry: tuple[Params, optax.OptState]
     ) -> tuple[Params, optax.OptState]:
         params, moments = carry
-        own = jax.random.fold_in(drawing, index)
-        rows = jax.random.randint(own, (_TRAIN_BATCH,), 0, len(labels))
+        step_key = jax.random.fold_in(drawing, index)
+        rows = jax.random.randint(step_key, (_TRAIN_BATCH,), 0, len(labels))
         return updated(optimizer, jax.grad(loss)(params, rows), moments, params)
 
     @jax.jit

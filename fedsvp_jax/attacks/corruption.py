@@ -34,12 +34,12 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
       share: in [0, 1].
     """
     places = jnp.arange(size, dtype=jnp.int32)
-    held = places < count
+    in_range = places < count
     bits = jax.random.bits(key, (size,), jnp.uint32) >> jnp.uint32(1)
-    order = jnp.argsort(jnp.where(held, bits, jnp.uint32(0xFFFFFFFF)))
+    order = jnp.argsort(jnp.where(in_range, bits, jnp.uint32(0xFFFFFFFF)))
     rank = jnp.argsort(order)
-    wanted = jnp.round(share * jnp.asarray(count, jnp.float32))
-    return rank.astype(jnp.float32) < wanted
+    num_chosen = jnp.round(share * jnp.asarray(count, jnp.float32))
+    return rank.astype(jnp.float32) < num_chosen
 
 
 def corrupt(
@@ -204,12 +204,12 @@ def corrupt_clients(
     copies: list[Examples] = []
     for client in np.flatnonzero(corrupted):
         trains, validates = num_train[client], num_validation[client]
-        held = np.concatenate([train[client][:trains], validation[client][:validates]])
-        padded = np.pad(held, (0, longest - len(held)))
+        rows = np.concatenate([train[client][:trains], validation[client][:validates]])
+        padded = np.pad(rows, (0, longest - len(rows)))
         changed = corrupt(
             examples.inputs[padded],
             examples.labels[padded],
-            len(held),
+            len(rows),
             kind=settings.corruption,
             num_classes=num_classes,
             share=settings.corrupted_points,
@@ -217,16 +217,16 @@ def corrupt_clients(
         )
         copies.append(
             Examples(
-                inputs=changed.inputs[: len(held)],
-                labels=changed.labels[: len(held)],
-                attributes=examples.attributes[held],
+                inputs=changed.inputs[: len(rows)],
+                labels=changed.labels[: len(rows)],
+                attributes=examples.attributes[rows],
             )
         )
-        indices = first_copy + np.arange(len(held), dtype=np.int32)
+        indices = first_copy + np.arange(len(rows), dtype=np.int32)
         train[client][:trains], validation[client][:validates] = np.split(
             indices, [trains]
         )
-        first_copy += len(held)
+        first_copy += len(rows)
     none = jax.tree.map(lambda leaf: leaf[:0], examples)
     return CorruptedClients(
         jax.tree.map(lambda *leaves: jnp.concatenate(leaves), none, *copies),

@@ -77,8 +77,8 @@ def check(config: ExperimentConfig, attack: Attack, dataset: Dataset) -> None:
 def shown_classes(config: ExperimentConfig, dataset: Dataset) -> list[int]:
     """The private class, then the others in order, at most ten in all."""
     private = config.private_attribute
-    others = [label for label in range(dataset.num_classes) if label != private]
-    return [private, *others][:_MOST_CLASSES]
+    other_labels = [label for label in range(dataset.num_classes) if label != private]
+    return [private, *other_labels][:_MOST_CLASSES]
 
 
 def attacker_ids(config: ExperimentConfig, attack: Attack) -> np.ndarray:
@@ -96,9 +96,9 @@ def victims_images(
       ValueError: there are fewer than 3.
     """
     rows, counts = np.asarray(split.train), np.asarray(split.num_train)
-    held = np.arange(rows.shape[1]) < counts[:, None]
-    held[attackers] = False
-    indices = np.unique(rows[held])
+    mask = np.arange(rows.shape[1]) < counts[:, None]
+    mask[attackers] = False
+    indices = np.unique(rows[mask])
     indices = indices[dataset.train_labels[indices] == label]
     if len(indices) < 3:
         raise ValueError(
@@ -152,9 +152,9 @@ class CuriousClients:
         self, generators: Params, key: Array, count: int, label: int | None = None
     ) -> Array:
         """Images of a class (the private one) by every attacker, (A, count, ...)."""
-        wanted = jnp.int32(self.plan.target if label is None else label)
+        class_label = jnp.int32(self.plan.target if label is None else label)
         return reconstruction.reconstruct(
-            self.plan, generators, self._ids, wanted, key, count
+            self.plan, generators, self._ids, class_label, key, count
         )
 
     def reconstructions(self, state: AttackerState, label: int) -> Array:
@@ -183,14 +183,14 @@ class CuriousClients:
         examples = None
         if self._poison is not None:
             key = prng.round_key(self._root, round_num)
-            own = prng.stream_key(key, prng.Stream.ATTACKER, self._nobody)
-            examples = self._poison.examples(attackers.generator, own)
+            poison_key = prng.stream_key(key, prng.Stream.ATTACKER, self._nobody)
+            examples = self._poison.examples(attackers.generator, poison_key)
         server, metrics = self.trainer.advance(
             state["server"], round_num, 1, examples=examples
         )
-        found = cell_of(metrics, (0, 0))
+        round_metrics = cell_of(metrics, (0, 0))
         records.check_finite(
-            found, round_num=round_num + 1, mechanism=self.config.mechanism
+            round_metrics, round_num=round_num + 1, mechanism=self.config.mechanism
         )
         attackers, losses = reconstruction.attack_round(
             self.plan,
@@ -203,13 +203,16 @@ class CuriousClients:
             attackers=self._ids,
             round_num=jnp.int32(round_num),
         )
-        row = {"test_accuracy": found.test_accuracy, **jax.device_get(losses)._asdict()}
+        row = {
+            "test_accuracy": round_metrics.test_accuracy,
+            **jax.device_get(losses)._asdict(),
+        }
         return {"server": server, "attackers": attackers}, row
 
     def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
         """The share of the images that the attacked model classifies as `label`."""
-        asked = partial(_logits, self.model, *_broadcast(state["server"]))
-        logits = np.concatenate(list(in_batches(asked, images, BATCH)))
+        logits_of = partial(_logits, self.model, *_broadcast(state["server"]))
+        logits = np.concatenate(list(in_batches(logits_of, images, BATCH)))
         return float(np.mean(logits.argmax(axis=1) == label))
 
 
@@ -269,7 +272,7 @@ def run_mechanism(
     for round_num in bar:
         state, row = clients.advance(state, round_num)
         images = clients.reconstructions(state["attackers"], target)
-        scores = [examiner.score(one, target) for one in images]
+        scores = [examiner.score(batch, target) for batch in images]
         rows = _rows(clients, state, images, scores, row, round_num + 1)
         folder.append(SCORES, rows)
         bar.set_postfix(
@@ -312,15 +315,15 @@ def _final(
     classes: list[int],
     folder: RunFolder,
 ) -> tuple[dict[str, Any], dict[int, Array]]:
-    shown: dict[int, Array] = {}
+    pictures: dict[int, Array] = {}
     rows: list[dict[str, Any]] = []
     for label in classes:
         images = clients.reconstructions(attackers, label)
-        shown[label] = images[0]
-        found = [examiner.score(one, label) for one in images]
+        pictures[label] = images[0]
+        by_attacker = [examiner.score(batch, label) for batch in images]
         row: dict[str, Any] = {"class": label, "private": label == clients.plan.target}
         for name in Scores._fields:
-            each = np.asarray([getattr(scores, name) for scores in found])
+            each = np.asarray([getattr(scores, name) for scores in by_attacker])
             row |= {name: float(each.mean()), f"{name}_std": float(each.std())}
         rows.append(row)
     mechanism = clients.config.mechanism
@@ -330,4 +333,4 @@ def _final(
         "test_accuracy": seen[-1]["test_accuracy"],
         "classes": rows,
     }
-    return summary, shown
+    return summary, pictures

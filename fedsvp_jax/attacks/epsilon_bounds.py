@@ -53,12 +53,14 @@ def gaussian_bound(
     import scipy.stats
     from dp_accounting import gaussian_mechanism
 
-    def most(errors: np.ndarray) -> float:  # Clopper and Pearson's upper bound
+    def upper_bound(errors: np.ndarray) -> float:  # Clopper and Pearson's upper bound
         test = scipy.stats.binomtest(int(errors.sum()), len(errors))
         return float(test.proportion_ci(1 - significance).high)
 
     normal = scipy.stats.norm
-    mu = float(normal.isf(most(outside >= 0)) - normal.ppf(most(inside < 0)))
+    mu = float(
+        normal.isf(upper_bound(outside >= 0)) - normal.ppf(upper_bound(inside < 0))
+    )
     if not mu > 0:
         return 0.0
     return float(gaussian_mechanism.get_epsilon_gaussian(1 / mu, delta))

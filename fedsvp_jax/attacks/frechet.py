@@ -1,4 +1,4 @@
-"""How far generated images are from real ones, in the features of a network.
+"""Distances of generated images from real ones, in the features of a network.
 
 The Fréchet distance compares two Gaussian fits (Heusel et al. 2017, arXiv 1706.08500).
 The kernel distance compares all moments up to the third and has no bias on small
@@ -57,9 +57,9 @@ def frechet_distance(
     roots = [_root(cov) for cov in covs]
     # The singular values of A^(1/2) B^(1/2), without squaring its rounding errors.
     overlap = np.linalg.svd(roots[0] @ roots[1], compute_uv=False).sum()
-    apart = float(np.sum((means[0] - means[1]) ** 2))
+    mean_gap = float(np.sum((means[0] - means[1]) ** 2))
     spread = float(np.trace(covs[0]) + np.trace(covs[1]) - 2 * overlap)
-    return apart + max(spread, 0.0)
+    return mean_gap + max(spread, 0.0)
 
 
 def kernel_distance(features_a: np.ndarray, features_b: np.ndarray) -> Kernel:
@@ -74,8 +74,8 @@ def kernel_distance(features_a: np.ndarray, features_b: np.ndarray) -> Kernel:
     Args:
       features_a, features_b: (n, d) and (m, d), n and m >= 3.
     """
-    first = _samples("features_a", features_a, least=3)
-    second = _samples("features_b", features_b, least=3)
+    first = _samples("features_a", features_a, minimum=3)
+    second = _samples("features_b", features_b, minimum=3)
     n, m = len(first), len(second)
     within_a, within_b = _kernel(first, first), _kernel(second, second)
     across = _kernel(first, second)
@@ -105,19 +105,21 @@ def nearest_distances(images: np.ndarray, real: np.ndarray) -> np.ndarray:
       images: (n, ...).
       real: (m, ...) of the same shape of one image.
     """
-    points = _samples("images", images.reshape(len(images), -1), least=1)
-    others = _samples("real", real.reshape(len(real), -1), least=1)
+    points = _samples("images", images.reshape(len(images), -1), minimum=1)
+    real_points = _samples("real", real.reshape(len(real), -1), minimum=1)
     squares = (
-        (points**2).sum(1)[:, None] + (others**2).sum(1) - 2 * points @ others.T
+        (points**2).sum(1)[:, None]
+        + (real_points**2).sum(1)
+        - 2 * points @ real_points.T
     ).min(axis=1)
     return np.sqrt(np.maximum(squares, 0) / points.shape[1])
 
 
-def _samples(name: str, values: np.ndarray, least: int = 2) -> np.ndarray:
+def _samples(name: str, values: np.ndarray, minimum: int = 2) -> np.ndarray:
     points = np.asarray(values, np.float64)
-    if points.ndim != 2 or len(points) < least:
+    if points.ndim != 2 or len(points) < minimum:
         raise ValueError(
-            f"{name} must be at least {least} rows of numbers, got the shape "
+            f"{name} must be at least {minimum} rows of numbers, got the shape "
             f"{points.shape}"
         )
     return points

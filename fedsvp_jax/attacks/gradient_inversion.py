@@ -35,7 +35,7 @@ _DECAY = {3 / 8: 0.1, 5 / 8: 0.1, 7 / 8: 0.1}  # share of the steps -> factor
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """How images are searched for.
+    """Settings of the search for images.
 
     Attributes:
       match: the objective, l2 or cosine.
@@ -88,17 +88,17 @@ def _dot(a: Params, b: Params) -> Array:
     return jax.tree.reduce(jnp.add, products)
 
 
-def disagreement(match: Match, own: Params, seen: Params) -> Array:
+def disagreement(match: Match, gradient: Params, seen: Params) -> Array:
     """() float32, >= 0: how far a gradient is from the one that was seen.
 
     `l2` is divided by ‖seen‖², which does not move the minimum. `cosine` does not
     depend on the length of either gradient.
     """
     if match == "l2":
-        gap = jax.tree.map(jnp.subtract, own, seen)
+        gap = jax.tree.map(jnp.subtract, gradient, seen)
         return _dot(gap, gap) / jnp.maximum(_dot(seen, seen), 1e-30)
-    lengths = jnp.sqrt(_dot(own, own) * _dot(seen, seen))
-    return 1.0 - _dot(own, seen) / jnp.maximum(lengths, 1e-30)
+    lengths = jnp.sqrt(_dot(gradient, gradient) * _dot(seen, seen))
+    return 1.0 - _dot(gradient, seen) / jnp.maximum(lengths, 1e-30)
 
 
 def invert(
@@ -131,7 +131,7 @@ def invert(
     )
     optimizer = optax.adam(schedule)
 
-    def one(key: Array) -> Found:
+    def search_once(key: Array) -> Found:
         start = jax.random.uniform(key, shape, jnp.float32, minval=_LOW, maxval=_HIGH)
 
         def step(
@@ -140,8 +140,8 @@ def invert(
             images, state = carry
             direction = jnp.sign(jax.grad(objective)(images))
             with jax.numpy_dtype_promotion("standard"):  # optax: float ** int32
-                moved, state = optimizer.update(direction, state, images)
-            images = optax.apply_updates(images, moved)
+                updates, state = optimizer.update(direction, state, images)
+            images = optax.apply_updates(images, updates)
             return (jnp.clip(images, _LOW, _HIGH), state), None
 
         (images, _), _ = jax.lax.scan(
@@ -149,19 +149,19 @@ def invert(
         )
         return Found(images, objective(images))
 
-    tried = jax.vmap(one)(jax.random.split(key, search.restarts))
-    values = jnp.where(jnp.isnan(tried.objective), jnp.inf, tried.objective)
+    results = jax.vmap(search_once)(jax.random.split(key, search.restarts))
+    values = jnp.where(jnp.isnan(results.objective), jnp.inf, results.objective)
     best = jnp.argmin(values)
-    return Found(tried.images[best], tried.objective[best])
+    return Found(results.images[best], results.objective[best])
 
 
-def psnr(found: np.ndarray, truth: np.ndarray) -> float:
+def psnr(image: np.ndarray, truth: np.ndarray) -> float:
     """Peak signal-to-noise ratio in dB, peak 1: -10·log10(mean squared error)."""
-    error = float(np.mean(np.square(np.asarray(found, float) - truth)))
+    error = float(np.mean(np.square(np.asarray(image, float) - truth)))
     return float("inf") if error == 0 else -10.0 * float(np.log10(error))
 
 
-def ssim(found: np.ndarray, truth: np.ndarray) -> float:
+def ssim(image: np.ndarray, truth: np.ndarray) -> float:
     """Structural similarity of two images (H, W, C) in [0, 1]: at most 1.
 
         (2 m_a m_b + c_1)(2 s_ab + c_2) / ((m_a² + m_b² + c_1)(s_a² + s_b² + c_2))
@@ -174,7 +174,7 @@ def ssim(found: np.ndarray, truth: np.ndarray) -> float:
     window = (7, 7)
     a, b = (
         np.lib.stride_tricks.sliding_window_view(np.asarray(x, float), window, (0, 1))
-        for x in (found, truth)
+        for x in (image, truth)
     )
     over = (-2, -1)
     mean_a, mean_b = a.mean(over), b.mean(over)

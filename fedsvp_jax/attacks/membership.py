@@ -32,10 +32,10 @@ def confidences(logits: Array, labels: Array) -> Array:
       logits: (n, num_classes).
       labels: (n,) int32, y.
     """
-    own = jax.nn.one_hot(labels, logits.shape[-1], dtype=bool)
-    others = jnp.where(own, -jnp.inf, logits)
-    right = jnp.sum(jnp.where(own, logits, jnp.float32(0.0)), axis=-1)
-    return right - jax.nn.logsumexp(others, axis=-1)
+    is_label = jax.nn.one_hot(labels, logits.shape[-1], dtype=bool)
+    other_logits = jnp.where(is_label, -jnp.inf, logits)
+    right = jnp.sum(jnp.where(is_label, logits, jnp.float32(0.0)), axis=-1)
+    return right - jax.nn.logsumexp(other_logits, axis=-1)
 
 
 def likelihood_ratios(phi: np.ndarray, member: np.ndarray) -> np.ndarray:
@@ -57,17 +57,17 @@ def likelihood_ratios(phi: np.ndarray, member: np.ndarray) -> np.ndarray:
     phi = np.asarray(phi, float)
     scores = np.zeros_like(phi)
     for target in range(len(phi)):
-        kept = np.arange(len(phi)) != target
-        logs, known = [], np.ones(phi.shape[1], bool)
-        for side in (member[kept], ~member[kept]):
+        shadows = np.arange(len(phi)) != target
+        logs, has_both = [], np.ones(phi.shape[1], bool)
+        for side in (member[shadows], ~member[shadows]):
             count = side.sum(0)
-            known &= count > 0
-            mean = (phi[kept] * side).sum(0) / np.maximum(count, 1)
+            has_both &= count > 0
+            mean = (phi[shadows] * side).sum(0) / np.maximum(count, 1)
             freedom = max(int(np.maximum(count - 1, 0).sum()), 1)
-            variance = (np.square(phi[kept] - mean) * side).sum() / freedom
+            variance = (np.square(phi[shadows] - mean) * side).sum() / freedom
             gap = np.square(phi[target] - mean)
             logs.append(-0.5 * (gap / variance + np.log(variance)))
-        scores[target] = np.where(known, logs[0] - logs[1], 0.0)
+        scores[target] = np.where(has_both, logs[0] - logs[1], 0.0)
     return scores
 
 
@@ -79,7 +79,7 @@ SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 class Roc(NamedTuple):
-    """How well scores separate members from non-members."""
+    """The separation of members from non-members by scores."""
 
     auc: float  # mean over the targets
     auc_low: float  # 95 % confidence interval of that mean
@@ -136,13 +136,13 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
         return np.asarray([area(scores, member), *rates])
 
     values, count = measured(scores, member), len(scores)
-    left = np.stack(
+    replicates = np.stack(
         [
-            measured(score(phi[others], member[others]), member[others])
-            for others in ~np.eye(count, dtype=bool)
+            measured(score(phi[remaining], member[remaining]), member[remaining])
+            for remaining in ~np.eye(count, dtype=bool)
         ]
     )
-    pseudo_std = (count - 1) * np.std(left, axis=0, ddof=1)
+    pseudo_std = (count - 1) * np.std(replicates, axis=0, ddof=1)
     reach = student.half_width(pseudo_std, count)
     low, high = values - reach, values + reach
 

@@ -17,7 +17,7 @@ from fedsvp_jax.structs import Array, Params
 
 
 class RecoveredRatio(NamedTuple):
-    """What one upload reveals."""
+    """The estimate of R from one upload, with its error."""
 
     noise_std: Array  # () float32: estimate of σ
     contribution_ratio: Array  # () float32: estimate of R, clipped to [0, 1]

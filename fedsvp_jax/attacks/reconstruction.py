@@ -34,7 +34,7 @@ _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
 
 @dataclasses.dataclass(frozen=True)
 class AttackPlan:
-    """What is fixed when the attack is compiled.
+    """The attack's static settings, fixed when it is compiled.
 
     Attributes:
       image_shape: (height, width, channels).
@@ -98,7 +98,7 @@ def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerS
       attackers: (A,) int32 client ids.
     """
 
-    def one(client: Array) -> AttackerState:
+    def init_attacker(client: Array) -> AttackerState:
         keys = jax.random.split(prng.stream_key(root, prng.Stream.ATTACKER, client))
         latents = jnp.zeros((1, LATENT_SIZE), jnp.float32)
         labels = jnp.zeros((1,), jnp.int32)
@@ -112,7 +112,7 @@ def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerS
             discriminator_moments=_ADAM.init(discriminator),
         )
 
-    return jax.lax.map(one, attackers)
+    return jax.lax.map(init_attacker, attackers)
 
 
 @partial(jax.jit, static_argnames=("plan", "model"))
@@ -132,7 +132,7 @@ def attack_round(  # noqa: PLR0913
     """Trains every attacker for one round against the current global model.
 
     Args:
-      plan: what is fixed.
+      plan: the static settings.
       model: the federation's model.
       params, stats: of the global model, which is not changed.
       inputs: (n, *image_shape) uint8, all images of the federation.
@@ -155,12 +155,14 @@ def attack_round(  # noqa: PLR0913
         index: Array,
         carry: tuple[AttackerState, Losses],
         *,
-        own: Array,
+        attacker_key: Array,
         rows: Array,
         count: Array,
     ) -> tuple[AttackerState, Losses]:
         state, sums = carry
-        draw, label, latent, moved = jax.random.split(jax.random.fold_in(own, index), 4)
+        draw, label, latent, transform_key = jax.random.split(
+            jax.random.fold_in(attacker_key, index), 4
+        )
         chosen = jax.random.randint(draw, (plan.batch_size,), 0, count)
         real = preprocessing.normalize(inputs[rows[chosen]])
         labels = draw_labels(plan, label)
@@ -169,47 +171,47 @@ def attack_round(  # noqa: PLR0913
         def make(params: Params) -> Array:
             return generator.apply(params, latents, labels)
 
-        made, pull = jax.vjp(make, state.generator)
+        generated, pull = jax.vjp(make, state.generator)
 
-        def judged(params: Params) -> Array:
+        def discriminator_loss(params: Params) -> Array:
             truth = judge.apply(params, real)
-            lie = judge.apply(params, made)
+            lie = judge.apply(params, generated)
             return jnp.mean(jax.nn.softplus(-truth)) + jnp.mean(jax.nn.softplus(lie))
 
-        def wanted(images: Array) -> tuple[Array, tuple[Array, Array]]:
+        def generator_loss(images: Array) -> tuple[Array, tuple[Array, Array]]:
             realism = jnp.mean(
                 jax.nn.softplus(-judge.apply(state.discriminator, images))
             )
-            disagreement = believed(_transformed(plan, images, moved), labels)
+            disagreement = believed(_transformed(plan, images, transform_key), labels)
             total = realism + plan.class_weight * disagreement
             return total, (realism, disagreement)
 
-        loss, gradient = jax.value_and_grad(judged)(state.discriminator)
-        to_image, parts = jax.grad(wanted, has_aux=True)(made)
+        loss, gradient = jax.value_and_grad(discriminator_loss)(state.discriminator)
+        to_image, parts = jax.grad(generator_loss, has_aux=True)(generated)
         discriminator, d_moments = updated(
             _ADAM, gradient, state.discriminator_moments, state.discriminator
         )
         (through,) = pull(to_image)
-        made_params, g_moments = updated(
+        generator_params, g_moments = updated(
             _ADAM, through, state.generator_moments, state.generator
         )
-        new = AttackerState(made_params, discriminator, g_moments, d_moments)
+        new = AttackerState(generator_params, discriminator, g_moments, d_moments)
         return new, jax.tree.map(jnp.add, sums, Losses(loss, *parts))
 
-    def one(
+    def train_attacker(
         state: AttackerState, client: Array, rows: Array, count: Array
     ) -> tuple[AttackerState, Losses]:
-        own = prng.stream_key(key, prng.Stream.ATTACKER, client)
+        attacker_key = prng.stream_key(key, prng.Stream.ATTACKER, client)
         zero = jnp.zeros((), jnp.float32)
         state, sums = jax.lax.fori_loop(
             0,
             plan.steps,
-            partial(step, own=own, rows=rows, count=count),
+            partial(step, attacker_key=attacker_key, rows=rows, count=count),
             (state, Losses(zero, zero, zero)),
         )
         return state, jax.tree.map(lambda total: total / plan.steps, sums)
 
-    return jax.vmap(one)(state, attackers, holdings.rows, holdings.counts)
+    return jax.vmap(train_attacker)(state, attackers, holdings.rows, holdings.counts)
 
 
 def draw_labels(plan: AttackPlan, key: Array) -> Array:
@@ -239,13 +241,13 @@ def reconstruct(
       count: images per attacker.
     """
 
-    def one(generator: Params, client: Array) -> Array:
-        own = jax.random.fold_in(key, client)
-        latents = jax.random.normal(own, (count, LATENT_SIZE))
+    def generate(generator: Params, client: Array) -> Array:
+        latent_key = jax.random.fold_in(key, client)
+        latents = jax.random.normal(latent_key, (count, LATENT_SIZE))
         labels = jnp.broadcast_to(label, (count,))
         return plan.generator().apply(generator, latents, labels)
 
-    return jax.vmap(one)(generators, attackers)
+    return jax.vmap(generate)(generators, attackers)
 
 
 def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
@@ -261,5 +263,5 @@ def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
         corner = (start[0], start[1], jnp.int32(0))
         return jax.lax.dynamic_slice(image, corner, (height, width, depth))
 
-    moved = jax.vmap(cut)(padded, starts)
-    return moved + plan.noise_std * jax.random.normal(noising, images.shape)
+    shifted = jax.vmap(cut)(padded, starts)
+    return shifted + plan.noise_std * jax.random.normal(noising, images.shape)

@@ -47,11 +47,11 @@ class Examiner:
 
     def score(self, images: Array, label: int) -> Scores:
         """The scores of images (n, height, width, channels) that should be `label`."""
-        real, made = self._features[label], self._classifier(unit_pixels(images))
+        real, generated = self._features[label], self._classifier(unit_pixels(images))
         distance = frechet.frechet_distance(
-            *frechet.gaussian_fit(real), *frechet.gaussian_fit(made)
+            *frechet.gaussian_fit(real), *frechet.gaussian_fit(generated)
         )
-        kernel = frechet.kernel_distance(real, made)
+        kernel = frechet.kernel_distance(real, generated)
         near = frechet.nearest_distances(np.asarray(images), self._real[label])
         return Scores(
             recognised=float(np.mean(self._classifier.classify(images) == label)),
@@ -67,7 +67,7 @@ def unit_pixels(images: Array | np.ndarray) -> np.ndarray:
     return np.clip(np.asarray(images) / 2 + 0.5, 0, 1)
 
 
-def evenly(rows: Array, most: int) -> Array:
-    """At most `most` of the rows, evenly spaced."""
+def evenly(rows: Array, limit: int) -> Array:
+    """At most `limit` of the rows, evenly spaced."""
     count = len(rows)
-    return rows if count <= most else rows[jnp.arange(most) * count // most]
+    return rows if count <= limit else rows[jnp.arange(limit) * count // limit]

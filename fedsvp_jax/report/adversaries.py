@@ -1,4 +1,4 @@
-"""Cumulative ε for each adversary, as metrics.jsonl says it."""
+"""Cumulative ε for each adversary, from metrics.jsonl."""
 
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import guarantees, labels, read, spent, style
@@ -11,8 +11,8 @@ NUM_POINTS = 20
 def adversaries_plot(run: read.RunFiles) -> Plot:
     """Cumulative ε, one curve for each adversary with an RDP guarantee in summary.json.
 
-    At evenly spaced rounds, the last one included, so that the curves end at the
-    table's numbers. There is no series where the rows do not say it.
+    The rounds are evenly spaced and include the last one, so that the curves end at
+    the table's numbers. An adversary that the rows do not name has no curve.
     """
     rows = [
         row
@@ -20,12 +20,12 @@ def adversaries_plot(run: read.RunFiles) -> Plot:
         if row.get("method") == METHOD and row.get("copies", 1) == 1
     ]
     last = len(run.metrics)
-    shown = sorted({-(-last * i // NUM_POINTS) - 1 for i in range(1, NUM_POINTS + 1)})
-    points = [run.metrics[place] for place in shown]
-    told = [row for row in rows if row.get("adversary") in _said(points[-1])]
+    places = sorted({-(-last * i // NUM_POINTS) - 1 for i in range(1, NUM_POINTS + 1)})
+    points = [run.metrics[place] for place in places]
+    claims = [row for row in rows if row.get("adversary") in _epsilons(points[-1])]
     meanings = {
         str(row["adversary"]): meaning(row | {"adversary": ""}, row["status"])
-        for row in told
+        for row in claims
     }
     return Plot(
         "adversaries",
@@ -39,7 +39,7 @@ def adversaries_plot(run: read.RunFiles) -> Plot:
                 keys={"adversary": name},
                 name=name,
                 x=[point["round"] for point in points],
-                y=[read.number(_said(point).get(name)) for point in points],
+                y=[read.number(_epsilons(point).get(name)) for point in points],
                 look=style.numbered(index),
             )
             for index, name in enumerate(meanings)
@@ -47,5 +47,5 @@ def adversaries_plot(run: read.RunFiles) -> Plot:
     )
 
 
-def _said(row: read.Row) -> read.Row:
+def _epsilons(row: read.Row) -> read.Row:
     return row.get("rdp_by_adversary") or {}

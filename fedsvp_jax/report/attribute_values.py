@@ -22,7 +22,7 @@ def mean_value(rows: Sequence[read.Row], attribute: int) -> Mean | None:
     """The mean Shapley value of an attribute over uploads; None without an upload.
 
     The estimates of different uploads err independently, so the margin of their mean
-    over n uploads is sqrt(sum of margin^2)/n. It says nothing about how much uploads
+    over n uploads is sqrt(sum of margin^2)/n. It ignores how much uploads
     differ. Exact values have margin 0.
     """
     values, squares = [], 0.0
@@ -59,8 +59,8 @@ def ranked(run: read.RunFiles) -> list[tuple[int, str, Mean]]:
     count = len(rows[0]["shapley_values"]) if rows else 0
     names = attribute_names(run, count)
     means = [(a, names[a], mean_value(rows, a)) for a in range(count)]
-    known = [(a, name, mean) for a, name, mean in means if mean is not None]
-    return sorted(known, key=lambda one: (-one[2].value, one[0]))
+    attributes = [(a, name, mean) for a, name, mean in means if mean is not None]
+    return sorted(attributes, key=lambda attribute: (-attribute[2].value, attribute[0]))
 
 
 def attribute_plots(run: read.RunFiles) -> list[Plot | HeatMap]:
@@ -90,7 +90,7 @@ def attribute_plots(run: read.RunFiles) -> list[Plot | HeatMap]:
             )
         )
     left_out = len(order) - len(series)
-    more = f" The {left_out} smallest are left out here." if left_out else ""
+    omission = f" The {left_out} smallest are left out here." if left_out else ""
     clients = sorted(by_client)[:MOST_CLIENTS]
     first = len(clients) < len(by_client)
     cells = {
@@ -105,7 +105,7 @@ def attribute_plots(run: read.RunFiles) -> list[Plot | HeatMap]:
                     "Shapley value of each attribute by round",
                     "Mean over the cohort, the largest attributes of the run first."
                     " Band: 95 % interval of the mean, where values are estimated."
-                    + more,
+                    + omission,
                     "round",
                     "Shapley value",
                     series,

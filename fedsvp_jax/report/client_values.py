@@ -9,11 +9,11 @@ from fedsvp_jax.report.plots import HeatMap
 
 def by_client(run: read.RunFiles) -> dict[int, dict[int, read.Row]]:
     """The uploads that have a value, by client and round."""
-    found: dict[int, dict[int, read.Row]] = {}
+    uploads: dict[int, dict[int, read.Row]] = {}
     for row in run.clients:
         if read.number(row.get("client_value")) is not None:
-            found.setdefault(row["client"], {})[row["round"]] = row
-    return found
+            uploads.setdefault(row["client"], {})[row["round"]] = row
+    return uploads
 
 
 def section(run: read.RunFiles) -> tuple[list[HeatMap], page.Markup]:
@@ -23,15 +23,15 @@ def section(run: read.RunFiles) -> tuple[list[HeatMap], page.Markup]:
     the model over the run. Intervals of different rounds err independently, so the
     sum's is sqrt(sum of margin^2).
     """
-    found = by_client(run)
-    if not found:
+    uploads = by_client(run)
+    if not uploads:
         return [], ""
     sums = {
         client: math.fsum(row["client_value"] for row in rows.values())
-        for client, rows in found.items()
+        for client, rows in uploads.items()
     }
     order = sorted(sums, key=lambda client: (-sums[client], client))
-    rounds = sorted({number for rows in found.values() for number in rows})
+    rounds = sorted({number for rows in uploads.values() for number in rows})
     corrupted = run.summary.get("corrupted_clients") or []
     table = page.table(
         ("rank", "client", "uploads", "sum of values", "95 % interval"),
@@ -40,9 +40,9 @@ def section(run: read.RunFiles) -> tuple[list[HeatMap], page.Markup]:
                 place,
                 read.client_name(run.summary, client)
                 + (" (corrupted)" if client in corrupted else ""),
-                len(found[client]),
+                len(uploads[client]),
                 labels.significant(sums[client], 3),
-                _interval(list(found[client].values())),
+                _interval(list(uploads[client].values())),
             )
             for place, client in enumerate(order, start=1)
         ],
@@ -60,9 +60,9 @@ def section(run: read.RunFiles) -> tuple[list[HeatMap], page.Markup]:
         "client",
         "value",
         columns=list(map(str, rounds)),
-        rows=[read.client_name(run.summary, one) for one in order[:MOST_CLIENTS]],
+        rows=[read.client_name(run.summary, client) for client in order[:MOST_CLIENTS]],
         cells=[
-            [found[client].get(number, {}).get("client_value") for number in rounds]
+            [uploads[client].get(number, {}).get("client_value") for number in rounds]
             for client in order[:MOST_CLIENTS]
         ],
     )

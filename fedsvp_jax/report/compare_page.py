@@ -56,8 +56,8 @@ def write_compare_report(
                 "paragraphs",
                 [
                     f"{name}: {sentence}"
-                    for name, one in files.items()
-                    if (sentence := headline.unprotected(one.config))
+                    for name, result in files.items()
+                    if (sentence := headline.unprotected(result.config))
                 ],
             )
             + page.part("download", "table", "the table"),
@@ -127,20 +127,20 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
     """
     merged: dict[str, Plot] = {}
     titles: dict[str, dict[str, str]] = {}  # of the y axis, by plot and folder
-    for (name, one), look in zip(files.items(), _looks(files), strict=True):
-        plots = run_plots(one) if isinstance(one, read.RunFiles) else []
-        if isinstance(one, read.SweepFiles):
-            plots = sweep_plots(one.results)
+    for (name, result), look in zip(files.items(), _looks(files), strict=True):
+        plots = run_plots(result) if isinstance(result, read.RunFiles) else []
+        if isinstance(result, read.SweepFiles):
+            plots = sweep_plots(result.results)
         for plot in plots:
-            alone = len(plot.series) == 1
+            single = len(plot.series) == 1
             series = [
                 dataclasses.replace(
                     curve,
                     keys={"folder": name, **curve.keys},
-                    name=name if alone else f"{name}: {curve.name}",
+                    name=name if single else f"{name}: {curve.name}",
                     panel="",
                     look=look
-                    if alone
+                    if single
                     else style.numbered(place)._replace(color=look.color),
                 )
                 for place, curve in enumerate(plot.series)
@@ -155,11 +155,11 @@ def compare_plots(files: dict[str, Files]) -> list[Plot]:
 
 
 def _looks(files: dict[str, Files]) -> list[style.Look]:
-    """A look per folder: its mechanism's, where these tell the folders apart."""
+    """A look per folder: its mechanism's, where no two folders share one."""
     names = [
-        str(one.config.get("mechanism"))
-        for one in files.values()
-        if isinstance(one, read.RunFiles)
+        str(result.config.get("mechanism"))
+        for result in files.values()
+        if isinstance(result, read.RunFiles)
     ]
     if len(set(names)) == len(files):
         return [style.of_mechanism(name) for name in names]
@@ -167,7 +167,7 @@ def _looks(files: dict[str, Files]) -> list[style.Look]:
 
 
 def _common_title(titles: dict[str, str]) -> str:
-    """The folders' title of an axis; each one's where δ or status of ε differ."""
+    """The title of an axis; one title per folder where δ or status of ε differ."""
     if len(set(titles.values())) == 1:
         return next(iter(titles.values()))
     return "; ".join(f"{name}: {title}" for name, title in titles.items())
@@ -178,9 +178,9 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
     cells: list[tuple[str, ...]] = []
     groups: list[tuple[tables.Spread, tables.Spread]] = []  # of the same rows
     summaries: list[dict[str, Any]] = []  # likewise: what they spent
-    for name, one in files.items():
-        if isinstance(one, read.SweepFiles):
-            for row in tables.summarize(one.results):
+    for name, result in files.items():
+        if isinstance(result, read.SweepFiles):
+            for row in tables.summarize(result.results):
                 best = labels.percent(row.best_mean, row.best_std)
                 last5 = labels.percent(row.last5_mean, row.last5_std)
                 label = mechanisms.about(row.mechanism).label
@@ -190,7 +190,7 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
                 summaries.append(dataclasses.asdict(row))
             continue
         accuracy, mean, std, private, worst = (
-            read.number(one.summary.get(key))
+            read.number(result.summary.get(key))
             for key in (
                 "best_accuracy",
                 "final5_accuracy",
@@ -200,11 +200,11 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
             )
         )
         groups.append(((private, None), (worst, None)))
-        label = mechanisms.about(str(one.config.get("mechanism"))).label
-        epsilon = spent.claimed(one.clients, "epsilon") or "–"
-        shown = labels.percent(accuracy), labels.percent(mean, std)
-        cells.append((name, label, epsilon, *shown))
-        summaries.append(one.summary)
+        label = mechanisms.about(str(result.config.get("mechanism"))).label
+        epsilon = spent.upload_claim(result.clients, "epsilon") or "–"
+        best, last5 = labels.percent(accuracy), labels.percent(mean, std)
+        cells.append((name, label, epsilon, best, last5))
+        summaries.append(result.summary)
     head = ("folder", "mechanism", "ε per upload", "best %", "last 5 %")
     return [
         dict(zip(head, row, strict=True)) | group | cost
@@ -219,11 +219,11 @@ def comparison_table(files: dict[str, Files]) -> list[dict[str, str]]:
 
 def _nominal(files: dict[str, Files]) -> page.Markup:
     summaries = {}
-    for name, one in files.items():
-        if isinstance(one, read.RunFiles):
-            summaries[name] = one.summary
+    for name, result in files.items():
+        if isinstance(result, read.RunFiles):
+            summaries[name] = result.summary
             continue
-        for cell in one.cells:
+        for cell in result.cells:
             label = mechanisms.about(str(cell.get("mechanism"))).label
             summaries[f"{name}: {label}"] = cell
     return guarantees.nominal_note(summaries)
@@ -231,14 +231,14 @@ def _nominal(files: dict[str, Files]) -> page.Markup:
 
 def _differences(files: dict[str, Files]) -> page.Markup:
     settings = {
-        name: provenance.read_settings(one.config) for name, one in files.items()
+        name: provenance.read_settings(result.config) for name, result in files.items()
     }
-    names = sorted({key for one in settings.values() for key in one})
+    names = sorted({key for config in settings.values() for key in config})
     rows = []
     for name in names:
         values = [
-            provenance.shown(one[name]) if name in one else "–"
-            for one in settings.values()
+            provenance.value_text(config[name]) if name in config else "–"
+            for config in settings.values()
         ]
         if len(set(values)) > 1:
             rows.append([name, *values])

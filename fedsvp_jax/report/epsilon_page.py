@@ -6,7 +6,7 @@ interval beside FedAvg and guessing, and risk as natural frequencies (Nanayakkar
 number and sentence is made here, from a sweep's files.
 
 The JSON's `nist_sp_800_226` names the parts of the differential privacy pyramid of NIST
-SP 800-226 (March 2025); what this program cannot know is said to be open.
+SP 800-226 (March 2025). Parts that this program cannot know are marked as open.
 """
 
 import json
@@ -94,62 +94,68 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
         return None
     if row.last5_std is not None:
         half = float(student.half_width(row.last5_std, seeds))
-        low, high, of = mean - half, mean + half, f"of the mean over {seeds} seeds"
+        low, high, interval = (
+            mean - half,
+            mean + half,
+            f"of the mean over {seeds} seeds",
+        )
     elif test_rows:
         square = _NORMAL**2 / test_rows
         middle = (mean + square / 2) / (1 + square)
         half = math.sqrt(square * (mean * (1 - mean) + square / 4)) / (1 + square)
-        low, high, of = (
+        low, high, interval = (
             middle - half,
             middle + half,
             f"of {test_rows} test rows, 1 seed",
         )
     else:
-        low, high, of = mean, mean, "not known"
+        low, high, interval = mean, mean, "not known"
     ends = {"lower": max(0.0, low), "upper": min(1.0, high)}
-    return {"mean": mean, **ends, "interval": of, "seeds": seeds}
+    return {"mean": mean, **ends, "interval": interval, "seeds": seeds}
 
 
 def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] | None:
-    """Of one mechanism and ε; None where nothing finite is claimed."""
+    """The point of a mechanism and ε; None where nothing finite is claimed."""
     accuracy = _accuracy(row, cells[0].get("test_rows") if cells else None)
-    claimed = _guarantees(cells)
-    if accuracy is None or not claimed:
+    claims = _guarantees(cells)
+    if accuracy is None or not claims:
         return None
-    own = [one for one in claimed if one["adversary"] == row.adversary]
-    left = [one["uploads_left"] for one in cells if one.get("uploads_left") is not None]
+    main_claims = [claim for claim in claims if claim["adversary"] == row.adversary]
+    uploads_left = [
+        cell["uploads_left"] for cell in cells if cell.get("uploads_left") is not None
+    ]
     return {
         "mechanism": mechanisms.about(row.mechanism).label,
-        "epsilon": row.total_epsilon or (own or claimed)[0]["epsilon"],
+        "epsilon": row.total_epsilon or (main_claims or claims)[0]["epsilon"],
         "promised": row.total_epsilon is not None,
         "adversary": row.adversary,
         "accuracy": accuracy,
         "rounds": row.num_rounds,
-        "uploads_left": min(left) if left else None,
-        "guarantees": claimed,
+        "uploads_left": min(uploads_left) if uploads_left else None,
+        "guarantees": claims,
     }
 
 
 def _guarantees(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
-    """By adversary and relation: the least ε that is proved, of the worst seed."""
+    """The least proved ε of the worst seed, for each adversary and relation."""
     worst: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in cells:
         best: dict[tuple[str, str], dict[str, Any]] = {}
-        for one in guarantees.rows_of(cell):
-            epsilon = read.number(one.get("epsilon"))
-            if one.get("method") in _LEFT_OUT or epsilon is None:
+        for claim in guarantees.rows_of(cell):
+            epsilon = read.number(claim.get("epsilon"))
+            if claim.get("method") in _LEFT_OUT or epsilon is None:
                 continue
-            key, rank = (str(one["adversary"]), str(one["relation"])), _rank(one)
+            key, rank = (str(claim["adversary"]), str(claim["relation"])), _rank(claim)
             if key not in best or rank < _rank(best[key]):
-                best[key] = one
-        for key, one in best.items():
+                best[key] = claim
+        for key, claim in best.items():
             risk = (cell.get("risk") or {}).get(key[0])  # of what was spent
-            spent = one["method"] in METHODS and one.get("copies", 1) == 1
+            spent = claim["method"] in METHODS and claim.get("copies", 1) == 1
             if risk is None or not spent or cell["relation"] != key[1]:
                 exact = bool((risk or {}).get("exact"))
-                risk = tradeoff.risk([(one["epsilon"], one["delta"])], exact=exact)
-            if key not in worst or one["epsilon"] > worst[key]["epsilon"]:
-                worst[key] = one | {"risk": risk}
+                risk = tradeoff.risk([(claim["epsilon"], claim["delta"])], exact=exact)
+            if key not in worst or claim["epsilon"] > worst[key]["epsilon"]:
+                worst[key] = claim | {"risk": risk}
     return list(worst.values())
 
 
@@ -159,16 +165,16 @@ def _rank(row: read.Row) -> tuple[bool, float]:
 
 def _pyramid(config: read.Row, points: Sequence[read.Row]) -> dict[str, Any]:
     """The parts of NIST's pyramid, from the top."""
-    claimed = [one for point in points for one in point["guarantees"]]
+    claims = [claim for point in points for claim in point["guarantees"]]
     sampler = config.get("noise_sampler", "float")
     return {
         "privacy_parameters": "ε and δ of each point's guarantees, over the whole run",
-        "unit_of_privacy": list(dict.fromkeys(one["relation"] for one in claimed)),
+        "unit_of_privacy": list(dict.fromkeys(claim["relation"] for claim in claims)),
         "algorithms": list(dict.fromkeys(point["mechanism"] for point in points)),
         "correctness": "each guarantee's status: proved end to end, or nominal",
         "utility": "each point's accuracy beside FedAvg and guessing",
         "bias": "accuracy by group is in table.csv where the data name groups",
-        "trust_model": list(dict.fromkeys(one["adversary"] for one in claimed)),
+        "trust_model": list(dict.fromkeys(claim["adversary"] for claim in claims)),
         "query_model": f"one training of {config.get('num_rounds')} rounds; other "
         "releases of the same data are not counted",
         "side_channels": f"noise sampler: {sampler}; times are not hidden",
@@ -209,8 +215,8 @@ def write_epsilon_page(
 
 
 def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the script places, as it is shown."""
-    ordered = sorted(content["points"], key=lambda one: one["epsilon"])
+    """The points as the script shows them, by increasing ε."""
+    ordered = sorted(content["points"], key=lambda point: point["epsilon"])
     return [
         {
             "mechanism": point["mechanism"],
@@ -219,41 +225,41 @@ def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
             "mean": labels.percent(point["accuracy"]["mean"], digits=1) + " %",
             "scale": _scale(point["accuracy"]),
             "left": _left_text(point),
-            "guarantees": [_shown_guarantee(one) for one in point["guarantees"]],
+            "guarantees": [_shown_guarantee(claim) for claim in point["guarantees"]],
             "main": point["adversary"],
         }
         for point in ordered
     ]
 
 
-def _shown_guarantee(one: Mapping[str, Any]) -> dict[str, Any]:
-    risk, status = one["risk"], one["status"]
+def _shown_guarantee(claim: Mapping[str, Any]) -> dict[str, Any]:
+    risk, status = claim["risk"], claim["status"]
     right = math.ceil(risk["right_of_100"] - 1e-9)
-    known = math.ceil(1000 * risk["recognised"] - 1e-9)
+    recognised = math.ceil(1000 * risk["recognised"] - 1e-9)
     return {
-        "adversary": one["adversary"],
-        "relation": one["relation"],
+        "adversary": claim["adversary"],
+        "relation": claim["relation"],
         "status": status,
-        "claim": headline.claim(one, _STATUS[status]),
+        "claim": headline.claim(claim, _STATUS[status]),
         "right": right,
         "guess": "Somebody who knows all other rows guesses, at even odds, whether "
         f"this one was there. At most {right} of 100 are right; without a run, 50.",
-        "known": f"Of 1,000 rows that were there he recognises at most {known}, if he "
-        "wrongly accuses 10 of 1,000 that were not; without a run, 10.",
+        "known": f"Of 1,000 rows that were there he recognises at most {recognised}, "
+        "if he wrongly accuses 10 of 1,000 that were not; without a run, 10.",
         "tpr": f"{labels.percent(risk['recognised'])} %",
         "mu": labels.significant(risk["mu"], 3),
-        "delta": labels.significant(one["delta"], 3),
-        "spent": labels.significant(one["epsilon"], 4),
-        "assumptions": str(one.get("assumptions") or "nothing more").split("; "),
+        "delta": labels.significant(claim["delta"], 3),
+        "spent": labels.significant(claim["epsilon"], 4),
+        "assumptions": str(claim.get("assumptions") or "nothing more").split("; "),
     }
 
 
 def _left_text(point: Mapping[str, Any]) -> str:
-    left, rounds = point["uploads_left"], point["rounds"]
-    if left is None:
+    uploads_left, rounds = point["uploads_left"], point["rounds"]
+    if uploads_left is None:
         return f"no limit was promised; {rounds} were run"
-    if left:
-        return f"{left} of each client, after {rounds}"
+    if uploads_left:
+        return f"{uploads_left} of each client, after {rounds}"
     return f"0: all of ε is spent in {rounds}"
 
 
@@ -264,14 +270,14 @@ def _accuracy_text(value: Mapping[str, Any]) -> str:
 
 
 def _scale(value: Mapping[str, Any]) -> dict[str, str]:
-    """Places on a scale from 0 to 100 %, as CSS has them."""
+    """Places on a scale from 0 to 100 %, as CSS lengths."""
     width = value["upper"] - value["lower"]
     ends = {"left": value["lower"], "width": width, "mean": value["mean"]}
     return {name: f"{100 * number:.2f}%" for name, number in ends.items()}
 
 
 def _chooser(content: Mapping[str, Any]) -> page.Markup:
-    names = list(dict.fromkeys(one["mechanism"] for one in content["points"]))
+    names = list(dict.fromkeys(point["mechanism"] for point in content["points"]))
     marks, sentences = [], []
     if content["fedavg"] is not None:
         marks.append(("mark", _scale(content["fedavg"])["mean"], "FedAvg"))
@@ -292,9 +298,9 @@ def _table(content: Mapping[str, Any]) -> page.Markup:
     heads += ["ε spent", "of 100 guesses right", "TPR at 1 %", "μ", "status"]
     rows = [
         [point[name] for name in ("mechanism", "epsilon", "mean")]
-        + [one[name] for name in _COLUMNS]
+        + [claim[name] for name in _COLUMNS]
         for point in _shown_points(content)
-        for one in point["guarantees"]
+        for claim in point["guarantees"]
     ]
     caption = (
         "All but accuracy are at most. TPR: rows recognised at 1 % false alarms. μ: of "

@@ -112,8 +112,8 @@ def draw_each(folder: str | Path, kind: str) -> list[Path]:
 def _overview(plots: Sequence[Plot], path: str | Path) -> Path:
     """Draws the first four of `_OVERVIEW` that there are."""
     by_id = {plot.id: plot for plot in plots}
-    shown = [by_id[name] for name in _OVERVIEW if name in by_id][:4]
-    return panels(Path(path), [partial(_plot, plot=plot) for plot in shown])
+    selected = [by_id[name] for name in _OVERVIEW if name in by_id][:4]
+    return panels(Path(path), [partial(_plot, plot=plot) for plot in selected])
 
 
 def panels(
@@ -153,30 +153,30 @@ def panels(
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
         cells = figure.subfigures(rows, columns, squeeze=False).ravel()
-        drawn = []
+        panel_axes = []
         for cell, draw in zip(cells, draws, strict=False):
             axes = cell.subplots()
             draw(axes)
-            axes.set_title(_wrapped(axes.get_title("left"), 46), loc="left")
-            axes.set_ylabel(_wrapped(axes.get_ylabel(), 28))
-            drawn.append((cell, axes))
+            axes.set_title(_wrap(axes.get_title("left"), 46), loc="left")
+            axes.set_ylabel(_wrap(axes.get_ylabel(), 28))
+            panel_axes.append((cell, axes))
         width = DOUBLE if wide or columns == 2 else COLUMN
-        names = [axes.get_legend_handles_labels()[1] for _, axes in drawn]
-        if len(names) > 1 and all(one == names[0] for one in names):
-            below = _LEGEND_LINE * _add_legend(figure, drawn[0][1], width)
+        names = [axes.get_legend_handles_labels()[1] for _, axes in panel_axes]
+        if len(names) > 1 and all(legend == names[0] for legend in names):
+            below = _LEGEND_LINE * _add_legend(figure, panel_axes[0][1], width)
         else:
             share = width / columns
             below = (
                 rows
                 * _LEGEND_LINE
-                * max(_add_legend(cell, axes, share) for cell, axes in drawn)
+                * max(_add_legend(cell, axes, share) for cell, axes in panel_axes)
             )
         figure.set_size_inches(width, rows * plot_height + below)
         figure.savefig(path, dpi=200, metadata=_UNDATED.get(kind))
     return path
 
 
-def _wrapped(text: str, width: int) -> str:
+def _wrap(text: str, width: int) -> str:
     return "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
 
 

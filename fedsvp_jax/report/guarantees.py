@@ -14,17 +14,17 @@ def nominal_note(summaries: Mapping[str, read.Row]) -> page.Markup:
     """A paragraph that names the nominal ε of several results; empty for none.
 
     Args:
-      summaries: by name, what summary.json or cells.json says of a result.
+      summaries: the entries of summary.json or cells.json, by the result's name.
     """
-    named = []
+    entries = []
     for name, summary in summaries.items():
         nominal = [row for row in rows_of(summary) if row.get("status") == "nominal"]
         methods = dict.fromkeys(str(row.get("method")) for row in nominal)
         if methods:
-            named.append(f"{name} ({', '.join(methods)})")
-    if not named:
+            entries.append(f"{name} ({', '.join(methods)})")
+    if not entries:
         return ""
-    sentence = f"ε spent is nominal, that is, not proved: {'; '.join(named)}."
+    sentence = f"ε spent is nominal, that is, not proved: {'; '.join(entries)}."
     return page.part("paragraphs", [sentence])
 
 
@@ -44,11 +44,17 @@ def table(summary: read.Row) -> page.Markup:
         "status": "status",
     }
     assumptions = [str(row.get("assumptions") or "").split("; ") for row in rows]
-    listed = list(dict.fromkeys(one for row in assumptions for one in row if one))
+    listed = list(
+        dict.fromkeys(
+            assumption for row in assumptions for assumption in row if assumption
+        )
+    )
     cells = [
         [
             *(_text(row.get(name)) for name in columns),
-            ", ".join(str(1 + listed.index(one)) for one in used if one),
+            ", ".join(
+                str(1 + listed.index(assumption)) for assumption in used if assumption
+            ),
         ]
         for row, used in zip(rows, assumptions, strict=True)
     ]

@@ -21,50 +21,52 @@ REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's fol
 
 
 def privacy(summary: Mapping[str, Any]) -> str:
-    """What changes by at most which ε at which δ, against whom, unless what.
+    """The claim of the run: neighbours, adversary, ε, δ, and whether it is proved.
 
-    About the adversary of the run's claim, and one copy of a record. More copies, and a
-    stronger adversary, follow with their own ε, or with none.
+    It is about one copy of a record. More copies and stronger adversaries follow with
+    their own ε, or with none.
     """
-    told = [row for row in summary.get("guarantees") or () if isinstance(row, dict)]
-    of: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
-    for row in told:
-        method, who = row.get("method"), str(row.get("adversary"))
+    guarantees = [
+        row for row in summary.get("guarantees") or () if isinstance(row, dict)
+    ]
+    by_adversary: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
+    for row in guarantees:
+        method, adversary = row.get("method"), str(row.get("adversary"))
         epsilon = read.number(row.get("epsilon")) if method in _OF_RUN else None
         if method == "none":
-            of.setdefault(who, {})
-        elif epsilon is not None and epsilon < (of.get(who) or {}).get(
+            by_adversary.setdefault(adversary, {})
+        elif epsilon is not None and epsilon < (by_adversary.get(adversary) or {}).get(
             "epsilon", float("inf")
         ):
-            of[who] = row
+            by_adversary[adversary] = row
     main = str(summary.get("adversary"))
-    if not of.get(main):
+    if not by_adversary.get(main):
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
-    row = of[main]
+    row = by_adversary[main]
     sentence = claim(row, _status(row))
     copied = [
-        (epsilon, one["copies"])
-        for one in told
-        if one.get("adversary") == main
-        and one.get("method") in _OF_RUN
-        and (one.get("copies") or 1) > 1
-        and (epsilon := read.number(one.get("epsilon"))) is not None
+        (epsilon, guarantee["copies"])
+        for guarantee in guarantees
+        if guarantee.get("adversary") == main
+        and guarantee.get("method") in _OF_RUN
+        and (guarantee.get("copies") or 1) > 1
+        and (epsilon := read.number(guarantee.get("epsilon"))) is not None
     ]
     if copied:
         epsilon, copies = min(copied)
         much = labels.significant(epsilon)
         sentence += f" With a copy at each of {copies} clients: ε = {much}."
-    for who in list(of)[: list(of).index(main)]:
-        bound = of[who].get("epsilon")
+    for adversary in list(by_adversary)[: list(by_adversary).index(main)]:
+        bound = by_adversary[adversary].get("epsilon")
         if bound is not None and bound <= row["epsilon"]:
             continue
         much = f"ε = {labels.significant(bound)}" if bound else "nothing is hidden"
-        sentence += f" Against the {who}: {much}."
+        sentence += f" Against the {adversary}: {much}."
     return sentence
 
 
 def _status(row: Mapping[str, Any]) -> str:
-    """Proved, unless what fails; or nominal, and why."""
+    """`proved, unless …`, or `nominal, because …`."""
     assumptions = str(row.get("assumptions") or "").split("; ")
     if row.get("proved"):
         return f"proved, unless one of its {len(assumptions)} assumptions fails"
@@ -73,11 +75,11 @@ def _status(row: Mapping[str, Any]) -> str:
 
 
 def claim(row: Mapping[str, Any], status: str) -> str:
-    """What a guarantee says, in a sentence."""
+    """A guarantee as a sentence."""
     neighbours, _, limits = str(row["relation"]).partition("; ")
     comma = "," if "," in neighbours else ""
-    known = [(verb, doing) for verb, doing in DOING if neighbours.startswith(verb)]
-    for verb, doing in known or [("", "To ")]:
+    verbs = [(verb, doing) for verb, doing in DOING if neighbours.startswith(verb)]
+    for verb, doing in verbs or [("", "To ")]:
         neighbours = doing + neighbours.removeprefix(verb)
     sentence = (
         f"{neighbours}{comma} changes the view of the {row['adversary']} by at most "
@@ -135,10 +137,10 @@ def published(summary: Mapping[str, Any]) -> str:
 
 
 def unprotected(config: Mapping[str, Any]) -> str:
-    """How many rows no ε covers, and what that leaves to the experimenter; "" if none.
+    """The number of rows that no ε covers, with advice; "" if there is none.
 
     Args:
-      config: what config.json says of a run or a sweep.
+      config: config.json of a run or a sweep.
     """
     if config.get("public_test") is not False:
         return ""
@@ -168,13 +170,13 @@ def unprotected(config: Mapping[str, Any]) -> str:
         "--patience ends it by their scores": config["patience"],
         "their scores may choose its cell": config.get("mechanisms"),
     }
-    if why := " and ".join(reason for reason, true in reasons.items() if true):
+    if why := " and ".join(reason for reason, holds in reasons.items() if holds):
         sentence += f"; the model tells of them too, since {why}"
     return f"{sentence}. {advice}."
 
 
 def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
-    """All of the above, of a run's folder."""
+    """All sentences of a run's folder."""
     config = _content(folder / "config.json")
     fedavg = _content(folder / REFERENCE / "summary.json")
     written = [privacy(summary), published(summary), unprotected(config)]
@@ -183,7 +185,7 @@ def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Of a JSON file; {} where there is none."""
+    """The object in a JSON file; {} where there is none."""
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
     except (OSError, ValueError):

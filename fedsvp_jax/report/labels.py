@@ -1,4 +1,4 @@
-"""How numbers and accounting methods appear on pages and in figures."""
+"""Texts of numbers and accounting methods, for pages and figures."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +18,7 @@ def method_label(name: str) -> str:
 
 
 def data_name(config: Mapping[str, Any]) -> str:
-    """What the data of config.json are called: a file of one's own by its name."""
+    """The name of config.json's data: of the user's own file, its file name."""
     name, place = str(config.get("dataset")), config.get("data_dir")
     return str(place).rsplit("/", 1)[-1] if name in ("csv", "npz") and place else name
 
@@ -37,7 +37,7 @@ def percent(value: float | None, std: float | None = None, *, digits: int = 2) -
 
 
 def picked(summary: Mapping[str, Any]) -> str:
-    """What the best round of a run was picked on."""
+    """A phrase for the data that picked the best round of a run."""
     if str(summary.get("best_by")).startswith("validation"):
         return f"in round {summary['best_round']}, picked on the validation set"
     return "picked on the test set"

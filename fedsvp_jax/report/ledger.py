@@ -20,8 +20,8 @@ from fedsvp_jax.report.plots import Plot, Series
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _SEEDED = "noise was seeded: every ε is nominal"
-# What a log that holds something else than a site writes raises, since a site may sign
-# anything. Of a number: `math.exp` of a large one, `float` of a larger one.
+# Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
+# a large number, `float` of a larger one.
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
 
 
@@ -37,7 +37,7 @@ class Row(NamedTuple):
 
 
 class Ledger(NamedTuple):
-    """What a log says, and what is wrong with it.
+    """The content of a log, and its problems.
 
     Attributes:
       file: its name.
@@ -68,7 +68,7 @@ def audit(
 
     Args:
       path: of the log.
-      witness: the file in which its witness says what it has seen.
+      witness: the witness's file, which holds the newest entry that it has seen.
       site_key: the public key that the site is known by.
 
     Raises:
@@ -95,12 +95,12 @@ def audit(
 
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
-    """One for every charge, whose upload takes its place; one for an upload alone."""
+    """One row for each charge, with its upload, and for each uncharged upload."""
     promise = entries[0].body["promise"]
     rows: list[Row] = []
     for entry in entries[1:]:
-        told = entry.body
-        number, z = told["round"], _number(told["noise_multiplier"])
+        body = entry.body
+        number, z = body["round"], _number(body["noise_multiplier"])
         if type(number) is not int:
             raise TypeError(f"{number!r} is no round")
         row = Row(number, entry.time, "", z, 0.0, None)
@@ -109,10 +109,10 @@ def _rows(entries: Sequence[Entry]) -> list[Row]:
             charged = ""
             if before and before.round == number and not before.sent:
                 charged = rows.pop().charged
-            spent = told["epsilon_spent"]["rdp"]
+            spent = body["epsilon_spent"]["rdp"]
             recorded = None if spent is None else _number(spent)
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
-        multipliers = [*(one.noise_multiplier for one in rows), z]
+        multipliers = [*(earlier.noise_multiplier for earlier in rows), z]
         rows.append(row._replace(epsilon=_epsilon(multipliers, promise)))
     return rows
 
@@ -125,10 +125,13 @@ def _number(value: Any) -> float:
 
 
 def _check_promise(first: dict[str, Any]) -> None:
-    """Raises one of `_WRONG`: the first entry lacks what the page tells of it."""
+    """Raises one of `_WRONG` where the first entry lacks what the page shows of it."""
     promise = first["promise"]
     limits = [promise[name] for name in ("total_epsilon", "max_uploads")]
-    for value in (promise["target_delta"], *(one for one in limits if one is not None)):
+    for value in (
+        promise["target_delta"],
+        *(limit for limit in limits if limit is not None),
+    ):
         if isinstance(value, str | bool):
             raise TypeError(f"{value!r} is no number")
         _number(value)
@@ -136,7 +139,7 @@ def _check_promise(first: dict[str, Any]) -> None:
     for word in (first["name"], *words):
         if not isinstance(word, str):
             raise TypeError(f"{word!r} is no word")
-    _ = [promise[name] for name in _SAID]
+    _ = [promise[name] for name in _PROMISE_FIELDS]
 
 
 def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
@@ -159,7 +162,7 @@ def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
 
 
 def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, list[str]]:
-    """(what the witness's file says of the site, why it says nothing)."""
+    """(the witness's newest entry of the site, the problems of its file)."""
     if witness is None:
         return None, []
     try:
@@ -177,35 +180,37 @@ def _chain_problems(
     entries: Sequence[Entry], file: str, newest: Seen | None, site_key: str | None
 ) -> list[str]:
     first, last = entries[0].body, entries[-1]
-    found = []
+    problems = []
     if site_key is not None and first["site"] != site_key:
-        found.append(f"{file} is signed by another key than {site_key}")
+        problems.append(f"{file} is signed by another key than {site_key}")
     for before, entry in itertools.pairwise(entries):
         seen = Seen(first["site"], before.number, before.hash, first["witness"])
         message = seen.message(first["name"])
         if not verifies(first["witness"], entry.body["witnessed"], message):
-            found.append(f"entry {before.number} of {file} was not seen by the witness")
+            problems.append(
+                f"entry {before.number} of {file} was not seen by the witness"
+            )
     if newest is None:
-        return found
+        return problems
     if not 0 <= last.number - newest.number <= 1:
-        found.append(
+        problems.append(
             f"the witness has seen {newest.number} entries of {file}, which has "
             f"{last.number}"
         )
     elif entries[newest.number - 1].hash != newest.hash:
-        found.append(
+        problems.append(
             f"entry {newest.number} of {file} is not the one that its witness has seen"
         )
-    return found
+    return problems
 
 
 def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
-    found = [
+    problems = [
         f"round {row.round} was sent and never charged"
         for row in rows
         if not row.charged
     ]
-    found += [
+    problems += [
         f"round {row.round} came after round {before.round}"
         for before, row in itertools.pairwise(rows)
         if row.round <= before.round
@@ -213,46 +218,46 @@ def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
     limit = promise["total_epsilon"]
     for row in rows:
         if limit is not None and not row.epsilon <= limit * _ROUNDING:
-            found.append(
+            problems.append(
                 f"round {row.round}: ε is {row.epsilon:.4g} by then, and "
                 f"{limit:g} was promised"
             )
             break
     for row in rows:
         if row.recorded is not None and row.epsilon > row.recorded * _ROUNDING:
-            found.append(
+            problems.append(
                 f"round {row.round}: the site recorded ε = {row.recorded:.6g}, and its "
                 f"uploads add up to {row.epsilon:.6g}"
             )
             break
-    most = promise["max_uploads"]
-    if most is not None and len(rows) > most:
-        found.append(f"{len(rows)} uploads, and {most} were promised")
-    return found
+    max_uploads = promise["max_uploads"]
+    if max_uploads is not None and len(rows) > max_uploads:
+        problems.append(f"{len(rows)} uploads, and {max_uploads} were promised")
+    return problems
 
 
 def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
-    found = []
+    notes = []
     if newest is None:
-        found.append("whether entries are missing at the end only its witness can say")
+        notes.append("whether entries are missing at the end only its witness can say")
     elif newest.number < len(entries):
-        found.append(
+        notes.append(
             "the witness has not seen the last entry: it counts, and by it nothing left"
         )
     if entries[0].body["data"] is None:
-        found.append("the log is bound to no records")
+        notes.append("the log is bound to no records")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
-        found.append(_SEEDED)
+        notes.append(_SEEDED)
     times = [entry.time for entry in entries]
     pairs = enumerate(itertools.pairwise(times), 2)
     back = [number for number, (before, after) in pairs if after < before]
     if back:
-        found.append(f"the site's clock went back before entry {back[0]}")
-    return found
+        notes.append(f"the site's clock went back before entry {back[0]}")
+    return notes
 
 
 def facts(ledger: Ledger) -> list[tuple[str, str]]:
-    """What an auditor asks first: (name, value)."""
+    """The facts that an auditor asks for first: (name, value)."""
     promise = ledger.first["promise"]
     limit = promise["total_epsilon"]
     status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
@@ -304,8 +309,8 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         y_title="ε",
         series=series,
     )
-    said = [
-        *((name, str(promise[name])) for name in _SAID),
+    details = [
+        *((name, str(promise[name])) for name in _PROMISE_FIELDS),
         ("entries that are right", str(ledger.entries)),
         ("public key of the site", ledger.first["site"]),
         ("public key of its witness", ledger.first["witness"]),
@@ -326,7 +331,9 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         (
             "promise",
             "Promise and keys",
-            page.table(["what", "value"], said, caption="As the first entry says it."),
+            page.table(
+                ["what", "value"], details, caption="As the first entry says it."
+            ),
         ),
     ]
     return page.write(
@@ -339,13 +346,17 @@ def write_page(ledger: Ledger, path: Path) -> Path:
     )
 
 
-_SAID = (
-    *("mechanism", "assumptions"),
-    *("num_rounds", "max_uploads", "total_accounting", "release_epsilon"),
+_PROMISE_FIELDS = (
+    "mechanism",
+    "assumptions",
+    "num_rounds",
+    "max_uploads",
+    "total_accounting",
+    "release_epsilon",
 )
 
 
 def _listed(ledger: Ledger) -> page.Markup:
-    """What is wrong, and what else should be known."""
+    """The problems and the notes, as markup."""
     problems = page.part("items", "Not in order", ledger.problems)
     return problems + page.part("items", "To be known", ledger.notes)

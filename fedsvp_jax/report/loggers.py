@@ -29,9 +29,12 @@ class Logger(NamedTuple):
     close: Callable[[], object]  # flushes and ends the log
 
 
-# The first names the step, two name a cell, the last one is in ε's names.
+# Fields that are no curve: the step, the cell's settings, and the δ in ε's names.
 _NO_SCALARS = (
-    *("round", "seed", "epsilon", "target_delta"),
+    "round",
+    "seed",
+    "epsilon",
+    "target_delta",
     "rdp_by_adversary",  # which has neither status nor relation
 )
 
@@ -39,18 +42,18 @@ _NO_SCALARS = (
 def scalars(row: Mapping[str, Any]) -> dict[str, float]:
     """A row's numbers by name; those of a dictionary are `name/key`.
 
-    The names of ε spent tell its status and δ: see `_spent_tag`.
+    The names of ε spent contain its status and δ: see `_spent_tag`.
     """
-    found = {}
+    numbers = {}
     for name, value in row.items():
-        named = value.items() if isinstance(value, dict) else [("", value)]
-        for key, item in named:
+        items = value.items() if isinstance(value, dict) else [("", value)]
+        for key, item in items:
             if name not in _NO_SCALARS and isinstance(item, int | float):
                 tag = f"{name}/{key}" if key else name
                 if name == "epsilon_spent":
                     tag = _spent_tag(row, key)
-                found[tag] = float(item)
-    return found
+                numbers[tag] = float(item)
+    return numbers
 
 
 def _spent_tag(row: Mapping[str, Any], method: str) -> str:
@@ -75,8 +78,8 @@ def _tensorboard(place: pathlib.Path, name: str) -> Logger:
     del name
     writer = SummaryWriter(str(place))
 
-    def log(round_num: int, found: Scalars) -> None:
-        for tag, value in found.items():
+    def log(round_num: int, numbers: Scalars) -> None:
+        for tag, value in numbers.items():
             writer.add_scalar(tag, value, round_num)
 
     return Logger(log, writer.flush, writer.close)
@@ -94,7 +97,9 @@ def _wandb(place: pathlib.Path, name: str) -> Logger:
         mode=os.environ.get("WANDB_MODE", "offline"),
         reinit="create_new",
     )
-    return Logger(lambda t, found: run.log(dict(found), step=t), _nothing, run.finish)
+    return Logger(
+        lambda t, numbers: run.log(dict(numbers), step=t), _nothing, run.finish
+    )
 
 
 def _mlflow(place: pathlib.Path, name: str) -> Logger:
@@ -103,18 +108,18 @@ def _mlflow(place: pathlib.Path, name: str) -> Logger:
 
     # MLflow makes the trash with a new store, and forgets that this one is new.
     (place / ".trash").mkdir(parents=True)
-    # Since 3.17 files are to be asked for; a database would need more libraries.
+    # Since 3.17 MLflow refuses a store of files without this variable.
     os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
     uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
     client = MlflowClient(tracking_uri=uri)
-    known = client.get_experiment_by_name("fedsvp_jax")
-    experiment = known and known.experiment_id
+    existing = client.get_experiment_by_name("fedsvp_jax")
+    experiment = existing and existing.experiment_id
     if experiment is None:
         experiment = client.create_experiment("fedsvp_jax")
     run = client.create_run(experiment, run_name=name).info.run_id
 
-    def log(round_num: int, found: Scalars) -> None:
-        for tag, value in found.items():
+    def log(round_num: int, numbers: Scalars) -> None:
+        for tag, value in numbers.items():
             client.log_metric(run, tag, value, step=round_num)
 
     return Logger(log, _nothing, lambda: client.set_terminated(run))

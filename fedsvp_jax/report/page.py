@@ -36,14 +36,14 @@ def _templates() -> Any:
     )
 
 
-def part(name: str, *values: Any, **named: Any) -> Markup:
+def part(name: str, *values: Any, **options: Any) -> Markup:
     """A macro of templates/parts.html with these values, as markup.
 
     Raises:
       ImportError: jinja2 is not installed.
     """
     macros = _templates().get_template("parts.html").module
-    return getattr(macros, name)(*values, **named)
+    return getattr(macros, name)(*values, **options)
 
 
 def write(
@@ -111,8 +111,8 @@ def script_json(data: object) -> str:
 
 
 def plot_data(plots: Iterable[Plot | HeatMap]) -> list[dict[str, Any]]:
-    """What page.js needs to draw each plot and to write its CSV."""
-    made = []
+    """The spec and the CSV columns of each plot, for the page's scripts."""
+    specs = []
     for plot in plots:
         if isinstance(plot, HeatMap):
             spec = plotly_spec.heat_map_spec(plot)
@@ -120,8 +120,8 @@ def plot_data(plots: Iterable[Plot | HeatMap]) -> list[dict[str, Any]]:
         else:
             spec, columns = plotly_spec.plotly_spec(plot), csv_columns(plot)
         rounded = {name: plotly_spec.rounded(row) for name, row in columns.items()}
-        made.append({"id": plot.id, "spec": spec, "columns": rounded})
-    return made
+        specs.append({"id": plot.id, "spec": spec, "columns": rounded})
+    return specs
 
 
 def table(
@@ -139,12 +139,12 @@ def table(
       caption: one sentence; what all rows say at length follows it.
       methods: the accounting method of each row, for the page's switch.
     """
-    told: list[text_table.Row]
-    told = [dict(zip(head, map(str, row), strict=True)) for row in rows]
-    if told:
-        told, shared = text_table.without_shared(told, _LONG)
-        caption, head = f"{caption} {shared}".rstrip(), [*told[0]]
-    texts = [[*row.values()] for row in told]
+    records: list[text_table.Row]
+    records = [dict(zip(head, map(str, row), strict=True)) for row in rows]
+    if records:
+        records, shared = text_table.without_shared(records, _LONG)
+        caption, head = f"{caption} {shared}".rstrip(), [*records[0]]
+    texts = [[*row.values()] for row in records]
     right = [all(map(_is_number, column)) for column in zip(*texts, strict=True)]
     right = right or [False] * len(head)
     cells = [

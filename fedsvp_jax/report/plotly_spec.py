@@ -31,25 +31,25 @@ def plotly_spec(plot: Plot) -> Spec:
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
     data: list[Spec] = []
-    shown: set[str] = set()
+    in_legend: set[str] = set()
     for index, panel in enumerate(panels):
         for series in plot.series:
             if series.panel in ("", panel):
                 traces = _traces(series, _axis_suffix(index), small=len(panels) > 1)
-                traces[-1]["showlegend"] = series.name not in shown
-                shown.add(series.name)
+                traces[-1]["showlegend"] = series.name not in in_legend
+                in_legend.add(series.name)
                 data += traces
     legend_lines = _legend_lines(plot) if len(panels) > 1 else 0
     height = 330 if rows == 1 else 60 + 260 * rows
-    more = len(_lines(plot.x_title)) - 1  # of the title that the legend is below
+    extra_lines = len(_lines(plot.x_title)) - 1  # of the title that the legend is below
     layout = _LAYOUT | {
-        "height": height + 19 * (legend_lines + more),
+        "height": height + 19 * (legend_lines + extra_lines),
         "hovermode": "closest" if plot.series[0].marks else "x unified",
         "hoverlabel": {"namelength": -1},
         "showlegend": len(plot.series) > 1,
         "legend": {
             "orientation": "h",
-            "y": -(0.26 + 0.08 * more) / rows,
+            "y": -(0.26 + 0.08 * extra_lines) / rows,
             "yanchor": "top",
             "groupclick": "toggleitem",
         },
@@ -131,12 +131,14 @@ def _axis(title: str, index: int) -> Spec:
 
 def _round_ticks(plot: Plot) -> Spec:
     """A tick per round where plotly.js would put some between two rounds."""
-    last = max((x for one in plot.series for x in one.x if x is not None), default=0)
+    last = max(
+        (x for series in plot.series for x in series.x if x is not None), default=0
+    )
     return {"dtick": 1} if plot.counts_rounds and last <= 10 else {}
 
 
 def _legend_lines(plot: Plot) -> int:
-    """Of the longest column in a legend with one per panel, its title included."""
+    """Lines of the longest of a legend's columns, one per panel, each with a title."""
     counts = Counter(series.panel for series in plot.series)
     return 1 + max(counts.values())
 
@@ -160,14 +162,14 @@ def _panel_titles(panels: Sequence[str]) -> list[Spec]:
 
 def _with_margin(plot: Plot) -> list[float]:
     """The values' range plus a margin; without it plotly.js cuts off the extremes."""
-    drawn = [
+    numbers = [
         value
         for series in plot.series
         for values in (series.y, series.lower or (), series.upper or ())
         for value in values
         if value is not None and (value > 0 or not plot.log_y)
     ]
-    low, high = min(drawn), max(drawn)
+    low, high = min(numbers), max(numbers)
     if plot.log_y:
         return [low / 1.15, high * 1.15]
     margin = 0.05 * (high - low)

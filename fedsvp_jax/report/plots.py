@@ -1,4 +1,4 @@
-"""What the plots show, independent of what draws them.
+"""The content of plots, independent of what draws them.
 
 A plot is a list of series in named panels. `plotly_spec` draws it for the page,
 `figures` draws it for papers, and `csv_columns` is its download.
@@ -53,8 +53,8 @@ class Plot:
     @property
     def panels(self) -> list[str]:
         """The panels' names in order; one panel named "" where no series names any."""
-        named = dict.fromkeys(s.panel for s in self.series if s.panel)
-        return list(named) or [""]
+        names = dict.fromkeys(s.panel for s in self.series if s.panel)
+        return list(names) or [""]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ class HeatMap:
 
     @property
     def panels(self) -> list[str]:
-        """One, without a name."""
+        """One panel without a name."""
         return [""]
 
 
@@ -90,30 +90,33 @@ def heat_map_columns(plot: HeatMap) -> dict[str, list[Any]]:
 def csv_columns(plot: Plot) -> dict[str, list[Any]]:
     """The plotted numbers as columns of equal length, one row per point."""
     columns: dict[str, list[Any]] = {
-        key: [one.keys.get(key) for one in plot.series for _ in one.x]
-        for key in dict.fromkeys(key for one in plot.series for key in one.keys)
+        key: [series.keys.get(key) for series in plot.series for _ in series.x]
+        for key in dict.fromkeys(key for series in plot.series for key in series.keys)
     }
-    columns[plot.x_title] = [x for one in plot.series for x in one.x]
-    columns[plot.y_title] = [y for one in plot.series for y in one.y]
-    if any(one.lower is not None for one in plot.series):
+    columns[plot.x_title] = [x for series in plot.series for x in series.x]
+    columns[plot.y_title] = [y for series in plot.series for y in series.y]
+    if any(series.lower is not None for series in plot.series):
         for name in ("lower", "upper"):
-            edges = (getattr(one, name) or [None] * len(one.x) for one in plot.series)
+            edges = (
+                getattr(series, name) or [None] * len(series.x)
+                for series in plot.series
+            )
             columns[name] = list(itertools.chain.from_iterable(edges))
     return columns
 
 
 def drawable(plots: Sequence[Plot]) -> list[Plot]:
     """Leaves out series without a number, and plots without a series."""
-    kept = (
+    filtered = (
         dataclasses.replace(
             plot,
             series=[s for s in plot.series if any(y is not None for y in s.y)],
         )
         for plot in plots
     )
-    return [plot for plot in kept if plot.series]
+    return [plot for plot in filtered if plot.series]
 
 
 def noisy(series: Sequence[Series]) -> list[Series]:
     """Leaves out curves that are zero everywhere: those of mechanisms without noise."""
-    return [one for one in series if any(one.y)]
+    return [curve for curve in series if any(curve.y)]

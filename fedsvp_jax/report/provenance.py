@@ -39,14 +39,14 @@ def provenance_html(
     versions = settings.pop("versions", None)
     body += page.table(
         ("setting", "value"),
-        [(name, shown(value)) for name, value in sorted(settings.items())],
+        [(name, value_text(value)) for name, value in sorted(settings.items())],
         caption="Settings and data, as recorded in config.json, without settings"
         " that the mechanisms do not read.",
     )
     if isinstance(versions, dict):
         body += page.table(
             ("package", "version"),
-            [(name, shown(value)) for name, value in sorted(versions.items())],
+            [(name, value_text(value)) for name, value in sorted(versions.items())],
             caption="Versions of Python and of the packages that were used.",
         )
     body += page.table(
@@ -129,7 +129,7 @@ def read_settings(config: read.Row) -> read.Row:
     return {name: value for name, value in settings.items() if name not in unread}
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A setting's value: strings as they are, infinity as `inf`, the rest as JSON."""
     if isinstance(value, str):
         return value
@@ -144,7 +144,7 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     swept = _SWEPT if config.keys() & _SWEPT.values() else {}
     left_out = {*swept, *OF_RUNS} if swept else {}
     flags = [
-        (name, shown(settings[name]))
+        (name, value_text(settings[name]))
         for name in _fields()
         if settings.get(name) is not None and name not in left_out
     ]
@@ -154,9 +154,11 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     if settings.get("total_epsilons"):  # which take the place of the others
         names.remove("epsilons")
     lists = [(name, settings.get(name)) for name in names]
-    flags += [(name, ",".join(map(shown, values))) for name, values in lists if values]
-    if (together := settings.get("cell_chunk_size", 1)) > 1:
-        flags.append(("cell_chunk_size", shown(together)))
+    flags += [
+        (name, ",".join(map(value_text, values))) for name, values in lists if values
+    ]
+    if (chunk_size := settings.get("cell_chunk_size", 1)) > 1:
+        flags.append(("cell_chunk_size", value_text(chunk_size)))
     if part := settings.get("part"):
         flags.append(("part", part))
     return flags

@@ -27,7 +27,7 @@ class RunFiles:
     config: Row
     metrics: list[Row]  # one row per round, sorted by round
     clients: list[Row]  # one row per upload, sorted by round, then client
-    summary: Row  # of an unfinished run, what its rows tell of it
+    summary: Row  # of an unfinished run, computed from its rows
     unfinished: str | None  # how far it came, in a sentence; None at its end
     sha256: dict[str, str]  # file name -> hash of its bytes
 
@@ -122,13 +122,13 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"must be a number or null, got {value!r}")
     try:
-        found = float(value)
+        converted = float(value)
     except OverflowError:  # a whole number beyond all floats, which 1e999 is too
         return None
-    return found if math.isfinite(found) else None
+    return converted if math.isfinite(converted) else None
 
 
-# What rows and summaries say of ε spent (`claims.row`).
+# Fields of rows and summaries about ε spent (`claims.row`).
 SPENT = (
     "epsilon_spent",
     "status",
@@ -159,7 +159,7 @@ def diverged(row: Row) -> bool:
 
 
 def _summary_so_far(metrics: list[Row]) -> Row:
-    """What summary.json would say, as far as the rows tell it."""
+    """The fields of summary.json that follow from the rows."""
     last = metrics[-1]
     return {
         "rounds": len(metrics),
@@ -170,16 +170,16 @@ def _summary_so_far(metrics: list[Row]) -> Row:
 
 
 def _how_far(config: Row, metrics: list[Row]) -> str:
-    """How an unfinished run ended, or how far it is, in a sentence."""
-    last, of = metrics[-1]["round"], config.get("num_rounds")
+    """A sentence on an unfinished run: why it ended, or how far it is."""
+    last, total = metrics[-1]["round"], config.get("num_rounds")
     if diverged(metrics[-1]):
         return (
-            f"This run diverged in round {last} of {of}: an upload or the model holds "
-            "NaN or infinity."
+            f"This run diverged in round {last} of {total}: an upload or the model "
+            "holds NaN or infinity."
         )
     return (
-        f"This run has not finished: this page shows {last} of {of} rounds. Go on with "
-        "the same command and --resume."
+        f"This run has not finished: this page shows {last} of {total} rounds. Go on "
+        "with the same command and --resume."
     )
 
 
@@ -238,7 +238,7 @@ def _cells(path: Path) -> list[Row]:
     if not path.is_file():
         return []
     cells = _parse(path, _text(path))
-    if not isinstance(cells, list) or not all(isinstance(one, dict) for one in cells):
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise ValueError(f"{path} must be a JSON list of objects")
     return cells
 
@@ -297,9 +297,9 @@ def _check_field(name: str, value: Any) -> None:
     """Raises ValueError: a known field holds a value of another type."""
     if name in _WHOLE and not (type(value) is int and value >= 0):
         raise ValueError(f"must be a whole number >= 0, got {value!r}")
-    kind, wanted = _KINDS.get(name, (object, ""))
+    kind, description = _KINDS.get(name, (object, ""))
     if not isinstance(value, kind):
-        raise ValueError(f"must be {wanted}, got {value!r}")
+        raise ValueError(f"must be {description}, got {value!r}")
     if name in _NUMBERS:
         number(value)
     elif name in _LISTS:

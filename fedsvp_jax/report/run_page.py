@@ -22,7 +22,7 @@ from fedsvp_jax.report.plotly_spec import rounded
 from fedsvp_jax.report.plots import drawable
 from fedsvp_jax.report.run_plots import run_plots
 
-MOST_COALITIONS = 64  # whose utilities the page tells for every upload
+MOST_COALITIONS = 64  # whose utilities the page shows for every upload
 
 
 def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Path:
@@ -111,7 +111,7 @@ _NOT_PUBLIC = (
 
 
 def _headline(run: read.RunFiles, folder: Path) -> page.Markup:
-    """The sentences in front; of a run that has not ended, that it has not."""
+    """The sentences in front, or the alert that the run has not ended."""
     if run.unfinished is not None:
         return page.part("alert", run.unfinished)
     sentences = [*headline.sentences(folder, run.summary), _NOT_PUBLIC]
@@ -150,7 +150,7 @@ def cell_columns(clients: list[read.Row]) -> dict[str, Any]:
 
 
 def context(run: read.RunFiles) -> dict[str, Any]:
-    """What the explanations say of every upload; null where unknown.
+    """The data that the explanations of all uploads share; null where unknown.
 
     The private attribute's index and the attributes' names come from summary.json,
     because the setting private_attribute may be a class of the data set.
@@ -158,7 +158,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     config = run.config
     private = run.summary.get("private_attribute")
     names = run.summary.get("attributes")
-    whole = isinstance(private, int) and not isinstance(private, bool)
+    is_index = isinstance(private, int) and not isinstance(private, bool)
     mechanism = str(config.get("mechanism"))
     release = config.get("contribution_release")
     label = mechanisms.about(mechanism).label
@@ -174,7 +174,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
         "meaning": meaning(run.summary, spent.upload_status(run.clients, run.summary)),
         "clients": run.summary.get("client_names") or [],
         "attributes": list(map(str, names)) if isinstance(names, list) else [],
-        "private_attribute": private if whole else None,
+        "private_attribute": private if is_index else None,
     }
 
 
@@ -200,11 +200,11 @@ def _title(run: read.RunFiles) -> tuple[str, str]:
 
 
 def _claim(run: read.RunFiles) -> list[str]:
-    """What the uploads claimed, which need not be what the settings say."""
-    epsilon = spent.claimed(run.clients, "epsilon")
+    """The claim of the uploads, which may differ from the settings."""
+    epsilon = spent.upload_claim(run.clients, "epsilon")
     if not epsilon:
         return []
-    claim = f"ε per upload {epsilon} at δ′ = {spent.claimed(run.clients, 'delta')}"
+    claim = f"ε per upload {epsilon} at δ′ = {spent.upload_claim(run.clients, 'delta')}"
     status = spent.upload_status(run.clients, run.summary)
     return [spent.marked(claim, meaning(run.summary, status))]
 
@@ -220,7 +220,13 @@ _SUBTITLE = (
 
 def _get(config: read.Row, key: str) -> str:
     value = config.get(key)
-    return "" if value is None else provenance.shown(value)
+    return "" if value is None else provenance.value_text(value)
+
+
+_RATIO_COUNTS = (
+    ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
+    ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
+)
 
 
 def _facts(run: read.RunFiles) -> page.Markup:
@@ -262,15 +268,12 @@ def _facts(run: read.RunFiles) -> page.Markup:
         text += f" at {delta}" if delta else ""
         pairs.append((spent.marked(name, spent.without_neighbours(words)), text))
     uses_ratio = any(row.get("contribution_ratio_mean") for row in run.metrics)
-    for counted, name in uses_ratio * (
-        ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
-        ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
-    ):
+    for counted, name in _RATIO_COUNTS if uses_ratio else ():
         counts = [n for row in run.metrics if (n := row.get(counted)) is not None]
         if counts:
             pairs.append((name, f"{sum(counts):g} of {len(run.clients)}"))
-    known = [pair for pair in pairs if pair[1] != labels.significant(None)]
-    return page.part("facts", known)
+    facts = [pair for pair in pairs if pair[1] != labels.significant(None)]
+    return page.part("facts", facts)
 
 
 def _explorer(run: read.RunFiles) -> page.Markup:
@@ -282,8 +285,11 @@ def _explorer(run: read.RunFiles) -> page.Markup:
 
 def _switch(run: read.RunFiles) -> page.Markup:
     at_end = [row.get("method") for row in guarantees.rows_of(run.summary)]
-    named = [*read.spent_methods(run.metrics), *run.summary.get("epsilon_spent", {})]
-    methods = dict.fromkeys([*named, *(str(name) for name in at_end if name)])
+    spent_methods = [
+        *read.spent_methods(run.metrics),
+        *run.summary.get("epsilon_spent", {}),
+    ]
+    methods = dict.fromkeys([*spent_methods, *(str(name) for name in at_end if name)])
     names = [("", "all"), *((name, labels.method_label(name)) for name in methods)]
     return page.part("methods", names)
 

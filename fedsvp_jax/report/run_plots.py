@@ -27,8 +27,8 @@ def run_plots(run: read.RunFiles) -> list[Plot]:
     look = style.of_mechanism(str(run.config.get("mechanism")))
     beside = look._replace(marker="diamond", dash="dot")
     measured, note = "test", ""
-    own = run.config.get("loss")
-    loss = f"loss ({own})" if own else "cross-entropy"
+    loss_name = run.config.get("loss")
+    loss = f"loss ({loss_name})" if loss_name else "cross-entropy"
     if any(row.get("validation_accuracy") is not None for row in metrics):
         measured = "test and validation"
         note = " The server's validation set chooses the best round."

@@ -1,4 +1,4 @@
-"""How an ε is written: with its δ, its status, its adversary and its relation.
+"""Texts of ε: with its δ, its status, its adversary and its relation.
 
 Basic composition's ε holds at Σδ, the sum of the δ that the uploads claimed; the
 other methods' at the setting target_delta.
@@ -44,12 +44,12 @@ def spent_line(summary: Mapping[str, Any]) -> str:
     status = summary["status"]
     if status is None:
         return "epsilon_spent: none is claimed"
-    same = len(set(status.values())) == 1
+    uniform = len(set(status.values())) == 1
     spent = []
     for method, value in summary["epsilon_spent"].items():
         text = f"{method} {value:.4g} at {delta_text(method, summary)}"
-        spent.append(text if same else marked(text, status[method]))
-    shared = meaning(summary, status_text(status) if same else None)
+        spent.append(text if uniform else marked(text, status[method]))
+    shared = meaning(summary, status_text(status) if uniform else None)
     return f"{marked('epsilon_spent', shared)}: {', '.join(spent)}"
 
 
@@ -67,9 +67,9 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     methods = read.spent_methods(rows)
     shared = {}
     for method in methods:
-        known = {text for row in rows if (text := delta_text(method, row))}
-        if method != "basic" and len(known) == 1:
-            shared[method] = f", {known.pop()}"
+        deltas = {text for row in rows if (text := delta_text(method, row))}
+        if method != "basic" and len(deltas) == 1:
+            shared[method] = f", {deltas.pop()}"
     cells = []
     for row in rows:
         of_row = {}
@@ -91,8 +91,8 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 def least_columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """The columns of a table that show one ε spent, its status and what it means.
 
-    It is the least over the accounting methods at `target_delta`; basic composition's
-    where no other is known.
+    The ε is the least over the accounting methods at `target_delta`, or that of basic
+    composition where no other is known.
 
     Args:
       rows: as of `columns`.
@@ -102,12 +102,14 @@ def least_columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     head = "ε spent" if delta is None else f"ε spent at δ = {labels.significant(delta)}"
     cells = []
     for row in rows:
-        known = {
+        epsilons = {
             method: value
             for method, spent in (row.get("epsilon_spent") or {}).items()
             if (value := read.number(spent)) is not None
         }
-        at_delta = {name: known[name] for name in known if name != "basic"} or known
+        at_delta = {
+            name: epsilons[name] for name in epsilons if name != "basic"
+        } or epsilons
         method = min(at_delta, key=at_delta.__getitem__, default="")
         text = labels.significant(at_delta.get(method))
         if method and (delta is None or method == "basic"):
@@ -126,7 +128,7 @@ def least_columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
 def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
     """A plot's axis: `ε spent at δ = 1e-05 (proved; against: …)`.
 
-    The neighbours are told by the plot's note (`neighbours_note`), which has room.
+    The neighbours are in the plot's note (`neighbours_note`), which has room.
 
     Args:
       meanings: of each curve by its name, as `claims.meaning` writes it; curves
@@ -140,8 +142,8 @@ def axis_title(meanings: Mapping[str, str], delta: str = "") -> str:
             names.setdefault(without_neighbours(words), []).append(name)
     if len(names) < 2:
         return marked(title, next(iter(names), None))
-    told = (f"{', '.join(of)}: {words}" for words, of in names.items())
-    return marked(title, " | ".join(told))
+    clauses = (f"{', '.join(curves)}: {words}" for words, curves in names.items())
+    return marked(title, " | ".join(clauses))
 
 
 def without_neighbours(words: str) -> str:
@@ -151,12 +153,12 @@ def without_neighbours(words: str) -> str:
 
 def neighbours_note(meanings: Iterable[str]) -> str:
     """` Neighbours: replace one record of a client.`, of all curves; or nothing."""
-    told = dict.fromkeys(words.partition(_NEIGHBOURS)[2] for words in meanings)
-    listed = " | ".join(filter(None, told))
+    relations = dict.fromkeys(words.partition(_NEIGHBOURS)[2] for words in meanings)
+    listed = " | ".join(filter(None, relations))
     return f" Neighbours: {listed}." if listed else ""
 
 
-def claimed(clients: Sequence[read.Row], name: str) -> str:
+def upload_claim(clients: Sequence[read.Row], name: str) -> str:
     """`0.5` or `0.1 to 0.13`, what the uploads claimed; empty without a guarantee.
 
     Args:

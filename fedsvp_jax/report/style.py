@@ -52,7 +52,7 @@ _MARKERS = {
 
 
 class Look(NamedTuple):
-    """How one curve is drawn. Marker and dash tell it apart where colour is lost."""
+    """The look of a curve. Marker and dash tell it apart where colour is lost."""
 
     color: str  # "#RRGGBB"
     marker: str  # as plotly names it
@@ -67,13 +67,23 @@ class Look(NamedTuple):
         }
 
 
-# Of mechanisms, in the order of their registration, which begins again at the end of
-# each: 36 are told apart by colour and marker.
+# The looks of mechanisms, in the order of their registration. Each list begins again at
+# its end: colour and marker tell 36 mechanisms apart.
 _BLACK, _BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY, _OLIVE = OKABE_ITO
 _COLORS = (_BLACK, _BLUE, _ORANGE, _SKY, _OLIVE, _PURPLE, _GREEN, _VERMILION, GREY)
 _SHAPES = (
-    *("circle", "square", "star", "diamond", "triangle-down", "cross", "x"),
-    *("triangle-up", "triangle-left", "pentagon", "hexagon", "triangle-right"),
+    "circle",
+    "square",
+    "star",
+    "diamond",
+    "triangle-down",
+    "cross",
+    "x",
+    "triangle-up",
+    "triangle-left",
+    "pentagon",
+    "hexagon",
+    "triangle-right",
 )
 _LINES = (*_DASHES, "dash", "solid", "dot")
 
@@ -85,7 +95,7 @@ def of_mechanism(name: str) -> Look:
     """
     names = mechanisms.mechanism_names()
     place = names.index(name) if name in names else zlib.crc32(name.encode())
-    return Look(*(of[place % len(of)] for of in (_COLORS, _SHAPES, _LINES)))
+    return Look(*(cycle[place % len(cycle)] for cycle in (_COLORS, _SHAPES, _LINES)))
 
 
 def numbered(place: int) -> Look:
@@ -107,7 +117,8 @@ def shaded(look: Look, place: int, count: int) -> Look:
     if count < 2:
         return look
     position = 2 * place / (count - 1) - 1
-    end, weight = 255 * (position > 0), 0.4 * abs(position)
+    end = 255 if position > 0 else 0
+    weight = 0.4 * abs(position)
     mixed = (
         round(channel * (1 - weight) + weight * end) for channel in channels(look.color)
     )

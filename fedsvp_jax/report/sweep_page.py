@@ -25,8 +25,8 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
     """
     sweep = read.read_sweep(sweep_dir)
-    told = epsilon_page.document(sweep)
-    epsilon_page.write_epsilon_page(sweep_dir, told, timestamp=timestamp)
+    content = epsilon_page.document(sweep)
+    epsilon_page.write_epsilon_page(sweep_dir, content, timestamp=timestamp)
     rows = tables.summarize(sweep.results)
     plots = sweep_plots(sweep.results)
     first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
@@ -68,8 +68,8 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
 
 
 def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> page.Markup:
-    shown = tables.shown_cells(rows)
-    texts = [list(row.values()) for row in shown]
+    cells = tables.shown_cells(rows)
+    texts = [list(row.values()) for row in cells]
     caption = (
         "Accuracy: mean over the last five rounds and seeds, with Student's 95 %"
         " interval over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. ε"
@@ -82,7 +82,7 @@ def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> page.Markup
     note = guarantees.nominal_note(by_mechanism)
     unprotected = headline.unprotected(sweep.config)
     return (
-        page.table(list(shown[0]), texts, caption=caption)
+        page.table(list(cells[0]), texts, caption=caption)
         + note
         + page.part("paragraphs", list(filter(None, [unprotected])))
         + page.part("download", "table", "the table")

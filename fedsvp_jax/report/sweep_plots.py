@@ -29,7 +29,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             "Mean over seeds. Band: smallest to largest over seeds.",
             "round",
             "test accuracy",
-            _curves(groups, _named("test_accuracy"), skip_gaps=True),
+            _curves(groups, _read_field("test_accuracy"), skip_gaps=True),
             percent_y=True,
         ),
         Plot(
@@ -39,7 +39,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             " Mean over seeds. Band: smallest to largest over seeds.",
             "round",
             "validation accuracy",
-            _curves(groups, _named("validation_accuracy"), skip_gaps=True),
+            _curves(groups, _read_field("validation_accuracy"), skip_gaps=True),
             percent_y=True,
         ),
         Plot(
@@ -48,7 +48,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             "L2 norm of the noise vector on an upload, mean over uploads and seeds.",
             "round",
             "L2 norm of the noise",
-            noisy(_curves(groups, _named("noise_l2"))),
+            noisy(_curves(groups, _read_field("noise_l2"))),
             log_y=True,
         ),
         Plot(
@@ -59,7 +59,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             " none.",
             "round",
             "σ per step",
-            noisy(_curves(groups, _named("step_noise_std_mean"))),
+            noisy(_curves(groups, _read_field("step_noise_std_mean"))),
             log_y=True,
         ),
         Plot(
@@ -69,7 +69,7 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
             " over the cohort and the seeds.",
             "round",
             "contribution ratio R",
-            _curves(groups, _named("contribution_ratio_mean")),
+            _curves(groups, _read_field("contribution_ratio_mean")),
         ),
         *(
             Plot(
@@ -91,21 +91,21 @@ def sweep_plots(results: Sequence[read.Row]) -> list[Plot]:
 
 
 def _by_round(groups: Groups, method: str) -> list[Series]:
-    """ε spent; none where it is known of the last round alone, as the table has it."""
+    """Curves of ε spent; none where only the last round has it, as the table shows."""
     curves = _curves(groups, _spent_by(method), center=max, skip_gaps=True)
     many = any(len(run) > 1 for runs in groups.values() for run in runs.values())
-    return curves if any(len(one.x) > 1 for one in curves) or not many else []
+    return curves if any(len(curve.x) > 1 for curve in curves) or not many else []
 
 
 def _meanings(results: Sequence[read.Row], method: str) -> dict[str, str]:
-    """What the mechanisms' ε means, by their names; nominal where one of them is."""
+    """The meaning of each mechanism's ε, by name; nominal where one row is nominal."""
     rows = [row for row in tables.summarize(results) if row.status]
     meanings: dict[str, str] = {}
     for row in rows:
         name = mechanisms.about(row.mechanism).label
         if not meanings.get(name, "").startswith("nominal"):
-            told = dataclasses.asdict(row)
-            meanings[name] = meaning(told, row.status.get(method))
+            claim = dataclasses.asdict(row)
+            meanings[name] = meaning(claim, row.status.get(method))
     return meanings
 
 
@@ -129,20 +129,23 @@ def accuracy_against_epsilon(results: Sequence[read.Row]) -> Plot:
     claims nothing is a horizontal line.
     """
     rows = tables.summarize(results)
-    claimed = [row for row in rows if row.status]
+    with_claim = [row for row in rows if row.status]
     method = next(
         (
             name
             for name in ("pld", "rdp")
-            if claimed
-            and all(row.epsilon_spent.get(name) is not None for row in claimed)
+            if with_claim
+            and all(row.epsilon_spent.get(name) is not None for row in with_claim)
         ),
         "",
     )
     lines: dict[tuple[str, str], list[tables.SummaryRow]] = {}
     for row in rows if method else []:
         lines.setdefault((row.mechanism, row.status.get(method, "")), []).append(row)
-    budgets = sorted(row.epsilon_spent[method] or 0.0 for row in claimed) or [0.0, 1.0]
+    budgets = sorted(row.epsilon_spent[method] or 0.0 for row in with_claim) or [
+        0.0,
+        1.0,
+    ]
     wide = budgets[0] > 0 and budgets[-1] > _WIDE * budgets[0]
     series = []
     for (name, status), of_line in lines.items():
@@ -208,12 +211,12 @@ def _curves(
         label = mechanisms.about(mechanism).label
         suffix = f", {group.setting}" if group.setting else ""
         look = style.of_mechanism(mechanism)
-        for level, among in (
+        for level, levels in (
             (group.epsilon, budgets),
             (group.total_epsilon, totals),
         ):
             if level is not None:
-                look = style.shaded(look, among.index(level), len(among))
+                look = style.shaded(look, levels.index(level), len(levels))
         keys: dict[str, str | float | None] = {
             "mechanism": mechanism,
             "epsilon": group.epsilon,
@@ -240,7 +243,7 @@ def _levels(values: Iterable[float | None]) -> list[float]:
     return sorted({value for value in values if value is not None})
 
 
-def _named(name: str) -> Field:
+def _read_field(name: str) -> Field:
     return lambda row: read.number(row.get(name))
 
 

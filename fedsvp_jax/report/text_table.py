@@ -19,8 +19,14 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "–": "--",
     "−": "-",
-    **{"ε": r"$\varepsilon$", "δ": r"$\delta$", "σ": r"$\sigma$", "Σ": r"$\Sigma$"},
-    **{"±": r"$\pm$", "≤": r"$\leq$", "×": r"$\times$", "ψ": r"$\psi$"},
+    "ε": r"$\varepsilon$",
+    "δ": r"$\delta$",
+    "σ": r"$\sigma$",
+    "Σ": r"$\Sigma$",
+    "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "×": r"$\times$",
+    "ψ": r"$\psi$",
 }
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
@@ -80,28 +86,28 @@ def latex(rows: Sequence[Row]) -> str:
 
 
 def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], str]:
-    """The rows without columns that say the same in all, and what these say.
+    """The rows without the columns that are equal in all, and a sentence of these.
 
     Args:
-      rows: a dash says nothing, so it may stand beside what the others say.
+      rows: a dash counts as equal to any other text of its column.
       longer: a column stays if its text has no more characters.
     """
     texts = {name: {row[name] for row in rows} - {"–"} for name in [*rows[0]][1:]}
     shared = {
-        name: "".join(of)
-        for name, of in texts.items()
-        if len(of) < 2 and len(rows) > 1 and len("".join(of)) > longer
+        name: "".join(values)
+        for name, values in texts.items()
+        if len(values) < 2 and len(rows) > 1 and len("".join(values)) > longer
     }
-    kept: list[Row]
-    kept = [{k: v for k, v in row.items() if k not in shared} for row in rows]
-    told = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
-    return kept, f"{told[0].upper()}{told[1:]}." if told else ""
+    remaining: list[Row]
+    remaining = [{k: v for k, v in row.items() if k not in shared} for row in rows]
+    sentence = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
+    return remaining, f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""
 
 
-def shown(rows: Sequence[Row], kind: str) -> str:
-    """The table as one of `FORMATS`, without an empty line at its end.
+def render(rows: Sequence[Row], kind: str) -> str:
+    """The table in one of `FORMATS`, without an empty line at its end.
 
-    As text and in LaTeX it has below it what all rows say at length.
+    As text and in LaTeX, long cells that all rows share stand below the table.
     """
     if kind == "markdown" or not rows:
         return markdown(rows).rstrip()

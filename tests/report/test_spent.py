@@ -130,8 +130,8 @@ def test_g19_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
 
 def test_an_uploads_claim_needs_a_proved_formula_from_epsilon_one_on() -> None:
     rows = [{"epsilon": 0.5, "delta": 0.1}, {"epsilon": 0.5, "delta": 0.13}]
-    assert spent.claimed(rows, "delta") == "0.1 to 0.13"
-    assert spent.claimed([*rows, {"delta": None}], "delta") == ""
+    assert spent.upload_claim(rows, "delta") == "0.1 to 0.13"
+    assert spent.upload_claim([*rows, {"delta": None}], "delta") == ""
     assert spent.upload_status(rows, MIXED) == "proved"
     assert spent.upload_status([{"epsilon": 1.0}], MIXED) == "nominal"
     assert spent.upload_status([{"epsilon": None}], NOTHING) == ""

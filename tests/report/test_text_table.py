@@ -26,7 +26,7 @@ def test_a_terminal_gets_aligned_columns_and_a_page_markdown() -> None:
 
 def test_a_paper_gets_a_booktabs_table_in_which_text_is_escaped() -> None:
     rows = [{"mechanism": "a_b & c", "ε at 5 %": "0.1 ± 0.2"}]
-    assert text_table.shown(rows, "latex").splitlines() == [
+    assert text_table.render(rows, "latex").splitlines() == [
         r"\begin{tabular}{lr}",
         r"  \toprule",
         r"  mechanism & $\varepsilon$ at 5 \% \\",
@@ -53,6 +53,6 @@ def test_a_narrow_terminal_breaks_lines_and_loses_no_letter(
 def test_what_all_rows_say_at_length_stands_below() -> None:
     rows = [{"name": str(n), "against": "a server that sees uploads"} for n in range(2)]
     for kind in ("text", "latex"):
-        table, shared = text_table.shown(rows, kind).split("\n\n")
+        table, shared = text_table.render(rows, kind).split("\n\n")
         assert shared == "Against: a server that sees uploads."
         assert "against" not in table

@@ -27,13 +27,13 @@ def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
         found = claim("nbafl", sensitivity=sensitivity)
         assert found["status"] == status
         told = f"{status}; against: server; neighbours: {found['relation']}"
-        assert upload_claims.shown(found) == f"0.2 at δ = 0.02 ({told})"
+        assert upload_claims.claim_text(found) == f"0.2 at δ = 0.02 ({told})"
     statistics = claim("nbafl", sensitivity="update_clip", keeps_stats=True)
     assert statistics["status"] == "nominal"
-    average = upload_claims.shown(claim("dp_fedavg"))
+    average = upload_claims.claim_text(claim("dp_fedavg"))
     assert "at δ = 0.02 (proved; against: outside observer" in average
     assert claim("none") == upload_claims.NOTHING
-    assert upload_claims.shown(claim("none")) == "–"
+    assert upload_claims.claim_text(claim("none")) == "–"
 
 
 def test_the_least_noised_upload_is_that_of_any_round_and_ratio() -> None:
