@@ -123,6 +123,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     if is_gaussian:
         quiet = {"epsilon": 0.5}  # so that games without a formula come near the claim
         grid = {"noise_sampler": "discrete", "noise_bits": 16}
+        several = {"local_steps": 4, "epsilon": 13.0}
         summed = _SAMPLED | {"noise_trust": "secure_aggregation"}
         per_example = partial(Case, mechanism, "per_example", "add_remove")
         private_query = partial(Case, mechanism, "attribute_records", "replace_one")
