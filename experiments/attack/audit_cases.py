@@ -132,9 +132,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             removed(STOPPED, changes=quiet),
             replaced("discrete noise", changes=grid),
             per_example(SECRET, changes=_SAMPLED),
-            per_example(
-                SEVERAL, changes=_SAMPLED | {"local_steps": 4, "epsilon": 13.0}
-            ),
+            per_example(SEVERAL, changes=_SAMPLED | several),
             per_example(SUMMED, changes=summed),
             replaced(UNEQUAL),
             private_query(ASKED_LATER, changes={"private_from": _SILENT}),
