@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from deployed import SUMS, UPDATE_CLIP, model, policy, trained
 
-from fedsvp_jax import prng
+from fedsvp_jax import mechanisms, prng
 from fedsvp_jax.algorithm import client
 from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
 from fedsvp_jax.deploy.noise import SECRET, Secret, released
 from fedsvp_jax.deploy.privatize import charge
+from fedsvp_jax.mechanisms import fixed, registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 from fedsvp_jax.prng import Address
 
@@ -202,7 +203,6 @@ def test_no_upload_exceeds_the_promise() -> None:
             {"mechanism": "fedsva", "contribution_release": "laplace"},
             "laplace is drawn in floating point",
         ),
-        (UPDATE_CLIP | {"exposures": 2e-38, "epsilon": 1e9}, "adds no noise"),
     ],
     ids=str,
 )
@@ -211,6 +211,15 @@ def test_settings_that_cannot_be_kept_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         policy(**changes)
+
+
+def test_a_mechanism_from_outside_that_adds_no_noise_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    mechanisms.register_mechanism("plain", fixed.make_none, summary="ours")
+    with pytest.raises(ValueError, match="mechanism plain adds no noise"):
+        policy(mechanism="plain")
 
 
 def test_a_randomised_response_tells_the_truth_as_often_as_it_says() -> None:

@@ -239,6 +239,22 @@ def test_gaussian_has_the_least_noise_of_its_epsilon(
     assert (mechanism.step_noise_std is None) == (how != "per_example")
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize("sampler", ["gaussian", "discrete"])
+def test_gaussian_shared_by_a_cohort_has_its_epsilon_against_the_colluders(
+    sampler: str,
+) -> None:
+    """Eight of ten clients' parts, of which nobody tells, are the z of ε = 3."""
+    told = {"sensitivity": "update_clip", "noise_trust": "secure_aggregation"}
+    told |= {"colluders": 2, "noise_sampler": sampler, "noise_bits": 24}
+    mechanism = make("gaussian", epsilon=3.0, delta=1e-5, **told)
+    _, _, info = upload(mechanism, jnp.ones(3))
+    z = math.sqrt(8) * float(info.noise_std) / (2 * 20)
+    assert epsilon_of(z, 1e-5) == pytest.approx(3, rel=1e-5)
+    says(mechanism, least_multiplier=z)
+    assert mechanism.claim.proved and mechanism.claim.central
+
+
 def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:
     """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10, δ = (2 − R)(t + 1)/100."""
 
