@@ -18,11 +18,11 @@ class Account(Recorded):
 
     @cached_property
     def plan(self) -> Plan:
-        """What the uploads of every round may cost, and what a promise allows."""
+        """The most that each round's uploads may cost, and what a promise allows."""
         return Plan(self)
 
     def row(self, *, last: bool) -> dict[str, Any]:
-        """What a line of metrics.jsonl says: `claims.row`."""
+        """The privacy part of a line of metrics.jsonl: `claims.row`."""
         return claims.row(self, last=last)
 
     def claims(self) -> list[claims.Claim]:

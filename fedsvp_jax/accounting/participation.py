@@ -25,7 +25,7 @@ class FilterCost(NamedTuple):
     epsilon_per_vote: float = 0.0  # tight; inf for votes that are not randomised
 
     def times(self, clients: int) -> "FilterCost":
-        """Of several clients whose data change at once."""
+        """The cost of several clients whose data change at once."""
         return self._replace(
             contribution_multiplier=self.contribution_multiplier / math.sqrt(clients),
             contribution_epsilon=self.contribution_epsilon * clients,
@@ -44,7 +44,7 @@ class FilterCost(NamedTuple):
 
     @property
     def votes(self) -> int:
-        """How many votes one client reports."""
+        """The number of votes that one client reports."""
         return self.passes * self.votes_per_pass
 
     @property
@@ -99,7 +99,7 @@ class Participation(NamedTuple):
     assumptions: str = ""
 
     @classmethod
-    def of(cls, config: RoundSettings, **more: Any) -> "Participation":
-        """As a run's settings say, with what they do not tell."""
-        named = ("num_clients", "cohort_size", "num_rounds", "max_uploads", "colluders")
-        return cls(**{name: getattr(config, name) for name in named} | more)
+    def of(cls, config: RoundSettings, **fields: Any) -> "Participation":
+        """The participation of a run's settings, with `fields` that they lack."""
+        names = ("num_clients", "cohort_size", "num_rounds", "max_uploads", "colluders")
+        return cls(**{name: getattr(config, name) for name in names} | fields)

@@ -114,7 +114,7 @@ class Session:
         if config.influence_filter != "none":
             self._filter = extras.around("influence.hook").FilterHook(trainer)
         nominal = _nominal(options.reveal, planned)
-        self.accounts = [one.said(nominal) for one in self._program.accounts]
+        self.accounts = [one.with_nominal(nominal) for one in self._program.accounts]
         self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
         self.state, self.done = trainer.initial_state(), 0
         if found := self._checkpointer.restore(self._content()):

@@ -179,7 +179,7 @@ BUGS = {
     "the noise that colluders know is counted against them": Bug(
         views,
         "averaged_multiplier",
-        _told(known=lambda _: 0),
+        _told(num_known=lambda _: 0),
         "gaussian-update_clip-colluders",
     ),
     "an average is counted as if all its clients weighed the same": Bug(
