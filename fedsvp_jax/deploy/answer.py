@@ -133,10 +133,10 @@ def end_round(
                 _log.exception("round %d: public training failed", round_num)
         trained = Trained(base)
         try:
-            made = train()
-            check_arrays("the trained model", made.arrays, base, finite=False)
-            ratio = None if made.contribution is None else float(made.contribution)
-            trained = Trained(made.arrays, ratio)
+            result = train()
+            check_arrays("the trained model", result.arrays, base, finite=False)
+            ratio = None if result.contribution is None else float(result.contribution)
+            trained = Trained(result.arrays, ratio)
         except Exception:
             _log.exception(
                 "round %d: the training failed, noise alone is sent", round_num

@@ -149,11 +149,11 @@ def _problem(line: bytes, before: Entry | None, public: str) -> tuple[str, Any]:
             return f"is of format {saved['format']}, this version reads {FORMAT}", saved
         signed = {name: saved[name] for name in saved if name != "signature"}
         signature, key = saved["signature"], public or saved["body"]["site"]
-        whole = _canonical(saved) == line
-        whole &= {"kind", "time"} < {*saved} and isinstance(saved["body"], dict)
+        intact = _canonical(saved) == line
+        intact &= {"kind", "time"} < {*saved} and isinstance(saved["body"], dict)
     except (ValueError, KeyError, TypeError, RecursionError):
-        whole = False
-    if not whole:
+        intact = False
+    if not intact:
         return "is damaged", None
     if not verifies(key, signature, _canonical(signed)):
         return "was changed: its signature is not the site's", saved

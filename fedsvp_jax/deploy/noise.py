@@ -118,9 +118,9 @@ def add_secret_noise(
     bound = length if exact else 2 * _LONGEST * step
     if not exact:
         std *= 1 + step * math.sqrt(vector.size) / sensitivity
-    whole = rounded(vector + origin, step=step, norm_bound=bound, words=words)
-    whole += discrete_gaussian(step_variance(std, step), vector.size, words)
-    noised = _shaped(whole * step - origin, clipped)
+    numbers = rounded(vector + origin, step=step, norm_bound=bound, words=words)
+    numbers += discrete_gaussian(step_variance(std, step), vector.size, words)
+    noised = _shaped(numbers * step - origin, clipped)
     return noised, {"noise_std": std, "grid_step": step}
 
 
@@ -138,9 +138,9 @@ def whole_numbers(
             np.rint(np.float64(leaf) / step).astype(np.int64) for leaf in update
         ], step
     vector = _flat(update)
-    sent = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
-    sent += discrete_gaussian(step_variance(std, step), vector.size, words)
-    return _shaped(wrapped(sent, grid.bits), update), step
+    numbers = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
+    numbers += discrete_gaussian(step_variance(std, step), vector.size, words)
+    return _shaped(wrapped(numbers, grid.bits), update), step
 
 
 def released(

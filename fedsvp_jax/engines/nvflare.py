@@ -73,12 +73,12 @@ class PrivacyFilter(Filter):
         """
         name = urllib.parse.quote(site, safe="")
         log = pathlib.Path(self.folder) / f"{name}.json"
-        found = Site(log, witness=self.witness, data=self._data)
-        found.policy.check_takes_updates(with_model=False)
-        return found
+        opened = Site(log, witness=self.witness, data=self._data)
+        opened.policy.check_takes_updates(with_model=False)
+        return opened
 
     def randomness(self, site: str) -> Randomness:
-        """Of the client's noise: `SECRET`; tests bring another."""
+        """The randomness of the client's noise: `SECRET`; tests bring another."""
         del site
         return SECRET
 

@@ -131,7 +131,7 @@ BUGS = {
     ),
     "a hook that may end the run is given un-noised numbers (N3)": Bug(
         early_stopping,
-        "shown",
+        "visible_row",
         lambda _, row, reveal=(): row,
         "gaussian-update_clip-early_end",
     ),
