@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> None:
     if label is None:
         raise ValueError(f"{path}: name the class by --label_column")
     found, notes = draft.proposed(
-        columns, label=label, client=client, drop=_DROP.value, what=str(path)
+        columns, label=label, client=client, drop=_DROP.value, source=str(path)
     )
     notes |= {one: "TODO: guessed, check it" for one in guessed}
     head = _HEAD.format(name=path.name)
