@@ -1,8 +1,8 @@
 """The account: what every client has sent, or will send, and what is claimed of it.
 
-One value for everything that asks what an upload costs: simulator, dry run, solver,
-promise, stop, audit, page and deployed client. It is never changed: `record` returns
-the account after a round.
+Everything that asks what an upload costs asks this one value: simulator, dry run,
+solver, promise, stop, audit, page and deployed client. An account never changes:
+`record` returns the account after a round.
 """
 
 from functools import cached_property

@@ -88,7 +88,7 @@ def row(account: Recorded, *, last: bool) -> dict[str, Any]:
     methods = _AT_THE_END if last else _AT_THE_END[:2]
     spent = {method: account.epsilon_spent(method) for method in methods}
     delta, tally = account.delta_spent(), bool(_tally(account))
-    certain = _certain(account, account.view)
+    certain = _certain_chance(account, account.view)
     return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
 
 
@@ -143,15 +143,18 @@ def _is_proved(
     largest: float,
     certain: float,
 ) -> bool:
-    """Whether an ε follows: by basic composition where Σδ < 1 and the largest ε of an
-    upload is what its noise gives, as the classical formula's is below 1; and where
-    noise that ends tells one neighbour with a chance of δ at most."""
+    """Whether an ε follows from the noise.
+
+    Basic composition needs Σδ < 1, and an ε of each upload that its noise gives: the
+    classical formula's holds below 1. The chance that noise ends, and so tells one
+    neighbour for certain, must be δ at most.
+    """
     sound = account.mechanism.claim.any_epsilon or largest < 1
     sound = method != "basic" or (sound and delta < 1)
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
 
 
-def _certain(account: Recorded, view: str) -> float:
+def _certain_chance(account: Recorded, view: str) -> float:
     """`Recorded.certain_chance` of what was recorded, as a view sees it."""
     return account.certain_chance(account.most_spent(view), account.filter_cost)
 
@@ -199,7 +202,7 @@ def table(
     Returns:
       In a fixed order: adversaries from the strongest to the weakest.
     """
-    claims = _spent(account, methods)
+    claims = _spent_claims(account, methods)
     if tally := _tally(account):
         why = _TALLY.format(tally)
         claims = [
@@ -212,11 +215,11 @@ def table(
                 method=f"{claim.method}, {planned.rounds} planned rounds",
                 assumptions=f"{_PLANNED.format(planned.rounds)}; {claim.assumptions}",
             )
-            for claim in _spent(planned, methods)
+            for claim in _spent_claims(planned, methods)
             if claim.method != "none"
         ]
     if account.terms.total_epsilon is not None:
-        claims.append(_promised(account))
+        claims.append(_promise_claim(account))
     nothing = account.mechanism.claim.relation == "none"
     return [claim for claim in claims if not nothing or math.isfinite(claim.epsilon)]
 
@@ -232,7 +235,7 @@ def _assumptions(account: Recorded) -> str:
     )
 
 
-def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
+def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
     """The claims of the uploads that were recorded, against every adversary."""
     basis, participation, claims = account.mechanism.claim, account.participation, []
     assumptions = _assumptions(account)
@@ -264,7 +267,7 @@ def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
             claims.append(
                 claim._replace(relation=relation, copies=participation.copies)
             )
-    amplified = _amplified(account)
+    amplified = _amplified_epsilon(account)
     if amplified is not None:
         text = (
             f"{AVERAGED}; does not know who took part: each cohort is a uniform draw "
@@ -278,7 +281,7 @@ def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
 
 
 def _tally(account: Recorded) -> str:
-    """Why ε is a tally, of data that decided what was sent; "" where it is none."""
+    """The reason why ε is a tally: data decided what was sent; "" where it is none."""
     return _VOTED if account.passes else account.tally
 
 
@@ -294,7 +297,7 @@ def _claim(
     """A claim of what was spent, at `target_delta` unless δ is basic composition's."""
     at = account.terms.target_delta if delta is None else delta
     if certain is None:
-        certain = _certain(account, view)
+        certain = _certain_chance(account, view)
     if at < certain and account.proved and math.isfinite(epsilon):
         assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
     largest = account.largest_claim
@@ -303,7 +306,7 @@ def _claim(
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 
 
-def _promised(account: Recorded) -> Claim:
+def _promise_claim(account: Recorded) -> Claim:
     """The promise's claim for the whole run; nominal once the promise is broken."""
     total, method = account.terms.total_epsilon, account.terms.total_accounting
     assert total is not None
@@ -317,7 +320,7 @@ def _promised(account: Recorded) -> Claim:
     return claim._replace(method=f"promise by {method}", proved=claim.proved and holds)
 
 
-def _amplified(account: Recorded) -> float | None:
+def _amplified_epsilon(account: Recorded) -> float | None:
     """ε with amplification by sampling, or None where it does not apply.
 
     Cohorts must be a uniform draw that nobody but the server sees, the same for all

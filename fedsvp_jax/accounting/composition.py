@@ -35,7 +35,7 @@ _LEAST_MULTIPLIER = 0.01  # of a step that is counted as sampled; ε is > 1,000 
 
 
 class Sums(NamedTuple):
-    """What one client has sent, or will, as one adversary sees it."""
+    """Sums over one client's uploads, sent or planned, as one adversary sees them."""
 
     uploads: float  # in parts of one, where R is not told
     precision: float  # Σ1/z²; inf where one had no noise

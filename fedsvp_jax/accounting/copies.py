@@ -1,4 +1,4 @@
-"""What is spent of a record that several clients hold a copy of (P18)."""
+"""ε of a record of which several clients hold a copy (P18)."""
 
 import dataclasses
 
@@ -40,10 +40,10 @@ def _bounds(account: Recorded, view: str) -> list[tuple[Recorded, Sums, FilterCo
     """The sums of k clients in a view, and those of their uploads where these count."""
     against_server = account.mechanism.claim.against_server
     seen = {view, "server"} if against_server else {view}
-    return [_of_view(account, name) for name in sorted(seen)]
+    return [_sums_of_copies(account, name) for name in sorted(seen)]
 
 
-def _of_view(account: Recorded, view: str) -> tuple[Recorded, Sums, FilterCost]:
+def _sums_of_copies(account: Recorded, view: str) -> tuple[Recorded, Sums, FilterCost]:
     copies, mechanism = account.participation.copies, account.mechanism
     number = VIEWS.index(view)
 

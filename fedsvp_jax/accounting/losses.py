@@ -218,7 +218,7 @@ def _epsilon(parts: Composed, delta: float, record_added: bool, floor: float) ->
         before, interval = interval, max(target, coarsest)
         if interval > before / 1.5:
             break
-        refined = _on_grid(parts, ends, tilt, interval, delta, record_added)
+        refined = _epsilon_on_grid(parts, ends, tilt, interval, delta, record_added)
         if refined[0] <= floor:
             return floor
         if refined[0] < epsilon:
@@ -245,7 +245,7 @@ def _tilt(
     epsilon: float,
     record_added: bool,
 ) -> _Tilt:
-    """By the θ of the tilted sum whose mean is ε; at an ε of ∞, of the least bound.
+    """The tilt whose sum has the mean ε; at an ε of ∞, the one of the least bound.
 
     δ(ε) ≤ E[e^(θL)]·e^(−θε)·θ^θ/(1 + θ)^(1+θ) for each θ > 0 (Canonne, Kamath and
     Steinke 2020, Proposition 12), `low` and `high` by Chernoff.
@@ -288,13 +288,13 @@ def _tilt(
     return _Tilt(theta, (log_moment + constant) / theta, low, high)
 
 
-def _spread(
+def _discretized(
     part: Gaussians | Responses,
     interval: float,
     ends: tuple[float, float],
     record_added: bool,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """One loss on a grid: (multiples of its interval, their masses, that of ∞)."""
+    """One loss on a grid: (multiples of the interval, their masses, the mass of ∞)."""
     places, first, second = part.grid(interval, *ends)
     if record_added:
         places, first, second = -places[::-1], second[::-1], first[::-1]
@@ -307,7 +307,7 @@ def _spread(
     return places, masses, float(first[-1])
 
 
-def _on_grid(
+def _epsilon_on_grid(
     parts: Composed,
     ends: list[tuple[float, float]],
     tilt: _Tilt,
@@ -321,7 +321,7 @@ def _on_grid(
     size = fft.next_fast_len(size, real=True)
     transform, log_moment, lost = np.ones(size // 2 + 1, complex), 0.0, 0.0
     for part, pair in zip(parts, ends, strict=True):
-        places, masses, infinite = _spread(part, interval, pair, record_added)
+        places, masses, infinite = _discretized(part, interval, pair, record_added)
         with np.errstate(divide="ignore"):
             log_tilted = np.log(masses) + theta * interval * places
         log_total = special.logsumexp(log_tilted)

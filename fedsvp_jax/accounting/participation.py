@@ -1,4 +1,4 @@
-"""Who takes part in a run, how often, and what the influence filter costs them."""
+"""The clients' participation in a run, and what the influence filter costs them."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
 
 
 class FilterCost(NamedTuple):
-    """What passes of the influence filter cost a client, as contributor and tester.
+    """The cost of the influence filter's passes to a client, who contributes and tests.
 
     Contributions are made of training examples and votes of validation examples. A
     relation that replaces a whole client's data touches both, so both are counted.
@@ -71,7 +71,7 @@ class FilterCost(NamedTuple):
 
 
 class Participation(NamedTuple):
-    """Who uploads, and how often.
+    """The clients that upload, and how often.
 
     Attributes:
       num_clients: M ≥ 1.

@@ -1,4 +1,4 @@
-"""How much a client may spend: a promise as a filter on who may take part.
+"""A promise of what a client may spend, kept as a filter on who may take part.
 
 Each upload has a cost that is known before its round, and a client takes part while
 the sum of its costs stays within a budget. Whoever takes part may depend on all that
@@ -29,7 +29,7 @@ _UNITS = 2**30  # what T of the costliest uploads cost in int32
 
 
 class Allowance(NamedTuple):
-    """Who may take part: a client whose cost and sum of costs fit in the budget.
+    """The rule of who may take part: the sum of a client's costs fits in the budget.
 
     Costs never fall from round to round, so whoever may not take part once, never
     may again.
@@ -41,11 +41,11 @@ class Allowance(NamedTuple):
 
 
 class Plan:
-    """What a run may spend, by what its mechanism says of every round's uploads.
+    """The most that a run may spend, by its mechanism's bounds on each round's uploads.
 
-    The dry run shows it, the solver solves it and a promise keeps it: what is recorded
-    is never more. It is about the claim's adversary, and of a claim about the average
-    about whole cohorts.
+    The dry run shows it, the solver solves it and a promise keeps it: the recorded sums
+    are never more. It holds for the claim's adversary. A claim about the average
+    assumes whole cohorts.
 
     Costs never fall from round to round. Where every upload releases R too, all cost as
     much as the costliest: a filter on two kinds of costs at once is proved for no
@@ -137,7 +137,7 @@ class Plan:
 
     @property
     def least_cohort(self) -> int:
-        """So many must be able to take part for a round to have a cohort."""
+        """The least number of clients able to take part in a round with a cohort."""
         limited = self._terms.total_epsilon, self._participation.max_uploads
         thins = any(limit is not None for limit in limited)
         central = thins and self._account.mechanism.claim.central

@@ -1,4 +1,4 @@
-"""What every client has sent, as sums, and the ε of it."""
+"""Sums over every client's uploads, and their ε."""
 
 import dataclasses
 import math
@@ -102,7 +102,7 @@ class Recorded:
 
     @property
     def proved(self) -> bool:
-        """Whether the mechanism's claim is, and nothing makes it nominal."""
+        """Whether the mechanism's claim is proved, and nothing makes it nominal."""
         claim = self.mechanism.claim
         sees_noise = claim.central or claim.against_server
         return claim.proved and sees_noise and not self.participation.nominal
@@ -123,7 +123,7 @@ class Recorded:
         return float(self.mechanism.release_epsilon)
 
     def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
-        """What a round's uploads count: `views.counted` of the claim's view.
+        """`views.counted` of a round's uploads, in the claim's view.
 
         Discrete noise is counted upload by upload unless its whole numbers are summed:
         an average of uploads that were weighted in float32 is no sum on one grid.
@@ -210,7 +210,7 @@ class Recorded:
             raise ValueError(f"client_id must be in [0, {count}), got {client_id}")
         chosen = slice(None) if client_id is None else [client_id]
         number = VIEWS.index(view)
-        maximal = _not_exceeded(
+        maximal = _maximal_sums(
             self.uploads[chosen], self.precision[number][chosen], self.epsilon[chosen]
         )
         return max(
@@ -259,7 +259,7 @@ class Recorded:
         )
 
     def certain_chance(self, sums: Sums, filter_cost: FilterCost) -> float:
-        """How likely the end of float32's noise tells one client's data for certain.
+        """The chance that the end of float32's noise tells one client's data.
 
         Discrete noise has no such end. See `noise_ends`.
         """
@@ -331,7 +331,7 @@ class Recorded:
 _ARRAYS = ("uploads", "epsilon", "delta", "precision", "least")
 
 
-def _not_exceeded(
+def _maximal_sums(
     uploads: np.ndarray, precision: np.ndarray, epsilon: np.ndarray
 ) -> list[tuple[float, float, float]]:
     """(uploads, precision, Σε), such that no client has more of all three.

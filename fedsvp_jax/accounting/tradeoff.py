@@ -1,4 +1,4 @@
-"""What an ε means to whoever guesses: rates that (ε, δ) at every δ bound.
+"""An ε as rates of an adversary's guesses, which (ε, δ) at every δ bound.
 
 An adversary knows all but one record and guesses whether it was there. If what he sees
 is (ε, δ)-DP, then of records that were there he recognises at most
@@ -41,7 +41,7 @@ def recognised(
 
 
 def right_of_100(pairs: Iterable[tuple[float, float]]) -> float:
-    """How many of 100 guesses at even odds are right at most, of (ε, δ) that hold."""
+    """The most of 100 guesses at even odds that are right, of (ε, δ) that hold."""
     return min(
         min(100.0, 50 + 50 * (odds - 1 + 2 * delta) / (odds + 1))
         for odds, delta in _odds(pairs)

@@ -1,4 +1,4 @@
-"""Who sees what of an upload, and through how much noise."""
+"""Adversaries' views of an upload, and the noise that each view faces."""
 
 import math
 from typing import Any, NamedTuple

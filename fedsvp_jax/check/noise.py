@@ -26,7 +26,7 @@ _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
 
 
 class Facts(NamedTuple):
-    """What the user says beside the files.
+    """The user's own facts, beside the files.
 
     Attributes:
       overrides: values of arguments, by name.
@@ -57,7 +57,7 @@ class Stated(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What an engine calls the number that scales its noise.
+    """An engine's name for the number that scales its noise.
 
     Attributes:
       name: of the setting.

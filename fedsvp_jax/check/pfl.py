@@ -57,7 +57,7 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     if lines := unknown(things):
         return marked([], order, lines)
     noise = _noise(mechanism, central)
-    return _accounted(noise, things[-1]) if accountant is not None else [noise]
+    return _with_accountant(noise, things[-1]) if accountant is not None else [noise]
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -105,8 +105,8 @@ def _noise(mechanism: Component, central: bool) -> Noise:
     )
 
 
-def _accounted(noise: Noise, accountant: Component) -> list[Noise]:
-    """As pfl's accountant, which solved for it, counts the noise; and unsampled."""
+def _with_accountant(noise: Noise, accountant: Component) -> list[Noise]:
+    """The noise as pfl's accountant, which solved for it, counts it; and unsampled."""
     rate = accountant.number("sampling_probability", above=0, at_most=1)
     stated = Stated(accountant.values["epsilon"], accountant.values["delta"], "run")
     noise = noise._replace(

@@ -54,7 +54,7 @@ class Key:
             os.fsync(number)
 
     def secret(self) -> bytes:
-        """The 32 bytes.
+        """The 32 bytes of the private key.
 
         Raises:
           Refused: the file is missing or damaged.
@@ -77,7 +77,7 @@ class Key:
         return str(self._private().sign(message).hex())
 
     def public(self) -> str:
-        """What verifies its signatures."""
+        """The public key, which verifies its signatures."""
         return str(self._private().public_key().public_bytes_raw().hex())
 
     def _private(self) -> Any:

@@ -159,7 +159,7 @@ def finish(
         numbers, step = whole_numbers(
             noised, policy.mechanism.grid, float(info.noise_std), words
         )
-        info, grid = _of_the_sum(info, policy), {"grid_step": step}
+        info, grid = _with_all_shares(info, policy), {"grid_step": step}
     elif words is not None and not silent:
         noised, grid = add_secret_noise(noised, base, info, policy.config, words)
     state = dataclasses.replace(
@@ -227,7 +227,7 @@ def check_arrays(
             raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
-def _of_the_sum(info: NoiseInfo, policy: Policy) -> NoiseInfo:
+def _with_all_shares(info: NoiseInfo, policy: Policy) -> NoiseInfo:
     """`info` with the noise of all shares but h, which the mechanism's claim counts."""
     root = np.float32(root_sharers(policy.config))
     return dataclasses.replace(

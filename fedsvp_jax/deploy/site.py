@@ -86,7 +86,7 @@ class Site:
 
     @functools.cached_property
     def policy(self) -> Policy:
-        """What the site agreed to when its log was begun.
+        """The policy that the site agreed to when its log was begun.
 
         Raises:
           Refused: as `read`.
@@ -120,7 +120,7 @@ class Site:
             "site": self._key.public(),
             "name": self.name,
             "witness": self.witness.public(),
-            "data": self._bound(),
+            "data": self._bound_fingerprint(),
             "policy": self.policy.asked,
             "settings": self.policy.settings(),
             "promise": self.policy.says(),
@@ -143,7 +143,7 @@ class Site:
             os.close(number)
 
     def entries(self) -> list[Entry]:
-        """All entries, verified, and that the witness has seen the last.
+        """All entries, verified; the witness has seen the last.
 
         Raises:
           Refused: the log is missing, damaged, changed, or older or other than what
@@ -154,19 +154,19 @@ class Site:
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            raise self._missing() from None
+            raise self._missing_error() from None
         return self._entries_of(content)[1]
 
     def read(self) -> ClientState:
-        """What was written last.
+        """The state that was written last.
 
         Raises:
           Refused, ValueError: as `entries`.
         """
-        return _state(self.entries()[-1])
+        return _state_of(self.entries()[-1])
 
     def check_data(self) -> None:
-        """That the records are those of the log's beginning.
+        """Checks that the records are those of the log's beginning.
 
         Raises:
           Refused, ValueError: as `entries`.
@@ -189,7 +189,7 @@ class Site:
         try:
             number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         except FileNotFoundError:
-            raise self._missing() from None
+            raise self._missing_error() from None
         try:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -216,7 +216,7 @@ class Site:
     def state(self) -> ClientState:
         """The state in the last entry of the open log."""
         assert self._open is not None
-        return _state(self._open.entries[-1])
+        return _state_of(self._open.entries[-1])
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
         """Writes an entry of a new state into the open log, with an auditor's facts.
@@ -307,7 +307,10 @@ class Site:
             raise Refused(f"{self.path.name} is another site's: not of this key")
         if first["name"] != self.name:
             raise Refused(f"{self.path.name} is of the site {first['name']}")
-        if self._data is not None and first["data"] not in (None, self._bound()):
+        if self._data is not None and first["data"] not in (
+            None,
+            self._bound_fingerprint(),
+        ):
             raise ValueError(
                 f"the records are not those with which {self.path.name} was begun: it "
                 "counts what was spent of others"
@@ -342,7 +345,7 @@ class Site:
         self._verified = verified = prefix + b"".join(intact), entries
         return *verified, seen
 
-    def _bound(self) -> str | None:
+    def _bound_fingerprint(self) -> str | None:
         """The fingerprint under the site's key, since a bare hash of records is a test
         of guesses at them.
         """
@@ -350,7 +353,7 @@ class Site:
             return None
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 
-    def _missing(self) -> Refused:
+    def _missing_error(self) -> Refused:
         """The error that says why nothing may leave without a log."""
         seen = self.witness.last(self.name)
         if seen is None and not self._key.path.exists():
@@ -418,7 +421,7 @@ def _unwritten(target: str, error: OSError) -> OSError:
     )
 
 
-def _state(entry: Entry) -> ClientState:
+def _state_of(entry: Entry) -> ClientState:
     return ClientState(**entry.body["state"])
 
 

@@ -18,7 +18,7 @@ _MOST_TIMES = 1000  # the smallest client, where nobody named the largest
 
 @dataclasses.dataclass(frozen=True)
 class ClientState:
-    """What a client remembers from upload to upload.
+    """A client's memory from upload to upload.
 
     Attributes:
       num_examples: |D|, or |P| of a private query: what the client declared, before any

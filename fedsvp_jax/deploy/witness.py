@@ -29,7 +29,7 @@ class Seen(NamedTuple):
     signature: str = ""
 
     def message(self, name: str) -> bytes:
-        """What is signed."""
+        """The bytes that the witness signs."""
         return "\n".join(
             ["fedsvp", name, self.site, str(self.number), self.hash]
         ).encode()
@@ -40,13 +40,13 @@ class Seen(NamedTuple):
 
 
 class Witness(Protocol):
-    """What a site asks of its witness; a server may be one behind its own calls."""
+    """The calls of a site to its witness; a server may answer them as its own calls."""
 
     def public(self) -> str:
         """Its public key, which a site writes into its first entry."""
 
     def last(self, name: str) -> Seen | None:
-        """What it has seen of the site of this name; None for nothing."""
+        """The newest entry that it has seen of the site of this name; None for none."""
 
     def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
         """Remembers the newest entry; returns when it is on its disk.

@@ -65,7 +65,7 @@ class PrivacyMod:
             arrays, record = answer(
                 self.site,
                 received,
-                lambda: _trained(message, call_next(message, context)),
+                lambda: _read_training(message, call_next(message, context)),
                 round_num=round_num,
                 randomness=self._randomness,
             )
@@ -121,7 +121,7 @@ def _reply(message: fl.Message, upload: _Upload) -> fl.Message:
     return fl.Message(fl.RecordDict(content), reply_to=message)
 
 
-def _trained(message: fl.Message, inner: fl.Message) -> Trained:
+def _read_training(message: fl.Message, inner: fl.Message) -> Trained:
     """The training in the inner app's reply; whatever it lacks raises."""
     if inner.has_error():
         raise ValueError(f"the inner app ended with an error: {inner.error.reason}")

@@ -155,7 +155,7 @@ class RunFolder:
                 write_json(file, config)
                 self.identity = identity(config)
             else:
-                planned = self._go_on(file, config, resume=resume, longer=longer)
+                planned = self._resume(file, config, resume=resume, longer=longer)
         except OSError as error:
             self.free()
             if new:
@@ -171,7 +171,7 @@ class RunFolder:
             raise
         return planned
 
-    def _go_on(
+    def _resume(
         self,
         file: pathlib.Path,
         config: dict[str, Any],

@@ -1,4 +1,4 @@
-"""What a run and each mechanism of a sweep share: resume, advance, write, sum up."""
+"""A session runs the cells of one program: it resumes, advances, writes, sums up."""
 
 import contextlib
 import dataclasses
@@ -280,7 +280,7 @@ class Session:
             self._folder.hold(files.clients, uploads)
         self._note(cell, row)
         latest = [by_round[-1] for by_round in self._scores if by_round]
-        self._bar.set_postfix(**_shown_score(latest), **_shown_spent(row))
+        self._bar.set_postfix(**_score_text(latest), **_epsilon_text(row))
         self.stopped_by = self._end_of_run(number, row) or self.stopped_by
         try:
             records.check_finite(metrics, round_num=number, mechanism=config.mechanism)
@@ -369,7 +369,7 @@ def _nominal(reveal: Sequence[str], planned: int | None) -> str:
     return ""
 
 
-def _shown_score(latest: list[dict[str, Any]]) -> dict[str, str]:
+def _score_text(latest: list[dict[str, Any]]) -> dict[str, str]:
     """The progress bar's `accuracy=…` of all cells, or `loss=…` where there is none."""
     for name in ("accuracy", "loss"):
         scores = [row[f"test_{name}"] for row in latest]
@@ -380,7 +380,7 @@ def _shown_score(latest: list[dict[str, Any]]) -> dict[str, str]:
     return {"accuracy": ""}
 
 
-def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
+def _epsilon_text(row: dict[str, Any]) -> dict[str, str]:
     """The progress bar's `epsilon=…`; nothing where none is claimed."""
     if row["status"] is None:
         return {}

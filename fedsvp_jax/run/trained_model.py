@@ -173,7 +173,7 @@ def load_model(
     """
     place = pathlib.Path(folder)
     if place.is_file():
-        return _of_file(place, model)
+        return _load_file(place, model)
     file = place / "config.json"
     try:
         settings = read_json(file)
@@ -252,7 +252,7 @@ def read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, s
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
 
 
-def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
+def _load_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
     """The model of a file that `TrainedModel.save` wrote."""
     leaves, metadata = read_tensors(path)
     try:

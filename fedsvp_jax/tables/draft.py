@@ -65,7 +65,9 @@ def proposed(
         elif name == "split":
             continue
         else:
-            schema_columns[name], note = _proposed(name, columns[name], decimal, source)
+            schema_columns[name], note = _draft_column(
+                name, columns[name], decimal, source
+            )
             if note:
                 notes[f"columns.{name}"] = note
     class_column = classes(columns[label], f"{source}: column {label}")
@@ -128,7 +130,7 @@ def guessed(columns: Mapping[str, np.ndarray]) -> tuple[str | None, str | None]:
     return label, None if client == label else client
 
 
-def _proposed(
+def _draft_column(
     name: str, written: np.ndarray, decimal: str, source: str
 ) -> tuple[SchemaColumn, str]:
     distinct, counts = np.unique(written, return_counts=True)
@@ -228,7 +230,7 @@ def strict(
         if name in dropped:
             continue
         try:
-            schema_columns[name] = _strict(
+            schema_columns[name] = _strict_column(
                 columns[name], is_train, f"{source}: column {name}"
             )
         except ValueError as error:
@@ -236,7 +238,9 @@ def strict(
     return Schema(schema_columns, label, class_names, classes_from_data=True), wrong
 
 
-def _strict(values: np.ndarray, is_train: np.ndarray, source: str) -> SchemaColumn:
+def _strict_column(
+    values: np.ndarray, is_train: np.ndarray, source: str
+) -> SchemaColumn:
     numbers = column_values.plain_numbers(values, ".")
     written = None if numbers is not None else column_values.texts(values, source)
     if written is not None:

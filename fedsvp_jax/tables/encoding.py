@@ -66,7 +66,7 @@ def encode(
                     'features; leave columns of many texts out (type = "drop", or '
                     "--drop_columns)"
                 )
-            part, attribute = _encoded(table[name], column, schema.decimal, at)
+            part, attribute = _encode_column(table[name], column, schema.decimal, at)
         except ValueError as error:
             faults.append(str(error))
             continue
@@ -86,14 +86,14 @@ def refuse(faults: Sequence[str]) -> None:
         raise ValueError("; ".join(faults[:_SHOWN]) + rest)
 
 
-def _encoded(
+def _encode_column(
     values: np.ndarray, column: SchemaColumn, decimal: str, source: str
 ) -> tuple[np.ndarray, Column | None]:
     """(rows, k) float32 features, and the categories; None: too many, or fractions."""
     if column.type == "category":
         written = column_values.texts(values, source)
         codes = coded(written, column.values, source)
-        one_hot = _features_of(column.values)[codes]
+        one_hot = _category_features(column.values)[codes]
         few = len(column.values) <= MAX_ATTRIBUTES
         attribute = Column(codes, column.values, not column.from_data) if few else None
         return one_hot, attribute
@@ -121,7 +121,7 @@ def _encoded(
     return scaled, of_names(plain[places], None, source)
 
 
-def _features_of(values: Sequence[str]) -> np.ndarray:
+def _category_features(values: Sequence[str]) -> np.ndarray:
     """(k, k) float32: the features of each category.
 
     One-hot, but for `OTHERS`, which is also the mean of all others: where the training

@@ -66,7 +66,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclasses.dataclass(frozen=True)
 class SchemaColumn:
-    """What is declared of one column that is no label and no client.
+    """The declaration of one column that is no label and no client.
 
     Attributes:
       type: of `TYPES`.
@@ -88,7 +88,7 @@ class SchemaColumn:
 
     @property
     def width(self) -> int:
-        """How many features it becomes."""
+        """The number of features that it becomes."""
         return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
 
 

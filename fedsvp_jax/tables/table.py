@@ -119,7 +119,7 @@ def from_table(  # noqa: PLR0913
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
     dropped |= {client}
-    columns, num_train = _joined(table, test, name, optional=dropped)
+    columns, num_train = _join_tables(table, test, name, optional=dropped)
     for column in filter(None, (label, client, image, *drop)):
         if column not in columns:
             raise ValueError(
@@ -128,7 +128,7 @@ def from_table(  # noqa: PLR0913
     if label is None:
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped |= {label, image}
-    is_test, divides = _divided(
+    is_test, divides = _split_rows(
         columns, None if test is None else num_train, test_fraction, dropped, name
     )
     train, test_rows = np.flatnonzero(~is_test), np.flatnonzero(is_test)
@@ -141,7 +141,7 @@ def from_table(  # noqa: PLR0913
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
-        schema, wrong = _of_table(schema, columns, label, dropped, name)
+        schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     classes, writers, writer_names = None, None, None
     try:
         if schema.classes:
@@ -195,7 +195,7 @@ def from_table(  # noqa: PLR0913
     )
 
 
-def _of_table(
+def _fit_schema(
     schema: Schema,
     columns: Mapping[str, np.ndarray],
     label: str,
@@ -221,7 +221,7 @@ def _of_table(
     return dataclasses.replace(schema, columns=schema_columns), wrong
 
 
-def _divided(
+def _split_rows(
     columns: Mapping[str, np.ndarray],
     num_train: int | None,
     test_fraction: float,
@@ -262,7 +262,7 @@ def _divided(
     return order < round(test_fraction * rows), set()
 
 
-def _joined(
+def _join_tables(
     table: Any, test: Any, name: str, *, optional: Collection[str | None]
 ) -> tuple[dict[str, np.ndarray], int]:
     """The columns of both tables, one below the other, and the rows of the first.
