@@ -249,7 +249,7 @@ def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
             continue
         if view == account.view:
             basic_text = text
-            if not basis.any_epsilon and account.largest_claim >= 1:
+            if not (basis.any_epsilon or account.largest_claim < 1):
                 basic_text += (
                     "; the classical formula, unproved at ε >= 1 for an upload"
                 )

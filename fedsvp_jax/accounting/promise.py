@@ -29,7 +29,7 @@ _UNITS = 2**30  # what T of the costliest uploads cost in int32
 
 
 class Allowance(NamedTuple):
-    """The rule of who may take part: the sum of a client's costs fits in the budget.
+    """A client may take part while its costs, the next one too, fit in the budget.
 
     Costs never fall from round to round, so whoever may not take part once, never
     may again.

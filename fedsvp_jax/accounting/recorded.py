@@ -238,14 +238,11 @@ class Recorded:
             (math.ceil(sums.uploads), self.release_epsilon),
             (filter_cost.votes, filter_cost.vote_epsilon),
         )
-        subsampling, precision = self.mechanism.subsampling, sums.precision
+        subsampling, z = self.mechanism.subsampling, sums.least_multiplier
+        precision = sums.precision
         steps: tuple[Any, ...] = (None,)
-        if (
-            subsampling is not None
-            and method != "gdp"
-            and math.isfinite(sums.least_multiplier)
-        ):
-            steps = subsampling.steps(sums.least_multiplier, math.ceil(sums.uploads))
+        if subsampling is not None and method != "gdp" and math.isfinite(z):
+            steps = subsampling.steps(z, math.ceil(sums.uploads))
             precision = 0.0
         return max(
             composed_epsilon(
@@ -259,28 +256,24 @@ class Recorded:
         )
 
     def certain_chance(self, sums: Sums, filter_cost: FilterCost) -> float:
-        """The chance that the end of float32's noise tells one client's data.
+        """The chance that the noise's end tells one client's data for certain.
 
         Discrete noise has no such end. See `noise_ends`.
         """
         filter_chance = certain_chance(
             filter_cost.contribution_multiplier, filter_cost.passes
         )
-        subsampling = self.mechanism.subsampling
+        subsampling, z = self.mechanism.subsampling, sums.least_multiplier
         if self.mechanism.claim.concentrated or sums.precision == 0:
             return filter_chance
         if subsampling is not None:
-            steps = subsampling.steps(sums.least_multiplier, math.ceil(sums.uploads))
+            steps = subsampling.steps(z, math.ceil(sums.uploads))
             return filter_chance + max(
                 certain_chance(step.multiplier, step.number, step.rate)
                 for step in steps
             )
-        number = (
-            sums.precision * sums.least_multiplier**2
-            if sums.least_multiplier > 0
-            else 1.0
-        )
-        return filter_chance + certain_chance(sums.least_multiplier, number)
+        number = sums.precision * z**2 if z > 0 else 1.0
+        return filter_chance + certain_chance(z, number)
 
     def most_spent(self, view: str) -> Sums:
         """The largest of each sum over all clients, as a view sees them."""

@@ -118,9 +118,9 @@ class Client:
         self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
         query_leaves = plans.asked_of(self.policy.config, self._model, by_name, data)
-        sides = plans.sides(config, target, self._model, shape)
+        parallelism = plans.sides(config, target, self._model, shape)
         self._plan = plans.make_plan(
-            config, self.policy.config, data, target, sides, query_leaves
+            config, self.policy.config, data, target, parallelism, query_leaves
         )
         mechanism_config = jax.tree.map(np.float32, self.policy.config)
         roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
