@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> None:
     if label is None:
         raise ValueError(f"{path}: name the class by --label_column")
     drafted, notes = draft.proposed(
-        columns, label=label, client=client, drop=_DROP.value, what=str(path)
+        columns, label=label, client=client, drop=_DROP.value, source=str(path)
     )
     notes |= {name: "TODO: guessed, check it" for name in guessed}
     head = _HEAD.format(name=path.name)

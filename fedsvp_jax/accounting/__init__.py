@@ -1,4 +1,4 @@
-"""What is spent: one account per run or client, and what is claimed of it."""
+"""Privacy accounting: one account per run or client, and the claims made of it."""
 
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.claims import Claim

@@ -1,8 +1,8 @@
 """The account: what every client has sent, or will send, and what is claimed of it.
 
-One value for everything that asks what an upload costs: simulator, dry run, solver,
-promise, stop, audit, page and deployed client. It is never changed: `record` returns
-the account after a round.
+Everything that asks what an upload costs asks this one value: simulator, dry run,
+solver, promise, stop, audit, page and deployed client. An account never changes:
+`record` returns the account after a round.
 """
 
 from functools import cached_property
@@ -18,11 +18,11 @@ class Account(Recorded):
 
     @cached_property
     def plan(self) -> Plan:
-        """What the uploads of every round may cost, and what a promise allows."""
+        """The most that each round's uploads may cost, and what a promise allows."""
         return Plan(self)
 
     def row(self, *, last: bool) -> dict[str, Any]:
-        """What a line of metrics.jsonl says: `claims.row`."""
+        """The privacy part of a line of metrics.jsonl: `claims.row`."""
         return claims.row(self, last=last)
 
     def claims(self) -> list[claims.Claim]:

@@ -1,4 +1,4 @@
-"""Claims: an ε with all that it means, against whom, and resting on what."""
+"""Claims: an ε with its adversary, its neighbouring relation and its assumptions."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 
 
 class Claim(NamedTuple):
-    """An ε, which is printed with everything else that stands here or not at all."""
+    """An ε with all that it means; it is never printed without the rest."""
 
     adversary: str
     relation: str  # neighbouring relation
@@ -59,27 +59,26 @@ METHODS = ("rdp", "pld")  # of every adversary's claims
 def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
     """`nominal; against: server; neighbours: replace one record of a client`.
 
-    What every ε that is printed says of itself beside its δ; empty where nothing is
-    claimed.
+    The words that stand beside a printed ε and its δ; empty where nothing is claimed.
 
     Args:
       row: with `adversary` and `relation`, as metrics.jsonl, results.jsonl,
         summary.json and its guarantees have them.
       status: proved or nominal.
     """
-    known = (("against", row.get("adversary")), ("neighbours", row.get("relation")))
+    parts = (("against", row.get("adversary")), ("neighbours", row.get("relation")))
     return "; ".join(
-        [*filter(None, [status]), *(f"{name}: {text}" for name, text in known if text)]
+        [*filter(None, [status]), *(f"{name}: {text}" for name, text in parts if text)]
     )
 
 
 def adversary(account: Recorded, view: str | None = None) -> str:
-    """How claims call who has a view; the claim's own by default."""
+    """The adversary's name in claims, by its view; by default the claim's own view."""
     return SEEN[view or account.view][0].format(account.participation.colluders)
 
 
 def row(account: Recorded, *, last: bool) -> dict[str, Any]:
-    """What a line of metrics.jsonl says of the client that spent most, so far.
+    """The privacy part of a line of metrics.jsonl: the client that spent most so far.
 
     Returns:
       `epsilon_spent` by accounting, and what it means: `status` by accounting,
@@ -89,7 +88,7 @@ def row(account: Recorded, *, last: bool) -> dict[str, Any]:
     methods = _AT_THE_END if last else _AT_THE_END[:2]
     spent = {method: account.epsilon_spent(method) for method in methods}
     delta, tally = account.delta_spent(), bool(_tally(account))
-    certain = _certain(account, account.view)
+    certain = _certain_chance(account, account.view)
     return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
 
 
@@ -144,16 +143,19 @@ def _is_proved(
     largest: float,
     certain: float,
 ) -> bool:
-    """Whether an ε follows: by basic composition where Σδ < 1 and the largest ε of an
-    upload is what its noise gives, as the classical formula's is below 1; and where
-    noise that ends tells one neighbour with a chance of δ at most."""
+    """Whether an ε follows from the noise.
+
+    Basic composition needs Σδ < 1, and an ε of each upload that its noise gives: the
+    classical formula's holds below 1. The chance that noise ends, and so tells one
+    neighbour for certain, must be δ at most.
+    """
     sound = account.mechanism.claim.any_epsilon or largest < 1
     sound = method != "basic" or (sound and delta < 1)
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
 
 
-def _certain(account: Recorded, view: str) -> float:
-    """Of what was recorded: `Recorded.certain_chance` as a view sees it."""
+def _certain_chance(account: Recorded, view: str) -> float:
+    """`Recorded.certain_chance` of what was recorded, as a view sees it."""
     return account.certain_chance(account.most_spent(view), account.filter_cost)
 
 
@@ -200,79 +202,86 @@ def table(
     Returns:
       In a fixed order: adversaries from the strongest to the weakest.
     """
-    found = _spent(account, methods)
+    claims = _spent_claims(account, methods)
     if tally := _tally(account):
         why = _TALLY.format(tally)
-        found = [
-            one._replace(proved=False, assumptions=f"{one.assumptions}; {why}")
-            for one in found
+        claims = [
+            claim._replace(proved=False, assumptions=f"{claim.assumptions}; {why}")
+            for claim in claims
         ]
     if planned is not None:
-        found += [
-            one._replace(
-                method=f"{one.method}, {planned.rounds} planned rounds",
-                assumptions=f"{_PLANNED.format(planned.rounds)}; {one.assumptions}",
+        claims += [
+            claim._replace(
+                method=f"{claim.method}, {planned.rounds} planned rounds",
+                assumptions=f"{_PLANNED.format(planned.rounds)}; {claim.assumptions}",
             )
-            for one in _spent(planned, methods)
-            if one.method != "none"
+            for claim in _spent_claims(planned, methods)
+            if claim.method != "none"
         ]
     if account.terms.total_epsilon is not None:
-        found.append(_promised(account))
+        claims.append(_promise_claim(account))
     nothing = account.mechanism.claim.relation == "none"
-    return [one for one in found if not nothing or math.isfinite(one.epsilon)]
+    return [claim for claim in claims if not nothing or math.isfinite(claim.epsilon)]
 
 
 def _assumptions(account: Recorded) -> str:
-    told, who = account.mechanism.claim.assumptions, account.participation
+    text, participation = account.mechanism.claim.assumptions, account.participation
     if account.passes:
-        told = told.replace(NOTHING_ELSE, _FILTER_TOO)
+        text = text.replace(NOTHING_ELSE, _FILTER_TOO)
     exact = account.mechanism.claim.concentrated and not account.passes
     real = "" if exact else _REAL_NUMBERS
-    return "; ".join(filter(None, (told, real, who.assumptions, who.nominal)))
+    return "; ".join(
+        filter(None, (text, real, participation.assumptions, participation.nominal))
+    )
 
 
-def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
-    """What the uploads cost that were recorded, against everybody."""
-    basis, who, found = account.mechanism.claim, account.participation, []
+def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
+    """The claims of the uploads that were recorded, against every adversary."""
+    basis, participation, claims = account.mechanism.claim, account.participation, []
     assumptions = _assumptions(account)
     if basis.concentrated:
         methods = [method for method in methods if method == "rdp"]
     for view, (_, sees) in SEEN.items():
         text = f"{sees}; {assumptions}"
         if view == "server" and not basis.against_server:
-            told = "the server is trusted: it sees more than noised uploads"
-            found.append(_claim(account, view, "none", math.inf, told))
+            trusted = "the server is trusted: it sees more than noised uploads"
+            claims.append(_claim(account, view, "none", math.inf, trusted))
             continue
         if view == account.view:
-            known = basis.any_epsilon or account.largest_claim < 1
-            more = "; the classical formula, unproved at ε >= 1 for an upload"
-            told, spent = text if known else text + more, account.epsilon_spent("basic")
-            delta = account.delta_spent()
-            found.append(_claim(account, view, "basic", spent, told, delta))
+            basic_text = text
+            if not (basis.any_epsilon or account.largest_claim < 1):
+                basic_text += (
+                    "; the classical formula, unproved at ε >= 1 for an upload"
+                )
+            spent, delta = account.epsilon_spent("basic"), account.delta_spent()
+            claims.append(_claim(account, view, "basic", spent, basic_text, delta))
         for method in methods:
             epsilon = account.epsilon_spent(method, view=view)
-            found.append(_claim(account, view, method, epsilon, text))
-        for method in methods if who.copies > 1 else ():
+            claims.append(_claim(account, view, method, epsilon, text))
+        for method in methods if participation.copies > 1 else ():
             epsilon = epsilon_of_copies(account, method, view)
-            alone = f"{text}; none of these clients is the adversary"
+            copies_text = f"{text}; none of these clients is the adversary"
             certain = certain_chance_of_copies(account, view)
-            one = _claim(account, view, method, epsilon, alone, certain=certain)
-            relation = _COPIES.format(basis.relation, who.copies)
-            found.append(one._replace(relation=relation, copies=who.copies))
-    amplified = _amplified(account)
+            claim = _claim(account, view, method, epsilon, copies_text, certain=certain)
+            relation = _COPIES.format(basis.relation, participation.copies)
+            claims.append(
+                claim._replace(relation=relation, copies=participation.copies)
+            )
+    amplified = _amplified_epsilon(account)
     if amplified is not None:
         text = (
             f"{AVERAGED}; does not know who took part: each cohort is a uniform draw "
-            f"of {account.even_cohort} of {who.num_clients}, kept secret; {assumptions}"
+            f"of {account.even_cohort} of {participation.num_clients}, kept secret; "
+            f"{assumptions}"
         )
         method = "rdp, sampled without replacement"
-        one = _claim(account, "observer", method, amplified, text)
-        found.append(one._replace(relation="replace a client"))
-    return found
+        claim = _claim(account, "observer", method, amplified, text)
+        claims.append(claim._replace(relation="replace a client"))
+    return claims
 
 
 def _tally(account: Recorded) -> str:
-    """Why ε is a tally, of data that decided what was sent; "" where it is none."""
+    """The reason why ε is a tally: data decided what was sent; "" where it is none."""
     return _VOTED if account.passes else account.tally
 
 
@@ -285,10 +294,10 @@ def _claim(
     delta: float | None = None,
     certain: float | None = None,
 ) -> Claim:
-    """Of what was spent, at `target_delta` unless δ is that of basic composition."""
+    """A claim of what was spent, at `target_delta` unless δ is basic composition's."""
     at = account.terms.target_delta if delta is None else delta
     if certain is None:
-        certain = _certain(account, view)
+        certain = _certain_chance(account, view)
     if at < certain and account.proved and math.isfinite(epsilon):
         assumptions = f"{_ENDS.format(certain, at)}; {assumptions}"
     largest = account.largest_claim
@@ -297,21 +306,21 @@ def _claim(
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 
 
-def _promised(account: Recorded) -> Claim:
-    """What was promised before the run, for all of it; nominal once it is broken."""
+def _promise_claim(account: Recorded) -> Claim:
+    """The promise's claim for the whole run; nominal once the promise is broken."""
     total, method = account.terms.total_epsilon, account.terms.total_accounting
     assert total is not None
-    kept, delta = account.epsilon_spent(method) <= total * (1 + _ROUNDING), None
+    holds, delta = account.epsilon_spent(method) <= total * (1 + _ROUNDING), None
     if method == "basic":
         plan = Plan(account)
         delta = plan.delta_of(plan.most_uploads)
-        kept &= account.delta_spent() <= delta * (1 + _ROUNDING)
-    told = f"{_PROMISED if kept else _BROKEN}; {_assumptions(account)}"
-    one = _claim(account, account.view, method, total, told, delta)
-    return one._replace(method=f"promise by {method}", proved=one.proved and kept)
+        holds &= account.delta_spent() <= delta * (1 + _ROUNDING)
+    text = f"{_PROMISED if holds else _BROKEN}; {_assumptions(account)}"
+    claim = _claim(account, account.view, method, total, text, delta)
+    return claim._replace(method=f"promise by {method}", proved=claim.proved and holds)
 
 
-def _amplified(account: Recorded) -> float | None:
+def _amplified_epsilon(account: Recorded) -> float | None:
     """ε with amplification by sampling, or None where it does not apply.
 
     Cohorts must be a uniform draw that nobody but the server sees, the same for all
@@ -324,9 +333,16 @@ def _amplified(account: Recorded) -> float | None:
     Source: Wang, Balle and Kasiviswanathan 2019 (arXiv 1808.00087), Theorem 27, by
     dp-accounting.
     """
-    basis, who = account.mechanism.claim, account.participation
-    limited = who.max_uploads is not None or account.terms.total_epsilon is not None
-    if limited or account.passes or not who.equal_weights or basis.concentrated:
+    basis, participation = account.mechanism.claim, account.participation
+    limited = (
+        participation.max_uploads is not None or account.terms.total_epsilon is not None
+    )
+    if (
+        limited
+        or account.passes
+        or not participation.equal_weights
+        or basis.concentrated
+    ):
         return None
     if basis.client_swap is None or account.even_cohort < 2:
         return None
@@ -339,7 +355,7 @@ def _amplified(account: Recorded) -> float | None:
     if multiplier <= 0:
         return math.inf
     event = dp_accounting.SampledWithoutReplacementDpEvent(
-        who.num_clients,
+        participation.num_clients,
         account.even_cohort,
         dp_accounting.GaussianDpEvent(multiplier),
     )
@@ -351,7 +367,7 @@ def _amplified(account: Recorded) -> float | None:
 
 
 def summary(account: Recorded, planned: Recorded | None = None) -> dict[str, Any]:
-    """What summary.json says of privacy: spent, by accounting and by adversary."""
+    """The privacy part of summary.json: spent, by accounting and by adversary."""
     subsampling = account.mechanism.subsampling
     return {
         **row(account, last=True),
@@ -361,7 +377,7 @@ def summary(account: Recorded, planned: Recorded | None = None) -> dict[str, Any
         "release_epsilon": account.release_epsilon,
         "subsampling": subsampling and subsampling._asdict(),
         "guarantees": [
-            one._asdict() | {"status": one.status}
-            for one in table(account, planned=planned)
+            claim._asdict() | {"status": claim.status}
+            for claim in table(account, planned=planned)
         ],
     }

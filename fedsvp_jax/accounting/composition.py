@@ -34,12 +34,12 @@ _LEAST_MULTIPLIER = 0.01  # of a step that is counted as sampled; ε is > 1,000 
 
 
 class Sums(NamedTuple):
-    """What one client has sent, or will, as one adversary sees it."""
+    """Sums over one client's uploads, sent or planned, as one adversary sees them."""
 
     uploads: float  # in parts of one, where R is not told
     precision: float  # Σ1/z²; inf where one had no noise
     epsilon: float  # Σε as claimed
-    least: float  # z of an upload with the least noise
+    least_multiplier: float  # z of an upload with the least noise
 
 
 def composed_epsilon(
@@ -73,7 +73,7 @@ def composed_epsilon(
         raise ValueError(f"delta must be in (0, 1), got {delta}")
     if method not in METHODS[1:]:
         raise ValueError(f"method must be one of rdp, pld, gdp, got {method!r}")
-    told = tuple(
+    pairs = tuple(
         (int(count), float(epsilon))
         for count, epsilon in responses
         if count > 0 and epsilon > 0
@@ -85,11 +85,11 @@ def composed_epsilon(
             return math.inf
         if steps.rate == 1 or steps.multiplier < _LEAST_MULTIPLIER:
             precision, steps = precision + steps.number / steps.multiplier**2, None
-    if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in told):
+    if math.isinf(precision) or any(math.isinf(epsilon) for _, epsilon in pairs):
         return math.inf
-    if precision == 0 and not told and steps is None:
+    if precision == 0 and not pairs and steps is None:
         return 0.0
-    return _composed(method, float(precision), float(delta), told, steps)
+    return _composed(method, float(precision), float(delta), pairs, steps)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -105,8 +105,8 @@ def _composed(
     from fedsvp_jax.accounting.losses import Gaussians, Responses, epsilon_of
 
     # Sampling can only hide more.
-    whole = 0.0 if steps is None else steps.number / steps.multiplier**2
-    basic = gaussian_epsilon(precision + whole, delta)
+    unsampled = 0.0 if steps is None else steps.number / steps.multiplier**2
+    basic = gaussian_epsilon(precision + unsampled, delta)
     basic += sum(count * epsilon for count, epsilon in responses)
     if method == "gdp" or not (responses or steps):
         return basic

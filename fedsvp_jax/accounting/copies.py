@@ -1,4 +1,4 @@
-"""What is spent of a record that several clients hold a copy of (P18)."""
+"""ε of a record of which several clients hold a copy (P18)."""
 
 import dataclasses
 
@@ -37,32 +37,33 @@ def certain_chance_of_copies(account: Recorded, view: str) -> float:
 
 
 def _bounds(account: Recorded, view: str) -> list[tuple[Recorded, Sums, FilterCost]]:
-    """What k clients have spent in a view, and by their uploads where these count."""
+    """The sums of k clients in a view, and those of their uploads where these count."""
     against_server = account.mechanism.claim.against_server
     seen = {view, "server"} if against_server else {view}
-    return [_of_view(account, one) for one in sorted(seen)]
+    return [_sums_of_copies(account, name) for name in sorted(seen)]
 
 
-def _of_view(account: Recorded, view: str) -> tuple[Recorded, Sums, FilterCost]:
+def _sums_of_copies(account: Recorded, view: str) -> tuple[Recorded, Sums, FilterCost]:
     copies, mechanism = account.participation.copies, account.mechanism
     number = VIEWS.index(view)
 
-    def most(values: np.ndarray) -> np.ndarray:
+    def largest(values: np.ndarray) -> np.ndarray:
         return np.sort(values)[-copies:]
 
-    precision = most(account.precision[number])
+    precision = largest(account.precision[number])
     total = precision.sum() if view == "server" else np.sqrt(precision).sum() ** 2
     if mechanism.subsampling is not None:
         # No kind alone bounds clients of several kinds: the worst rate with the worst
         # count does. In an average they count as if nothing were sampled.
-        rates, steps = zip(*mechanism.subsampling.kinds, strict=True)
-        worst = mechanism.subsampling._replace(kinds=((max(rates), max(steps)),))
+        kinds = mechanism.subsampling.kinds
+        largest_kind = max(rate for rate, _ in kinds), max(steps for _, steps in kinds)
+        worst = mechanism.subsampling._replace(kinds=(largest_kind,))
         mechanism = mechanism._replace(subsampling=worst if view == "server" else None)
     sums = Sums(
-        uploads=float(most(account.uploads).sum()),
+        uploads=float(largest(account.uploads).sum()),
         precision=float(total),
         epsilon=0.0,
-        least=float(account.least[number].min()),
+        least_multiplier=float(account.least[number].min()),
     )
-    one = dataclasses.replace(account, mechanism=mechanism)
-    return one, sums, account.filter_cost.times(copies)
+    bound = dataclasses.replace(account, mechanism=mechanism)
+    return bound, sums, account.filter_cost.times(copies)

@@ -81,13 +81,15 @@ class Gaussians(NamedTuple):
 
     def _loss(self, x: np.ndarray) -> np.ndarray:
         in_batch = (x - 0.5) / self.multiplier**2 + math.log(self.rate)
-        return in_batch if self.rate == 1 else np.logaddexp(self._least, in_batch)
+        return in_batch if self.rate == 1 else np.logaddexp(self._least_loss, in_batch)
 
     @property
-    def _least(self) -> float:
+    def _least_loss(self) -> float:
         return math.log1p(-self.rate) if self.rate < 1 else -math.inf
 
-    def ends(self, delta: float, epsilon: float, added: bool) -> tuple[float, float]:
+    def ends(
+        self, delta: float, epsilon: float, record_added: bool
+    ) -> tuple[float, float]:
         """x beyond which all of them together decide about no more than 1e-6·δ.
 
         What lies above counts as a loss of ∞. That raises δ(ε) by N(0, z²)'s mass there
@@ -95,7 +97,7 @@ class Gaussians(NamedTuple):
         """
         z, share = self.multiplier, math.log(_CUT * delta / self.number)
         reach = -z * float(special.ndtri_exp(share))
-        if added:
+        if record_added:
             return -reach, reach
         low = 1 - reach if self.rate == 1 else -reach
         return low, min(1 + reach, -z * float(special.ndtri_exp(share - epsilon)))
@@ -113,7 +115,7 @@ class Gaussians(NamedTuple):
         places = np.arange(math.floor(first), math.ceil(last) + 1)
         ends = interval * places
         with np.errstate(divide="ignore"):  # up to ln(1 − q) there is nothing
-            above = np.log(-np.expm1(np.minimum(self._least - ends, 0)))
+            above = np.log(-np.expm1(np.minimum(self._least_loss - ends, 0)))
         x = z * (ends + above - math.log(q)) + 0.5 / z
         second = _normal_masses(x)
         return places, (1 - q) * second + q * _normal_masses(x - 1 / z), second
@@ -135,28 +137,30 @@ class Responses(NamedTuple):
         loss = np.asarray([low, high])
         return loss, -np.logaddexp(0, loss)
 
-    def ends(self, delta: float, epsilon: float, added: bool) -> tuple[float, float]:
+    def ends(
+        self, delta: float, epsilon: float, record_added: bool
+    ) -> tuple[float, float]:
         """The two losses."""
         return -self.epsilon, self.epsilon
 
     def grid(
         self, interval: float, low: float, high: float
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """As of Gaussians."""
+        """As `Gaussians.grid`."""
         loss, log_mass = self.quadrature(low, high)
         last = math.ceil(high / interval)
         places = np.arange(-last, last + 1)
         cells, mass = np.searchsorted(places, loss / interval), np.exp(log_mass)
         size = len(places) + 1
-        first, second = (np.bincount(cells, one, size) for one in (mass[::-1], mass))
-        return places, first, second
+        first = np.bincount(cells, mass[::-1], size)
+        return places, first, np.bincount(cells, mass, size)
 
 
 def _normal_masses(x: np.ndarray) -> np.ndarray:
-    """Of N(0, 1) between −∞, each x and ∞, the tails with all their digits."""
+    """N(0, 1)'s masses between −∞, each x and ∞; the tails keep all their digits."""
     x = np.concatenate([[-math.inf], x, [math.inf]])
-    left, right = special.ndtr(x), special.ndtr(-x)
-    return np.where(x[:-1] > 0, right[:-1] - right[1:], left[1:] - left[:-1])
+    below, above = special.ndtr(x), special.ndtr(-x)
+    return np.where(x[:-1] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
 
 
 Composed = Sequence[Gaussians | Responses]
@@ -181,42 +185,42 @@ def _cumulants(
     log_moment, mean, variance = 0.0, 0.0, 0.0
     for loss, log_mass, number in losses:
         log_tilted = log_mass + theta * loss
-        log_one = float(special.logsumexp(log_tilted))
-        mass = np.exp(log_tilted - log_one)
-        one = float(mass @ loss)
-        log_moment += number * log_one
-        mean += number * one
-        variance += number * float(mass @ (loss - one) ** 2)
+        log_total = float(special.logsumexp(log_tilted))
+        mass = np.exp(log_tilted - log_total)
+        tilted_mean = float(mass @ loss)
+        log_moment += number * log_total
+        mean += number * tilted_mean
+        variance += number * float(mass @ (loss - tilted_mean) ** 2)
     return log_moment, mean, variance
 
 
-def _epsilon(parts: Composed, delta: float, added: bool, least: float) -> float:
-    """ε in one order of the neighbours; `least` where it is no more than that."""
+def _epsilon(parts: Composed, delta: float, record_added: bool, floor: float) -> float:
+    """ε in one order of the neighbours; `floor` where it is no more than that."""
     number = sum(part.number for part in parts)
     epsilon, steepness, interval = math.inf, 0.0, math.inf
     for _ in range(_REFINEMENTS):
-        ends = [part.ends(delta, epsilon, added) for part in parts]
-        tilt = _tilt(parts, ends, delta, epsilon, added)
+        ends = [part.ends(delta, epsilon, record_added) for part in parts]
+        tilt = _tilt(parts, ends, delta, epsilon, record_added)
         if math.isinf(epsilon):
             epsilon, steepness = tilt.epsilon, tilt.theta
-            if epsilon <= least:
-                return least
+            if epsilon <= floor:
+                return floor
         # A grid adds number·interval²/6 to the variance of the sum, and that times
         # (1 − d ln δ/dε)/2 to ε.
-        wanted = math.sqrt(12 * _ERROR * epsilon / (number * (1 + steepness)))
+        target = math.sqrt(12 * _ERROR * epsilon / (number * (1 + steepness)))
         spans = [tilt.high - tilt.low]
         for part, pair in zip(parts, ends, strict=True):
             loss, _ = part.quadrature(*pair)
             spans.append(float(loss[-1] - loss[0]))
         coarsest = max(spans) / _MOST_POINTS
-        if math.isfinite(interval) and coarsest > 16 * wanted:  # rare large losses
+        if math.isfinite(interval) and coarsest > 16 * target:  # rare large losses
             coarsest /= 4
-        before, interval = interval, max(wanted, coarsest)
+        before, interval = interval, max(target, coarsest)
         if interval > before / 1.5:
             break
-        refined = _on_grid(parts, ends, tilt, interval, delta, added)
-        if refined[0] <= least:
-            return least
+        refined = _epsilon_on_grid(parts, ends, tilt, interval, delta, record_added)
+        if refined[0] <= floor:
+            return floor
         if refined[0] < epsilon:
             epsilon, steepness = refined
     return epsilon
@@ -239,9 +243,9 @@ def _tilt(
     ends: list[tuple[float, float]],
     delta: float,
     epsilon: float,
-    added: bool,
+    record_added: bool,
 ) -> _Tilt:
-    """By the θ of the tilted sum whose mean is ε; at an ε of ∞, of the least bound.
+    """The tilt whose sum has the mean ε; at an ε of ∞, the one of the least bound.
 
     δ(ε) ≤ E[e^(θL)]·e^(−θε)·θ^θ/(1 + θ)^(1+θ) for each θ > 0 (Canonne, Kamath and
     Steinke 2020, Proposition 12), `low` and `high` by Chernoff.
@@ -249,7 +253,7 @@ def _tilt(
     losses = []
     for part, pair in zip(parts, ends, strict=True):
         loss, log_mass = part.quadrature(*pair)
-        signed = (-loss, log_mass) if added else (loss, log_mass + loss)
+        signed = (-loss, log_mass) if record_added else (loss, log_mass + loss)
         losses.append((*signed, part.number))
     log_delta = math.log(delta) + math.log1p(-_CUT * len(parts))
 
@@ -261,13 +265,13 @@ def _tilt(
         return theta * mean - log_moment + math.log1p(theta) + log_delta
 
     largest = max(float(np.abs(loss).max()) for loss, *_ in losses)
-    least, most = -20 - math.log(max(largest, 1)), math.log(1e8 / largest)
-    if excess(least) > 0:
-        log_theta = least
-    elif excess(most) < 0:
-        log_theta = most
+    lower, upper = -20 - math.log(max(largest, 1)), math.log(1e8 / largest)
+    if excess(lower) > 0:
+        log_theta = lower
+    elif excess(upper) < 0:
+        log_theta = upper
     else:
-        log_theta = optimize.brentq(excess, least, most, xtol=1e-3)
+        log_theta = optimize.brentq(excess, lower, upper, xtol=1e-3)
     theta = math.exp(log_theta)
     log_moment, _, variance = _cumulants(losses, theta)
     constant = theta * log_theta - (theta + 1) * math.log1p(theta) - log_delta
@@ -284,12 +288,15 @@ def _tilt(
     return _Tilt(theta, (log_moment + constant) / theta, low, high)
 
 
-def _spread(
-    part: Gaussians | Responses, interval: float, ends: tuple[float, float], added: bool
+def _discretized(
+    part: Gaussians | Responses,
+    interval: float,
+    ends: tuple[float, float],
+    record_added: bool,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """One loss on a grid: (multiples of its interval, their masses, that of ∞)."""
+    """One loss on a grid: (multiples of the interval, their masses, the mass of ∞)."""
     places, first, second = part.grid(interval, *ends)
-    if added:
+    if record_added:
         places, first, second = -places[::-1], second[::-1], first[::-1]
     # P's mass p between a and a + h, Q's q: p = m + M, q = m·e^(−a) + M·e^(−a−h).
     ratio = np.exp(np.minimum(interval * places[:-1], _LARGEST))
@@ -300,13 +307,13 @@ def _spread(
     return places, masses, float(first[-1])
 
 
-def _on_grid(
+def _epsilon_on_grid(
     parts: Composed,
     ends: list[tuple[float, float]],
     tilt: _Tilt,
     interval: float,
     delta: float,
-    added: bool,
+    record_added: bool,
 ) -> tuple[float, float]:
     """(ε, −d ln δ/dε) of the losses on a grid."""
     theta, first = tilt.theta, math.floor(tilt.low / interval)
@@ -314,13 +321,13 @@ def _on_grid(
     size = fft.next_fast_len(size, real=True)
     transform, log_moment, lost = np.ones(size // 2 + 1, complex), 0.0, 0.0
     for part, pair in zip(parts, ends, strict=True):
-        places, masses, infinite = _spread(part, interval, pair, added)
+        places, masses, infinite = _discretized(part, interval, pair, record_added)
         with np.errstate(divide="ignore"):
             log_tilted = np.log(masses) + theta * interval * places
-        log_one = special.logsumexp(log_tilted)
-        tilted = np.bincount(places % size, np.exp(log_tilted - log_one), size)
+        log_total = special.logsumexp(log_tilted)
+        tilted = np.bincount(places % size, np.exp(log_tilted - log_total), size)
         transform *= fft.rfft(tilted) ** part.number
-        log_moment += part.number * log_one
+        log_moment += part.number * log_total
         lost += part.number * infinite
     number = sum(part.number for part in parts)
     # Of a transform to a power of n, n·1e-16 of it is rounded, in phase and in length.

@@ -30,6 +30,6 @@ def certain_chance(multiplier: float, sums: float, rate: float = 1.0) -> float:
     """
     if multiplier * (NORMAL_END - 1) < 1:
         return 1.0 if sums > 0 else 0.0
-    alone = math.erfc((NORMAL_END - 1 / multiplier) / math.sqrt(2)) / 2
+    single = math.erfc((NORMAL_END - 1 / multiplier) / math.sqrt(2)) / 2
     spread = _DENSITY * math.sqrt(_NUMBERS * sums) / multiplier
-    return min(1.0, rate * (spread + sums * alone))
+    return min(1.0, rate * (spread + sums * single))

@@ -1,4 +1,4 @@
-"""Who takes part in a run, how often, and what the influence filter costs them."""
+"""The clients' participation in a run, and what the influence filter costs them."""
 
 import math
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
 
 
 class FilterCost(NamedTuple):
-    """What passes of the influence filter cost a client, as contributor and tester.
+    """The cost of the influence filter's passes to a client, who contributes and tests.
 
     Contributions are made of training examples and votes of validation examples. A
     relation that replaces a whole client's data touches both, so both are counted.
@@ -25,7 +25,7 @@ class FilterCost(NamedTuple):
     epsilon_per_vote: float = 0.0  # tight; inf for votes that are not randomised
 
     def times(self, clients: int) -> "FilterCost":
-        """Of several clients whose data change at once."""
+        """The cost of several clients whose data change at once."""
         return self._replace(
             contribution_multiplier=self.contribution_multiplier / math.sqrt(clients),
             contribution_epsilon=self.contribution_epsilon * clients,
@@ -44,7 +44,7 @@ class FilterCost(NamedTuple):
 
     @property
     def votes(self) -> int:
-        """How many votes one client reports."""
+        """The number of votes that one client reports."""
         return self.passes * self.votes_per_pass
 
     @property
@@ -71,7 +71,7 @@ class FilterCost(NamedTuple):
 
 
 class Participation(NamedTuple):
-    """Who uploads, and how often.
+    """The clients that upload, and how often.
 
     Attributes:
       num_clients: M ≥ 1.
@@ -99,7 +99,7 @@ class Participation(NamedTuple):
     assumptions: str = ""
 
     @classmethod
-    def of(cls, config: RoundSettings, **more: Any) -> "Participation":
-        """As a run's settings say, with what they do not tell."""
-        named = ("num_clients", "cohort_size", "num_rounds", "max_uploads", "colluders")
-        return cls(**{name: getattr(config, name) for name in named} | more)
+    def of(cls, config: RoundSettings, **fields: Any) -> "Participation":
+        """The participation of a run's settings, with `fields` that they lack."""
+        names = ("num_clients", "cohort_size", "num_rounds", "max_uploads", "colluders")
+        return cls(**{name: getattr(config, name) for name in names} | fields)

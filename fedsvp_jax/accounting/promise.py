@@ -1,4 +1,4 @@
-"""How much a client may spend: a promise as a filter on who may take part.
+"""A promise of what a client may spend, kept as a filter on who may take part.
 
 Each upload has a cost that is known before its round, and a client takes part while
 the sum of its costs stays within a budget. Whoever takes part may depend on all that
@@ -29,7 +29,7 @@ _UNITS = 2**30  # what T of the costliest uploads cost in int32
 
 
 class Allowance(NamedTuple):
-    """Who may take part: a client whose cost and sum of costs fit in the budget.
+    """A client may take part while its costs, the next one too, fit in the budget.
 
     Costs never fall from round to round, so whoever may not take part once, never
     may again.
@@ -41,11 +41,11 @@ class Allowance(NamedTuple):
 
 
 class Plan:
-    """What a run may spend, by what its mechanism says of every round's uploads.
+    """The most that a run may spend, by its mechanism's bounds on each round's uploads.
 
-    The dry run shows it, the solver solves it and a promise keeps it: what is recorded
-    is never more. It is about the claim's adversary, and of a claim about the average
-    about whole cohorts.
+    The dry run shows it, the solver solves it and a promise keeps it: the recorded sums
+    are never more. It holds for the claim's adversary. A claim about the average
+    assumes whole cohorts.
 
     Costs never fall from round to round. Where every upload releases R too, all cost as
     much as the costliest: a filter on two kinds of costs at once is proved for no
@@ -64,8 +64,8 @@ class Plan:
 
     def __init__(self, account: Recorded) -> None:
         self._account = account
-        self._terms, self._who = account.terms, account.participation
-        self.filter_cost = self._who.filter_cost
+        self._terms, self._participation = account.terms, account.participation
+        self.filter_cost = self._participation.filter_cost
         mechanism = account.mechanism
         multiplier = np.asarray(mechanism.least_multiplier, np.float64)
         with np.errstate(divide="ignore"):
@@ -75,24 +75,24 @@ class Plan:
         )
 
     def _by_round(self, values: object) -> np.ndarray:
-        account, rounds = self._account, (self._who.num_rounds,)
-        found = np.broadcast_to(np.asarray(values, np.float64), rounds)
+        account, rounds = self._account, (self._participation.num_rounds,)
+        by_round = np.broadcast_to(np.asarray(values, np.float64), rounds)
         if account.release_epsilon > 0 or account.mechanism.subsampling is not None:
-            return np.full(rounds, found.max())
-        if self._who.max_uploads is not None:
-            return np.where(found > 0, found.max(), 0.0)
-        return np.maximum.accumulate(found)
+            return np.full(rounds, by_round.max())
+        if self._participation.max_uploads is not None:
+            return np.where(by_round > 0, by_round.max(), 0.0)
+        return np.maximum.accumulate(by_round)
 
     @property
     def always(self) -> int | None:
         """Uploads of a client that uploads whenever it may; None: in every round."""
-        cap = self._who.max_uploads
-        return None if cap is None else min(cap, self._who.num_rounds)
+        cap = self._participation.max_uploads
+        return None if cap is None else min(cap, self._participation.num_rounds)
 
     def sums(self, uploads: float | None) -> Sums:
-        """Of so many of the costliest uploads; None for one in every round."""
+        """The sums of so many of the costliest uploads; None for one in every round."""
         return Sums(
-            self._who.num_rounds if uploads is None else uploads,
+            self._participation.num_rounds if uploads is None else uploads,
             _total(self.precision, uploads),
             _total(self.epsilon, uploads),
             float(self.precision[-1]) ** -0.5 if self.precision[-1] else math.inf,
@@ -114,7 +114,7 @@ class Plan:
 
     @cached_property
     def allowance(self) -> Allowance:
-        """What keeps `total_epsilon`; everybody may always take part without one.
+        """The allowance that keeps `total_epsilon`; without one all may take part.
 
         A claim about the average (`Basis.central`) rests on a whole cohort's noise, so
         where a promise or `max_uploads` ends clients' turns its rounds need a whole
@@ -124,11 +124,11 @@ class Plan:
           ValueError: the mechanism adds no noise, or the filter's events, or they and
             one upload, are too much already.
         """
-        cap, limits = self._who.max_uploads, self._limits()
+        cap, limits = self._participation.max_uploads, self._limits()
         costs, budget = np.zeros_like(self.precision), 0
         if limits is not None:
             shares, uploads = limits
-            unit = _UNITS // self._who.num_rounds
+            unit = _UNITS // self._participation.num_rounds
             costs, budget = np.ceil(shares * unit), math.floor(uploads * unit)
         elif cap is not None:
             costs, budget = (self.precision > 0).astype(float), cap
@@ -137,11 +137,11 @@ class Plan:
 
     @property
     def least_cohort(self) -> int:
-        """So many must be able to take part for a round to have a cohort."""
-        limited = self._terms.total_epsilon, self._who.max_uploads
+        """The least number of clients able to take part in a round with a cohort."""
+        limited = self._terms.total_epsilon, self._participation.max_uploads
         thins = any(limit is not None for limit in limited)
         central = thins and self._account.mechanism.claim.central
-        return self._who.cohort_size if central else 1
+        return self._participation.cohort_size if central else 1
 
     def _limits(self) -> tuple[np.ndarray, float] | None:
         """(T,) costs over the largest, and how many of the largest are allowed.
@@ -164,19 +164,20 @@ class Plan:
             return None
         cost, parts = self.filter_cost, self.precision
         if by == "basic":
-            left = limit - cost.basic_epsilon, (1 - cost.delta) * (1 - _ROUNDING)
-            claimed = self.epsilon + self._account.release_epsilon
-            parts = np.maximum(claimed / left[0], self.delta / left[1])
+            rest_epsilon = limit - cost.basic_epsilon
+            rest_delta = (1 - cost.delta) * (1 - _ROUNDING)
+            epsilon = self.epsilon + self._account.release_epsilon
+            parts = np.maximum(epsilon / rest_epsilon, self.delta / rest_delta)
         shares = parts / parts[-1] if math.isfinite(parts[-1]) else np.ones_like(parts)
         steps = 1 if shares.min() == 1 else _STEPS
         if by == "basic":
             fits = math.floor(1 / parts[-1] * steps) / steps
         else:
             numbers = range(1, math.ceil(shares.sum() * steps) + 1)
-            kept = bisect.bisect_left(
+            num_steps = bisect.bisect_left(
                 numbers, True, key=lambda number: self.promised(number / steps) > limit
             )
-            fits = kept / steps
+            fits = num_steps / steps
         if fits < 1:
             before = ""
             if cost.passes:
@@ -190,7 +191,7 @@ class Plan:
 
     @property
     def most_uploads(self) -> int:
-        """Of a client that is asked in every round from the first on."""
+        """Uploads of a client that is asked in every round from the first on."""
         costs = np.cumsum(self.allowance.costs, dtype=np.int64)
         return int((costs <= self.allowance.budget).sum())
 
@@ -199,24 +200,24 @@ class Plan:
         total, cost = self._terms.total_epsilon, self.filter_cost
         if total is None or cost.passes == 0:
             return
-        whole = self.promised(0)
-        if whole < total:
+        epsilon = self.promised(0)
+        if epsilon < total:
             return
         contributions = self.promised(0, cost._replace(votes_per_pass=0))
-        alone = FilterCost(1, math.inf, 0.0, 0.0, cost.votes, cost.vote_epsilon)
+        votes_only = FilterCost(1, math.inf, 0.0, 0.0, cost.votes, cost.vote_epsilon)
         raise ValueError(
             f"total_epsilon = {total} is not more than what the influence filter costs "
             f"a client by {self._terms.total_accounting} before the first upload, "
-            f"ε = {whole:.4g} (contributions {contributions:.4g}, votes "
-            f"{self.promised(0, alone):.4g}): raise it or --contribution_noise, or "
-            "lower --vote_epsilon; votes without one, or of a second pass (take "
+            f"ε = {epsilon:.4g} (contributions {contributions:.4g}, votes "
+            f"{self.promised(0, votes_only):.4g}): raise it or --contribution_noise, "
+            "or lower --vote_epsilon; votes without one, or of a second pass (take "
             "influence_filter=join), have no finite ε"
         )
 
 
 def _total(values: np.ndarray, uploads: float | None) -> float:
-    """Of one upload in every round, or of so many of the costliest if that is less."""
-    whole = float(values.sum())
+    """The sum over one upload in every round, or over so many of the costliest."""
+    total = float(values.sum())
     if uploads is None:
-        return whole
-    return min(uploads * float(values[-1]), whole) if uploads else 0.0
+        return total
+    return min(uploads * float(values[-1]), total) if uploads else 0.0

@@ -1,4 +1,4 @@
-"""What every client has sent, as sums, and the ε of it."""
+"""Sums over every client's uploads, and their ε."""
 
 import dataclasses
 import math
@@ -94,15 +94,15 @@ class Recorded:
             least=np.full(len(VIEWS), math.inf),
         )
 
-    def said(self, nominal: str) -> Self:
+    def with_nominal(self, nominal: str) -> Self:
         """The account with one more reason why every ε is nominal; "" is none."""
         reasons = "; ".join(filter(None, (self.participation.nominal, nominal)))
-        who = self.participation._replace(nominal=reasons)
-        return dataclasses.replace(self, participation=who)
+        participation = self.participation._replace(nominal=reasons)
+        return dataclasses.replace(self, participation=participation)
 
     @property
     def proved(self) -> bool:
-        """Whether the mechanism's claim is, and nothing makes it nominal."""
+        """Whether the mechanism's claim is proved, and nothing makes it nominal."""
         claim = self.mechanism.claim
         sees_noise = claim.central or claim.against_server
         return claim.proved and sees_noise and not self.participation.nominal
@@ -114,7 +114,7 @@ class Recorded:
 
     @property
     def filter_cost(self) -> FilterCost:
-        """Of the passes that were recorded."""
+        """The cost of the passes that were recorded."""
         return self.participation.filter_cost._replace(passes=self.passes)
 
     @property
@@ -123,7 +123,7 @@ class Recorded:
         return float(self.mechanism.release_epsilon)
 
     def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
-        """What a round's uploads count: `views.counted` of the claim's view.
+        """`views.counted` of a round's uploads, in the claim's view.
 
         Discrete noise is counted upload by upload unless its whole numbers are summed:
         an average of uploads that were weighted in float32 is no sum on one grid.
@@ -144,39 +144,39 @@ class Recorded:
           ValueError: an unknown or repeated id.
         """
         ids = np.asarray(client_ids, np.int64)
-        taken = ids >= 0
-        ids = ids[taken]
+        filled = ids >= 0
+        ids = ids[filled]
         if np.any(ids >= len(self.uploads)) or len(np.unique(ids)) != len(ids):
             raise ValueError(
                 f"client_ids must be distinct and < {len(self.uploads)}, "
                 f"got {ids.tolist()}"
             )
-        noise = jax.tree.map(lambda leaf: np.asarray(leaf, float)[taken], noise)
-        shares = None if weights is None else np.asarray(weights, float)[taken]
-        met, claimed, even = self.counted(noise, shares)
+        noise = jax.tree.map(lambda leaf: np.asarray(leaf, float)[filled], noise)
+        shares = None if weights is None else np.asarray(weights, float)[filled]
+        multiplier, epsilon, even = self.counted(noise, shares)
         size = len(ids) if even else 0
 
-        def added(before: np.ndarray, values: Any) -> np.ndarray:
+        def add(before: np.ndarray, values: Any) -> np.ndarray:
             after = before.copy()
             after[..., ids] += values
             return after
 
         with np.errstate(divide="ignore"):
-            precision = 1.0 / np.square(met)
+            precision = 1.0 / np.square(multiplier)
         return dataclasses.replace(
             self,
-            uploads=added(self.uploads, 1),
-            epsilon=added(self.epsilon, claimed),
-            delta=added(self.delta, noise.delta),
-            precision=added(self.precision, precision),
-            least=np.minimum(self.least, met.min(axis=1, initial=math.inf)),
+            uploads=add(self.uploads, 1),
+            epsilon=add(self.epsilon, epsilon),
+            delta=add(self.delta, noise.delta),
+            precision=add(self.precision, precision),
+            least=np.minimum(self.least, multiplier.min(axis=1, initial=math.inf)),
             rounds=self.rounds + 1,
-            largest_claim=max(self.largest_claim, claimed.max(initial=0.0)),
+            largest_claim=max(self.largest_claim, epsilon.max(initial=0.0)),
             even_cohort=size if self.even_cohort in (-1, size) else 0,
         )
 
     def record_pass(self) -> Self:
-        """After one more pass of the influence filter, in which all take part."""
+        """The account after one more pass of the influence filter by all clients."""
         return dataclasses.replace(self, passes=self.passes + 1)
 
     def epsilon_spent(
@@ -210,14 +210,14 @@ class Recorded:
             raise ValueError(f"client_id must be in [0, {count}), got {client_id}")
         chosen = slice(None) if client_id is None else [client_id]
         number = VIEWS.index(view)
-        most = _not_exceeded(
+        maximal = _maximal_sums(
             self.uploads[chosen], self.precision[number][chosen], self.epsilon[chosen]
         )
         return max(
             self.composed(
                 method, Sums(*sums, float(self.least[number])), self.filter_cost, delta
             )
-            for sums in most
+            for sums in maximal
         )
 
     def composed(
@@ -229,8 +229,8 @@ class Recorded:
     ) -> float:
         """ε of one client with the filter's events, before a run or after it."""
         if method == "basic":
-            told = sums.uploads * self.release_epsilon
-            return sums.epsilon + told + filter_cost.basic_epsilon
+            released = sums.uploads * self.release_epsilon
+            return sums.epsilon + released + filter_cost.basic_epsilon
         delta = self.terms.target_delta if delta is None else delta
         if self.mechanism.claim.concentrated:
             method = "rdp"
@@ -238,10 +238,11 @@ class Recorded:
             (math.ceil(sums.uploads), self.release_epsilon),
             (filter_cost.votes, filter_cost.vote_epsilon),
         )
-        subsampling, precision = self.mechanism.subsampling, sums.precision
+        subsampling, z = self.mechanism.subsampling, sums.least_multiplier
+        precision = sums.precision
         steps: tuple[Any, ...] = (None,)
-        if subsampling is not None and method != "gdp" and math.isfinite(sums.least):
-            steps = subsampling.steps(sums.least, math.ceil(sums.uploads))
+        if subsampling is not None and method != "gdp" and math.isfinite(z):
+            steps = subsampling.steps(z, math.ceil(sums.uploads))
             precision = 0.0
         return max(
             composed_epsilon(
@@ -249,33 +250,33 @@ class Recorded:
                 filter_cost.precision + precision,
                 delta,
                 responses=responses,
-                steps=one,
+                steps=kind,
             )
-            for one in steps
+            for kind in steps
         )
 
     def certain_chance(self, sums: Sums, filter_cost: FilterCost) -> float:
-        """How likely the end of float32's noise tells one client's data for certain.
+        """The chance that the noise's end tells one client's data for certain.
 
         Discrete noise has no such end. See `noise_ends`.
         """
-        of_filter = certain_chance(
+        filter_chance = certain_chance(
             filter_cost.contribution_multiplier, filter_cost.passes
         )
-        subsampling = self.mechanism.subsampling
+        subsampling, z = self.mechanism.subsampling, sums.least_multiplier
         if self.mechanism.claim.concentrated or sums.precision == 0:
-            return of_filter
+            return filter_chance
         if subsampling is not None:
-            steps = subsampling.steps(sums.least, math.ceil(sums.uploads))
-            return of_filter + max(
+            steps = subsampling.steps(z, math.ceil(sums.uploads))
+            return filter_chance + max(
                 certain_chance(step.multiplier, step.number, step.rate)
                 for step in steps
             )
-        number = sums.precision * sums.least**2 if sums.least > 0 else 1.0
-        return of_filter + certain_chance(sums.least, number)
+        number = sums.precision * z**2 if z > 0 else 1.0
+        return filter_chance + certain_chance(z, number)
 
     def most_spent(self, view: str) -> Sums:
-        """As a view sees it, no client has sent more of any of these."""
+        """The largest of each sum over all clients, as a view sees them."""
         number = VIEWS.index(view)
         return Sums(
             float(self.uploads.max()),
@@ -323,20 +324,20 @@ class Recorded:
 _ARRAYS = ("uploads", "epsilon", "delta", "precision", "least")
 
 
-def _not_exceeded(
+def _maximal_sums(
     uploads: np.ndarray, precision: np.ndarray, epsilon: np.ndarray
 ) -> list[tuple[float, float, float]]:
-    """(uploads, precision, Σε), so many that no client has more of all three.
+    """(uploads, precision, Σε), such that no client has more of all three.
 
-    Of every number of uploads the largest Σ1/z² and Σε, of two clients perhaps: an
-    accounting reads one of them.
+    Each number of uploads has its largest Σ1/z² and its largest Σε. They may be two
+    clients', since an accounting reads one of them.
     """
-    found: list[tuple[float, float, float]] = []
-    most = (0.0, -1.0)
+    maximal: list[tuple[float, float, float]] = []
+    largest = (0.0, -1.0)
     for count in np.unique(uploads)[::-1]:
-        same = uploads == count
-        sums = float(precision[same].max()), float(epsilon[same].max())
-        if sums[0] > most[0] or sums[1] > most[1]:
-            found.append((float(count), *sums))
-            most = max(most[0], sums[0]), max(most[1], sums[1])
-    return found
+        mask = uploads == count
+        sums = float(precision[mask].max()), float(epsilon[mask].max())
+        if sums[0] > largest[0] or sums[1] > largest[1]:
+            maximal.append((float(count), *sums))
+            largest = max(largest[0], sums[0]), max(largest[1], sums[1])
+    return maximal

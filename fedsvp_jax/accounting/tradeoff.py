@@ -1,4 +1,4 @@
-"""What an ε means to whoever guesses: rates that (ε, δ) at every δ bound.
+"""An ε as rates of an adversary's guesses, which (ε, δ) at every δ bound.
 
 An adversary knows all but one record and guesses whether it was there. If what he sees
 is (ε, δ)-DP, then of records that were there he recognises at most
@@ -41,7 +41,7 @@ def recognised(
 
 
 def right_of_100(pairs: Iterable[tuple[float, float]]) -> float:
-    """How many of 100 guesses at even odds are right at most, of (ε, δ) that hold."""
+    """The most of 100 guesses at even odds that are right, of (ε, δ) that hold."""
     return min(
         min(100.0, 50 + 50 * (odds - 1 + 2 * delta) / (odds + 1))
         for odds, delta in _odds(pairs)
@@ -61,20 +61,20 @@ def risk(
     """
     from scipy.stats import norm
 
-    known = list(pairs)
+    pairs = list(pairs)
     mu = max(
-        (1 / float(analytic_multiplier(*one)) for one in known if one[0] > 0),
+        (1 / float(analytic_multiplier(*pair)) for pair in pairs if pair[0] > 0),
         default=0.0,
     )
-    found = {"mu": mu, "recognised": recognised(known)}
-    found |= {"right_of_100": right_of_100(known), "exact": exact}
+    rates = {"mu": mu, "recognised": recognised(pairs)}
+    rates |= {"right_of_100": right_of_100(pairs), "exact": exact}
     if exact:
-        most = float(norm.cdf(mu - norm.isf(FALSE_ALARMS)))
-        found["recognised"] = min(found["recognised"], most)
-        found["right_of_100"] = min(
-            found["right_of_100"], 100 * float(norm.cdf(mu / 2))
+        tpr = float(norm.cdf(mu - norm.isf(FALSE_ALARMS)))
+        rates["recognised"] = min(rates["recognised"], tpr)
+        rates["right_of_100"] = min(
+            rates["right_of_100"], 100 * float(norm.cdf(mu / 2))
         )
-    return found
+    return rates
 
 
 def by_adversary(account: Account) -> dict[str, dict[str, Any]]:
@@ -84,18 +84,18 @@ def by_adversary(account: Account) -> dict[str, dict[str, Any]]:
     says; several copies of a record are not meant.
     """
     sampled = account.mechanism.subsampling is not None
-    others = account.passes > 0 or account.release_epsilon > 0
-    exact = not (sampled or others or account.mechanism.claim.concentrated)
+    other_events = account.passes > 0 or account.release_epsilon > 0
+    exact = not (sampled or other_events or account.mechanism.claim.concentrated)
     method = "pld" if sampled else "gdp"
-    found = {}
+    risks = {}
     for view in claims.views_of(account):
         deltas = [account.terms.target_delta, *map(float, _DELTAS)]
         pairs = [
             (account.epsilon_spent(method, delta, view=view), delta) for delta in deltas
         ]
         if math.isfinite(pairs[0][0]):
-            found[claims.adversary(account, view)] = risk(pairs, exact=exact)
-    return found
+            risks[claims.adversary(account, view)] = risk(pairs, exact=exact)
+    return risks
 
 
 def uploads_left(account: Account) -> int | None:

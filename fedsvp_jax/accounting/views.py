@@ -1,4 +1,4 @@
-"""Who sees what of an upload, and through how much noise."""
+"""Adversaries' views of an upload, and the noise that each view faces."""
 
 import math
 from typing import Any, NamedTuple
@@ -35,13 +35,16 @@ SEEN = {
 
 
 def averaged_multiplier(
-    noise_multiplier: np.ndarray, noise_std: np.ndarray, weights: np.ndarray, known: int
+    noise_multiplier: np.ndarray,
+    noise_std: np.ndarray,
+    weights: np.ndarray,
+    num_known: int,
 ) -> np.ndarray:
-    """(K,) z_i of the average, when the noise of `known` others is known.
+    """(K,) z_i of the average, when the noise of `num_known` others is known.
 
         z_i = sqrt(Σ_{j in H} p_j² σ_j²) / (p_i Δ_i), Δ_i = σ_i / z_i
 
-    H leaves out the `known` clients other than i of the largest p_j σ_j; i's own
+    H leaves out the `num_known` clients other than i of the largest p_j σ_j; i's own
     noise always counts, so z_i is at least the upload's. 0 where the upload had no
     noise, and where the client weighs nothing or z_i is inf, inf.
     """
@@ -50,23 +53,25 @@ def averaged_multiplier(
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     top = np.concatenate([[0.0], np.cumsum(variance[order])])
-    count = np.minimum(known, len(order) - 1)
+    count = np.minimum(num_known, len(order) - 1)
     # Among the others of i the largest `count` are the first ones of all, with the
     # next one in i's place when i is itself among them.
     within = rank < count
     removed = np.where(
         within, top[np.minimum(count + 1, len(order))] - variance, top[count]
     )
-    left = np.maximum(variance.sum() - removed, variance)
-    own = weights * noise_std
-    ratio = np.sqrt(left / np.where(own > 0, np.square(own), 1.0))
+    remaining = np.maximum(variance.sum() - removed, variance)
+    own_std = weights * noise_std
+    ratio = np.sqrt(remaining / np.where(own_std > 0, np.square(own_std), 1.0))
     hidden = (weights > 0) & np.isfinite(noise_multiplier)
-    averaged = np.where(own > 0, np.where(hidden, noise_multiplier, 0.0) * ratio, 0.0)
+    averaged = np.where(
+        own_std > 0, np.where(hidden, noise_multiplier, 0.0) * ratio, 0.0
+    )
     return np.where(hidden, averaged, np.inf)
 
 
 class Counted(NamedTuple):
-    """What the uploads of a round count."""
+    """Multipliers and ε with which an account counts the uploads of a round."""
 
     multiplier: np.ndarray  # (4, K) z by view
     epsilon: np.ndarray  # (K,) claimed; of an average, by the cohort that there was
@@ -76,7 +81,7 @@ class Counted(NamedTuple):
 def counted(
     noise: NoiseInfo, weights: Any | None, view: str, colluders: int
 ) -> Counted:
-    """What a round's uploads count, by all views.
+    """The multipliers and ε of a round's uploads, by all views.
 
     Args:
       noise: what the mechanism says of each upload; leaves (K,). Noise in the local
@@ -87,7 +92,7 @@ def counted(
       view: of the claim.
       colluders: h.
     """
-    z, bound, at_upload, claimed, deltas = (
+    z, bound, at_upload, epsilon, deltas = (
         np.asarray(leaf, float)
         for leaf in (
             noise.noise_multiplier,
@@ -101,15 +106,17 @@ def counted(
     noised &= np.isfinite(z)  # an upload of public data carries no noise
     std = np.where(noised, z, 0) * np.where(noised, bound, 0)
     in_steps = np.any((std == 0) & (z > 0) & np.isfinite(z))
-    met = np.stack([z] * len(VIEWS))
+    multipliers = np.stack([z] * len(VIEWS))
     if weights is None or not len(z) or in_steps:
-        return Counted(met, claimed, even=False)
+        return Counted(multipliers, epsilon, even=False)
     share = np.asarray(weights, float)
-    for number, known in enumerate((0, 1, colluders), 1):
-        met[number] = averaged_multiplier(z, std, share, known)
+    for number, num_known in enumerate((0, 1, colluders), 1):
+        multipliers[number] = averaged_multiplier(z, std, share, num_known)
     if view != "server":
-        own = met[VIEWS.index(view)]
-        anew = concentrated_epsilon(jnp.asarray(own), jnp.asarray(deltas))
-        claimed = np.where(own > 0, np.asarray(anew, float), math.inf)
-        claimed = np.where(np.isinf(own), 0.0, claimed)
-    return Counted(met, claimed, len(z) > 1 and len({*std}) == len({*share}) == 1)
+        multiplier = multipliers[VIEWS.index(view)]
+        epsilons = concentrated_epsilon(jnp.asarray(multiplier), jnp.asarray(deltas))
+        epsilon = np.where(multiplier > 0, np.asarray(epsilons, float), math.inf)
+        epsilon = np.where(np.isinf(multiplier), 0.0, epsilon)
+    return Counted(
+        multipliers, epsilon, len(z) > 1 and len({*std}) == len({*share}) == 1
+    )

@@ -118,8 +118,8 @@ def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
 def stopped_player(play: Player, updates: tuple[float, float], level: float) -> Player:
     """A run whose hook ends it: by the canary's un-noised update, if the hook sees it.
 
-    The hook gets what `early_stopping.shown` leaves of a row. Without the update it
-    ends the run as soon as the released uploads say "in" clearly. The adversary sees
+    The hook gets what `early_stopping.visible_row` leaves of a row. Without the update
+    it ends the run as soon as the released uploads say "in" clearly. The adversary sees
     the rounds that were run, and their number.
 
     Args:
@@ -130,7 +130,9 @@ def stopped_player(play: Player, updates: tuple[float, float], level: float) -> 
 
     def score_at_the_end(by_round: np.ndarray, update: float) -> float:
         for score in by_round:
-            row = early_stopping.shown({"test_loss": score, "update_l2": abs(update)})
+            row = early_stopping.visible_row(
+                {"test_loss": score, "update_l2": abs(update)}
+            )
             if "update_l2" in row:
                 return _CERTAIN if row["update_l2"] > 0 else -_CERTAIN
             if row["test_loss"] >= level:

@@ -259,7 +259,7 @@ def run_mechanism(
         (restored, done) = saved
         state = restored | {"server": clients.trainer.place(restored["server"])}
     folder.keep_rounds(
-        SCORES, done, of=lambda row: row["mechanism"] == config.mechanism
+        SCORES, done, where=lambda row: row["mechanism"] == config.mechanism
     )
     bar = tqdm(
         range(done, config.num_rounds),

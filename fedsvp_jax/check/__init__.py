@@ -1,4 +1,4 @@
-"""What follows from somebody else's privacy settings: `fedsvp check`.
+"""Checks of other programs' privacy settings: `fedsvp check`.
 
 Noise, claims, verdict       noise.py   one calculation for all
 flower.live, flare.live, opacus.live, pfl.live, jax_privacy.live

@@ -34,7 +34,7 @@ class Component(NamedTuple):
 
 
 def ask(thing: Any, classes: Collection[str]) -> Component:
-    """What a live object says of itself, if it is of one of these very classes.
+    """The component of a live object, if it is of one of these very classes.
 
     Args:
       thing: an object, or a function.
@@ -52,9 +52,9 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
 def unknown(things: Iterable[Component]) -> tuple[str, ...]:
     """A sentence for each that is not understood."""
     return tuple(
-        f"{one.source} is no class that is known here, or has a method of its own"
-        for one in things
-        if not one.name
+        f"{thing.source} is no class that is known here, or has a method of its own"
+        for thing in things
+        if not thing.name
     )
 
 
@@ -102,7 +102,9 @@ def read_calls(
     # CPython's parser says MemoryError of brackets that nest too deep.
     with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
         text = file.read_text(encoding="utf-8")
-        nodes = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.stmt)]
+        nodes = [
+            node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)
+        ]
         for statement in sorted(nodes, key=lambda node: node.lineno):
             line = ast.unparse(statement).partition("\n")[0]
             if names.isdisjoint(re.findall(r"\w+", line)):
@@ -146,7 +148,9 @@ def finite(
     number = float(value) if usual and abs(value) < 1e300 else math.nan
     if not (above < number and at_least <= number <= at_most):
         bounds = ((">", above), (">=", at_least), ("<=", at_most))
-        limits = [f" {sign} {one:g}" for sign, one in bounds if math.isfinite(one)]
+        limits = [
+            f" {sign} {bound:g}" for sign, bound in bounds if math.isfinite(bound)
+        ]
         raise ValueError(
             f"{name} of {source} must be a finite number{' and'.join(limits)}, "
             f"got {value!r}"
@@ -154,8 +158,8 @@ def finite(
     return number
 
 
-def whole(source: str, name: str, value: Any) -> int:
-    """The value as a count of what is done: part of a step would be counted as none.
+def count(source: str, name: str, value: Any) -> int:
+    """The value as a whole number, since part of a step would count as none.
 
     Raises:
       ValueError: it is no whole number >= 1.

@@ -46,12 +46,16 @@ def live(
       filters: by every task whose result may hold a model.
       parameters: of the model.
     """
-    asked = [
-        (task, ask(one, _CLASSES)) for task, chain in filters.items() for one in chain
+    components = [
+        (task, ask(filter_, _CLASSES))
+        for task, chain in filters.items()
+        for filter_ in chain
     ]
-    if lines := unknown(one for _, one in asked):
+    if lines := unknown(component for _, component in components):
         raise ValueError("; ".join(lines))
-    chains = [({task}, one.source, one.values) for task, one in asked]
+    chains = [
+        ({task}, component.source, component.values) for task, component in components
+    ]
     return _noises(chains, {*filters}, "a job", Facts(parameters=parameters))
 
 
@@ -64,16 +68,16 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         executors = content.get("executors", [{"tasks": ["train"]}])
-        executed = {str(task) for one in executors for task in one["tasks"]}
+        executed = {str(task) for executor in executors for task in executor["tasks"]}
         chains = [
             (
                 {*group["tasks"]},
-                str(one.get("path") or one["name"]),
-                dict(one.get("args") or {}),
+                str(filter_.get("path") or filter_["name"]),
+                dict(filter_.get("args") or {}),
             )
             for group in content["task_result_filters"]
             if group.get("direction") != "in"
-            for one in group["filters"]
+            for filter_ in group["filters"]
         ]
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
@@ -89,7 +93,7 @@ def _noises(
     file: str,
     facts: Facts,
 ) -> list[Noise]:
-    """Of every filter; there is none where a task's result leaves without it."""
+    """The noise of every filter; none where a task's result leaves without it."""
     noises = []
     executed = executed - {"validate"}  # which answers with metrics
     only = f"no task but {', '.join(sorted(executed))} sends a model"
@@ -106,31 +110,31 @@ def _noises(
 def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
     root, name = name.partition(".")[0], name.rpartition(".")[2]
     source = f"{name} in {file}"
-    told = {key: value for key, value in args.items() if value is not None}
+    settings = {key: value for key, value in args.items() if value is not None}
     if root not in (name, "flip", "nvflare"):
         raise ValueError(f"{source} is {root}'s own, whose noise is not known here")
     if name in _SILENT:
         return nothing(source, f"{_SILENT[name]}, and no noise is added")
     if name == "LocalDifferentialPrivacy":
-        if told.get("off"):
+        if settings.get("off"):
             return nothing(source, "off is true: updates leave as they are")
-        return classical_noise(source, FLIP_DEFAULTS | told)
+        return classical_noise(source, FLIP_DEFAULTS | settings)
     if name == "SVTPrivacy":
-        return _sparse_vector(source, told, facts)
+        return _sparse_vector(source, settings, facts)
     raise ValueError(f"{source} is no filter whose noise is known here")
 
 
-def _sparse_vector(source: str, told: Mapping[str, Any], facts: Facts) -> Noise:
+def _sparse_vector(source: str, settings: Mapping[str, Any], facts: Facts) -> Noise:
     """Laplace noise on c = fraction·parameters of the values, chosen by noisy tests."""
 
     def number(name: str, default: float) -> float:
-        return finite(source, name, told.get(name, default), above=0)
+        return finite(source, name, settings.get(name, default), above=0)
 
     if facts.parameters is None:
         raise ValueError(f"{source}: give the model's size by --parameters")
     epsilon, gamma = number("epsilon", 0.1), number("gamma", 1e-5)
-    most = math.ceil(number("fraction", 0.1) * facts.parameters)
-    count = min(most, facts.parameters)
+    limit = math.ceil(number("fraction", 0.1) * facts.parameters)
+    count = min(limit, facts.parameters)
     release = number("epsilon_release", count * number("noise_var", 0.1))
     std = 2 * gamma * count / release
     return Noise(

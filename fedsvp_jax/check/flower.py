@@ -130,13 +130,13 @@ def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
     return config, sorted((path.parent / package).glob("**/*.py"))
 
 
-def classical_noise(source: str, told: Mapping[str, Any]) -> Noise:
+def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
     """Noise of std s·sqrt(2 ln(1.25/δ))/ε on an update clipped to C, s given apart.
 
     Raises:
       ValueError: C, ε or δ out of its range.
     """
-    settings = Component("", source, told)
+    settings = Component("", source, values)
     clip = settings.number("clipping_norm", above=0)
     sensitivity = settings.number("sensitivity", at_least=0)
     epsilon, delta = (
@@ -163,13 +163,13 @@ def _local(mod: Component) -> Noise:
 
 
 def _flip(config: Mapping[str, Any], facts: Facts) -> Noise:
-    told = {
+    values = {
         name: config.get("dp-" + name.replace("_", "-"), default)
         for name, default in FLIP_DEFAULTS.items()
     } | dict(facts.overrides)
     if not config.get("dp-enabled", True):
         return nothing(_FLIP, "dp-enabled is false: updates leave as they are")
-    return classical_noise(_FLIP, told)
+    return classical_noise(_FLIP, values)
 
 
 def _central(server: Component, mods: Collection[str], weight: float | None) -> Noise:

@@ -26,7 +26,7 @@ _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
 
 
 class Facts(NamedTuple):
-    """What the user says beside the files.
+    """The user's own facts, beside the files.
 
     Attributes:
       overrides: values of arguments, by name.
@@ -57,7 +57,7 @@ class Stated(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What an engine calls the number that scales its noise.
+    """An engine's name for the number that scales its noise.
 
     Attributes:
       name: of the setting.
@@ -117,18 +117,18 @@ class Noise(NamedTuple):
 
 
 def nothing(source: str, text: str, why: str = "there is no noise") -> Noise:
-    """Of a setting from which no ε follows."""
+    """The noise of a setting from which no ε follows."""
     return Noise(source, text, std=0.0, multiplier=0.0, flaws=(why,))
 
 
 def marked(
     noises: list[Noise], source: str, not_understood: tuple[str, ...]
 ) -> list[Noise]:
-    """The noises, or none, with what was not understood beside them."""
-    shown = noises or [
+    """The noises, or none, each with the lines that were not understood."""
+    seen = noises or [
         nothing(source, "no noise is seen", "what is there is not understood")
     ]
-    return [one._replace(not_understood=not_understood) for one in shown]
+    return [noise._replace(not_understood=not_understood) for noise in seen]
 
 
 def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> float:
@@ -210,7 +210,7 @@ class Verdict(NamedTuple):
 
 
 def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
-    """Compares what is stated with what follows.
+    """Compares the stated ε with the one that follows.
 
     Raises:
       ValueError: the run's ε is stated, and its rounds are not known.
@@ -220,15 +220,15 @@ def verdict(noise: Noise, stated: Stated, rounds: int | None) -> Verdict:
             f"{noise.source}: the ε of a run needs its number of rounds; give --rounds"
         )
     uploads = 1 if stated.per == "upload" or rounds is None else rounds
-    found = epsilon(noise, noise.relation, stated.delta, uploads)
+    spent = epsilon(noise, noise.relation, stated.delta, uploads)
     if noise.pure is None and stated.delta <= 0:
-        found = math.inf
-    reached = found <= stated.epsilon * (1 + _TOLERANCE)
+        spent = math.inf
+    reached = spent <= stated.epsilon * (1 + _TOLERANCE)
     needed = None
     if not reached and noise.setting is not None and stated.epsilon > 0:
         z = _least_multiplier(noise, stated, uploads)
         needed = noise.setting.per_multiplier * z
-    return Verdict(stated, _WORDS[noise.unit, noise.relation], found, reached, needed)
+    return Verdict(stated, _WORDS[noise.unit, noise.relation], spent, reached, needed)
 
 
 def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:

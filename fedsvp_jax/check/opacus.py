@@ -100,7 +100,7 @@ def _call(call: Component, facts: Facts) -> Noise:
 
 
 def _training(settings: Component, sampled: bool, batches: int, steps: int) -> Noise:
-    """So many steps on batches of which an epoch has so many."""
+    """The noise of `steps` steps, on `batches` batches an epoch."""
     multiplier = settings.number("noise_multiplier", at_least=0)
     clip = settings.number("max_grad_norm", above=0)
     epochs = math.ceil(steps / batches)

@@ -38,9 +38,11 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     What a user's statistics meet behind a mechanism would undo its clip, and what their
     sum meets before its noise would see the bare sum.
     """
-    things = [ask(one, [*_MECHANISMS, *_WEIGHTS, _WRAPPER]) for one in postprocessors]
-    order = "postprocessors: " + ", ".join(one.source for one in things)
-    private = [one for one in things if not one.name.startswith("Weight")]
+    things = [
+        ask(thing, [*_MECHANISMS, *_WEIGHTS, _WRAPPER]) for thing in postprocessors
+    ]
+    order = "postprocessors: " + ", ".join(thing.source for thing in things)
+    private = [thing for thing in things if not thing.name.startswith("Weight")]
     if not private or private != things[-1:]:
         text = f"{order}: one mechanism is read, which is the last of them"
         return marked([], order, (text,))
@@ -55,7 +57,7 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     if lines := unknown(things):
         return marked([], order, lines)
     noise = _noise(mechanism, central)
-    return _accounted(noise, things[-1]) if accountant is not None else [noise]
+    return _with_accountant(noise, things[-1]) if accountant is not None else [noise]
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -72,15 +74,20 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     return marked(noises, path.name, lines)
 
 
-def _noise(one: Component, central: bool) -> Noise:
-    """Of std z·C; Laplace noise of scale C/ε, where C is an L1 norm."""
-    clip, laplace = one.number("clipping_bound", above=0), one.name[0] == "L"
-    pure = one.number("epsilon", above=0) if laplace else None
-    multiplier = 1 / pure if pure else one.number("relative_noise_stddev", at_least=0)
+def _noise(mechanism: Component, central: bool) -> Noise:
+    """Gaussian noise of std z·C; Laplace noise of scale C/ε, where C is an L1 norm."""
+    clip = mechanism.number("clipping_bound", above=0)
+    pure: float | None = None
+    if mechanism.name.startswith("L"):
+        pure = mechanism.number("epsilon", above=0)
+        multiplier = 1 / pure
+    else:
+        multiplier = mechanism.number("relative_noise_stddev", at_least=0)
     kind = "Laplace noise of scale" if pure else "Gaussian noise of std"
     where = "the sum of a cohort's updates" if central else "every upload"
+    trusted = ("the server is trusted: it sees every update",) if central else ()
     return Noise(
-        source=one.source,
+        source=mechanism.source,
         text=f"{kind} {multiplier * clip:.4g} on {where}, clipped to {clip:g}",
         std=multiplier * clip,
         multiplier=multiplier,
@@ -90,7 +97,7 @@ def _noise(one: Component, central: bool) -> Noise:
         stated=Stated(pure, 0.0, "upload") if pure else None,
         setting=None if pure else Setting("relative_noise_stddev", 1.0),
         assumptions=(
-            *(("the server is trusted: it sees every update",) if central else ()),
+            *trusted,
             "a user takes part in every round",
             "what else leaves, users' metrics and weights, tells nothing",
             "the noise, floating-point numbers, is as good as real and nobody's guess",
@@ -98,8 +105,8 @@ def _noise(one: Component, central: bool) -> Noise:
     )
 
 
-def _accounted(noise: Noise, accountant: Component) -> list[Noise]:
-    """As pfl's accountant, which solved for it, counts the noise; and unsampled."""
+def _with_accountant(noise: Noise, accountant: Component) -> list[Noise]:
+    """The noise as pfl's accountant, which solved for it, counts it; and unsampled."""
     rate = accountant.number("sampling_probability", above=0, at_most=1)
     stated = Stated(accountant.values["epsilon"], accountant.values["delta"], "run")
     noise = noise._replace(

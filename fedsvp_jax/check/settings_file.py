@@ -19,7 +19,7 @@ import pathlib
 import tomllib
 from typing import Any
 
-from fedsvp_jax.check.components import Component, whole
+from fedsvp_jax.check.components import Component, count
 from fedsvp_jax.check.noise import RELATIONS, Facts, Noise, Setting, Stated
 
 _NAMES = {
@@ -33,8 +33,8 @@ _DEFAULTS = {"noise": "gaussian", "added_by": "client", "unit": "client"} | {
     "sampling_rate": 1.0,
     "steps": 1,
 }
-_OWN = {"noise", "std", "clip", "added_by", "unit", "rounds", "steps"}
-_OWN |= {"sampling_rate", "stated"}
+_KEYS = {"noise", "std", "clip", "added_by", "unit", "rounds", "steps"}
+_KEYS |= {"sampling_rate", "stated"}
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -44,22 +44,24 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
       ValueError: the file is unreadable, or a setting is unknown, missing or wrong.
     """
     try:
-        told: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML that can be read: {error}") from error
-    told |= facts.overrides
-    claim = told.get("stated", {})
+    content |= facts.overrides
+    claim = content.get("stated", {})
     if not isinstance(claim, dict):
         raise ValueError(f"{path}: stated must be a table")
-    unknown = ({*told} - _OWN) | ({*claim} - {"epsilon", "delta", "per", "relation"})
+    unknown = ({*content} - _KEYS) | (
+        {*claim} - {"epsilon", "delta", "per", "relation"}
+    )
     if unknown:
         raise ValueError(f"{path} has unknown settings: {', '.join(sorted(unknown))}")
     for name, allowed in _NAMES.items():
-        value = (told | claim).get(name, allowed[0])
+        value = (content | claim).get(name, allowed[0])
         if value not in allowed:
             words = " or ".join(allowed)
             raise ValueError(f"{path}: {name} must be {words}, got {value!r}")
-    settings, stated = Component("", path.name, _DEFAULTS | told), None
+    settings, stated = Component("", path.name, _DEFAULTS | content), None
     kind, by = settings.values["noise"], settings.values["added_by"]
     std, clip = (settings.number(name, above=0) for name in ("std", "clip"))
     rate = settings.number("sampling_rate", above=0, at_most=1)
@@ -71,22 +73,24 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         delta = 0.0 if laplace else goal.number("delta", above=0)
         per = claim.get("per", "run")
         stated = Stated(goal.number("epsilon", above=0), delta, per)
-    steps = whole(path.name, "steps", settings.values["steps"])
-    rounds = whole(path.name, "rounds", told["rounds"]) if "rounds" in told else None
+    steps = count(path.name, "steps", settings.values["steps"])
+    rounds = (
+        count(path.name, "rounds", content["rounds"]) if "rounds" in content else None
+    )
     relation = claim.get("relation", "zero_out")
-    moved = clip if relation == "zero_out" else 2 * clip
-    what = "every upload" if by == "client" else "the sum of a cohort's parts"
+    sensitivity = clip if relation == "zero_out" else 2 * clip
+    place = "every upload" if by == "client" else "the sum of a cohort's parts"
     return [
         Noise(
             source=path.name,
-            text=f"{kind} noise of {'scale' if laplace else 'std'} {std:g} on {what}, "
+            text=f"{kind} noise of {'scale' if laplace else 'std'} {std:g} on {place}, "
             f"clipped to {clip:g}; {steps} a round",
             std=std,
             multiplier=std / clip,
             view="server" if by == "client" else "observer",
             unit=settings.values["unit"],
             relation=relation,
-            pure=steps * moved / std if laplace else None,
+            pure=steps * sensitivity / std if laplace else None,
             stated=stated,
             steps=steps,
             rate=rate,

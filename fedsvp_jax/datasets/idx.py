@@ -35,7 +35,7 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
       FileNotFoundError: the file does not exist.
       ValueError: the file is not a gzip file, or its magic number or size is wrong.
     """
-    raw: bytes | bytearray = files.read_bytes(path, what="the MNIST format")
+    raw: bytes | bytearray = files.read_bytes(path, needed_by="the MNIST format")
     if path.suffix == ".gz":
         limit = files.most_bytes(len(raw))
         packed = gzip.GzipFile(fileobj=io.BytesIO(raw))

@@ -18,14 +18,25 @@ from fedsvp_jax.deploy.site import Site
 _log = logging.getLogger(__name__)
 # Of a record, what an auditor may read: not whether the update was clipped.
 _LOGGED = (
-    *("round", "noise_multiplier", "epsilon", "delta", "noise_std", "sensitivity"),
-    *("released_ratio", "epsilon_spent", "status", "adversary", "relation"),
-    *("target_delta", "delta_spent", "randomness"),
+    "round",
+    "noise_multiplier",
+    "epsilon",
+    "delta",
+    "noise_std",
+    "sensitivity",
+    "released_ratio",
+    "epsilon_spent",
+    "status",
+    "adversary",
+    "relation",
+    "target_delta",
+    "delta_spent",
+    "randomness",
 )
 
 
 class Trained(NamedTuple):
-    """What a client's training hands on, before clip and noise: it must not leave.
+    """The result of a client's training, before clip and noise: it must not leave.
 
     Attributes:
       arrays: of the received arrays' shapes; of a private query its answer, the mean of
@@ -133,10 +144,10 @@ def end_round(
                 _log.exception("round %d: public training failed", round_num)
         trained = Trained(base)
         try:
-            made = train()
-            check_arrays("the trained model", made.arrays, base, finite=False)
-            ratio = None if made.contribution is None else float(made.contribution)
-            trained = Trained(made.arrays, ratio)
+            result = train()
+            check_arrays("the trained model", result.arrays, base, finite=False)
+            ratio = None if result.contribution is None else float(result.contribution)
+            trained = Trained(result.arrays, ratio)
         except Exception:
             _log.exception(
                 "round %d: the training failed, noise alone is sent", round_num
@@ -189,7 +200,7 @@ def private_round(
     round_num: int,
     randomness: Randomness = SECRET,
 ) -> Iterator[Callable[..., Arrays]]:
-    """A round around a training of one's own, in any library:
+    """A round around the caller's own training, in any library:
 
         with private_round(site, received, round_num=3) as private:
             upload = private(my_training(received))

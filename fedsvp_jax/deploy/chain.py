@@ -54,7 +54,7 @@ class Key:
             os.fsync(number)
 
     def secret(self) -> bytes:
-        """The 32 bytes.
+        """The 32 bytes of the private key.
 
         Raises:
           Refused: the file is missing or damaged.
@@ -77,7 +77,7 @@ class Key:
         return str(self._private().sign(message).hex())
 
     def public(self) -> str:
-        """What verifies its signatures."""
+        """The public key, which verifies its signatures."""
         return str(self._private().public_key().public_bytes_raw().hex())
 
     def _private(self) -> Any:
@@ -149,11 +149,11 @@ def _problem(line: bytes, before: Entry | None, public: str) -> tuple[str, Any]:
             return f"is of format {saved['format']}, this version reads {FORMAT}", saved
         signed = {name: saved[name] for name in saved if name != "signature"}
         signature, key = saved["signature"], public or saved["body"]["site"]
-        whole = _canonical(saved) == line
-        whole &= {"kind", "time"} < {*saved} and isinstance(saved["body"], dict)
+        intact = _canonical(saved) == line
+        intact &= {"kind", "time"} < {*saved} and isinstance(saved["body"], dict)
     except (ValueError, KeyError, TypeError, RecursionError):
-        whole = False
-    if not whole:
+        intact = False
+    if not intact:
         return "is damaged", None
     if not verifies(key, signature, _canonical(signed)):
         return "was changed: its signature is not the site's", saved

@@ -41,7 +41,7 @@ def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
       dataset: the client's records alone; its test part may be anything.
     """
     check_resolved(config)
-    alone = dataclasses.replace(
+    single = dataclasses.replace(
         config,
         num_clients=1,
         cohort_size=1,
@@ -49,17 +49,17 @@ def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
         partition="iid",
         split="by_position",
     )
-    return federate([alone], dataset)
+    return federate([single], dataset)
 
 
 def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
-    """What one client of a simulated federation holds, and nothing of the others."""
-    held = cell_of(cell_of(simulated.split, 0), client_id)
-    train = np.asarray(held.train)[: int(held.num_train)]
-    validation = np.asarray(held.validation)[: int(held.num_validation)]
+    """The data of one client of a simulated federation, without any other client's."""
+    client_split = cell_of(cell_of(simulated.split, 0), client_id)
+    train = np.asarray(client_split.train)[: int(client_split.num_train)]
+    validation = np.asarray(client_split.validation)[: int(client_split.num_validation)]
     rows = np.concatenate([train, validation])
     split = dataclasses.replace(
-        held,
+        client_split,
         train=jnp.arange(len(train), dtype=jnp.int32),
         validation=jnp.arange(len(train), len(rows), dtype=jnp.int32),
     )
@@ -103,9 +103,9 @@ class Client:
         self.policy, config, target = policy, policy.training, current_target()
         build = partial(models.make_model, config.model, kernels=target.platform)
         self._model = model or build(num_classes=data.num_classes)
-        held = cell_of(cell_of(data.split, 0), 0)
-        self.num_examples = int(held.num_train)
-        rows = np.asarray(held.train)[: self.num_examples]
+        split = cell_of(cell_of(data.split, 0), 0)
+        self.num_examples = int(split.num_train)
+        rows = np.asarray(split.train)[: self.num_examples]
         attributes = np.asarray(data.examples.attributes)[rows]
         records = map(np.asarray, jax.tree.leaves(data.examples))
         self.site = Site(
@@ -117,14 +117,16 @@ class Client:
         facts = {"example_shape": shape, "num_classes": data.num_classes}
         self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
-        asked = plans.asked_of(self.policy.config, self._model, by_name, data)
-        together = plans.sides(config, target, self._model, shape)
+        query_leaves = plans.asked_of(self.policy.config, self._model, by_name, data)
+        parallelism = plans.sides(config, target, self._model, shape)
         self._plan = plans.make_plan(
-            config, self.policy.config, data, target, together, asked
+            config, self.policy.config, data, target, parallelism, query_leaves
         )
-        told = jax.tree.map(np.float32, self.policy.config)
+        mechanism_config = jax.tree.map(np.float32, self.policy.config)
         roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
-        cells = plans.make_cells([config], data, [told], [self.policy.allowance], roots)
+        cells = plans.make_cells(
+            [config], data, [mechanism_config], [self.policy.allowance], roots
+        )
         self._cell = cell_of(cells, 0)
         key = prng.stream_key(prng.root_key(config.seed), prng.Stream.INIT)
         params, stats = jax.jit(self._model.init)(key, data.example)
@@ -145,8 +147,8 @@ class Client:
         if self._plan.query_parts is None:
             return self._first
         params = jax.tree.unflatten(self._tree, self._first)
-        asked = private_query.chosen(params, self._plan.query_parts)
-        return [*self._first, *(np.zeros_like(leaf) for leaf in asked)]
+        leaves = private_query.chosen(params, self._plan.query_parts)
+        return [*self._first, *(np.zeros_like(leaf) for leaf in leaves)]
 
     def begin(self) -> None:
         """Begins the log, once in a client's life.
@@ -187,7 +189,7 @@ class Client:
         )
 
     def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
-        """What a round trains or asks, before clip and noise: it must not leave."""
+        """A round's training or query before clip and noise: it must not leave."""
         return Trained(*jax.device_get(self._work(*self._request(received, round_num))))
 
     def _request(self, received: Sequence[np.ndarray], round_num: int) -> Any:
@@ -224,9 +226,9 @@ class Client:
         client_id: Array,
         round_index: Array,
     ) -> tuple[Task, LocalWork]:
-        """A round's task and what `local_work` makes of it."""
+        """A round's task, and the result of `local_work` on it."""
         plan, cell, data = self._plan, self._cell, self._data
-        held = cell_of(cell.split, 0)
+        split = cell_of(cell.split, 0)
         nobody = jnp.zeros((1,), jnp.int32)
         state = ServerState(
             params=params,
@@ -238,5 +240,5 @@ class Client:
         )
         mechanism = self.policy.mechanism
         at = Address(key, client_id, round_index)
-        task = Task(self._model, plan, cell, mechanism, state, data.examples, held, at)
+        task = Task(self._model, plan, cell, mechanism, state, data.examples, split, at)
         return task, client.local_work(task)

@@ -1,6 +1,6 @@
-"""What a deployed client draws: the noise of an upload, and the release of R.
+"""A deployed client's draws: the noise of an upload, and the release of R.
 
-Its random numbers are secret, or seeded for tests; its noise is discrete on a grid.
+The random numbers are secret, or seeded for tests; the noise is discrete on a grid.
 """
 
 import dataclasses
@@ -108,8 +108,8 @@ def add_secret_noise(
     Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), Theorem 4.
     """
     std, sensitivity = float(info.noise_std), float(info.sensitivity)
-    vector = _flat(clipped)
-    origin = _flat(received) if config.clip.of_weights else np.zeros_like(vector)
+    vector = _flatten(clipped)
+    origin = _flatten(received) if config.clip.of_weights else np.zeros_like(vector)
     exact = config.clip.in_ball
     length = float(config.l2_norm_clip if exact else config.private_clip)
     if config.clip.granted:
@@ -118,29 +118,29 @@ def add_secret_noise(
     bound = length if exact else 2 * _LONGEST * step
     if not exact:
         std *= 1 + step * math.sqrt(vector.size) / sensitivity
-    whole = rounded(vector + origin, step=step, norm_bound=bound, words=words)
-    whole += discrete_gaussian(step_variance(std, step), vector.size, words)
-    noised = _shaped(whole * step - origin, clipped)
+    numbers = rounded(vector + origin, step=step, norm_bound=bound, words=words)
+    numbers += discrete_gaussian(step_variance(std, step), vector.size, words)
+    noised = _reshape(numbers * step - origin, clipped)
     return noised, {"noise_std": std, "grid_step": step}
 
 
 def whole_numbers(
     update: Sequence[np.ndarray], grid: Grid, std: float, words: Words | None
 ) -> tuple[list[np.ndarray], float]:
-    """What a client adds to a sum that nobody sees the parts of, and γ.
+    """A client's part of a secure sum, int64 arrays in [−2^(b−1), 2^(b−1)), and γ.
 
-    These are int64 arrays in [−2^(b−1), 2^(b−1)). The clipped update is noised on the
-    grid already where `words` is None; else its share of the noise has this std.
+    Where `words` is None, the clipped update is noised on the grid already; else its
+    share of the noise has the std `std`.
     """
     step = float(grid_step(grid, jnp.float32(std)))
     if words is None:
         return [
             np.rint(np.float64(leaf) / step).astype(np.int64) for leaf in update
         ], step
-    vector = _flat(update)
-    sent = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
-    sent += discrete_gaussian(step_variance(std, step), vector.size, words)
-    return _shaped(wrapped(sent, grid.bits), update), step
+    vector = _flatten(update)
+    numbers = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
+    numbers += discrete_gaussian(step_variance(std, step), vector.size, words)
+    return _reshape(wrapped(numbers, grid.bits), update), step
 
 
 def released(
@@ -161,10 +161,10 @@ def released(
     return np.float32(bounded_ratio(float(ratio)))
 
 
-def _shaped(vector: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _reshape(vector: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
     parts = np.split(vector, np.cumsum([leaf.size for leaf in like])[:-1])
     return [part.reshape(leaf.shape) for part, leaf in zip(parts, like, strict=True)]
 
 
-def _flat(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def _flatten(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in arrays])

@@ -1,4 +1,4 @@
-"""What a client has agreed to: a mechanism, its settings, and a promise."""
+"""The policy that a client has agreed to: a mechanism, its settings and a promise."""
 
 import dataclasses
 from functools import cached_property
@@ -47,26 +47,30 @@ class Policy:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """As the simulator makes it; a deployed client's noise is always discrete."""
-        made = make_mechanism(self.name, self.config)
-        return made._replace(claim=made.claim._replace(concentrated=True))
+        """The simulator's mechanism; a deployed client's noise is always discrete."""
+        mechanism = make_mechanism(self.name, self.config)
+        return mechanism._replace(claim=mechanism.claim._replace(concentrated=True))
 
     @cached_property
     def account(self) -> Account:
-        """One client's, before its first upload."""
-        who = Participation.of(self.config, num_clients=1)
-        return Account.of(self.mechanism, who, self.promise)
+        """One client's account before its first upload."""
+        participation = Participation.of(self.config, num_clients=1)
+        return Account.of(self.mechanism, participation, self.promise)
 
     @property
     def allowance(self) -> Allowance:
-        """What an upload of each round costs, and the most that may be spent."""
+        """The cost of an upload of each round, and the most that may be spent."""
         return self.account.plan.allowance
 
     def costliest(self, round_num: int) -> dict[str, float]:
         """z, ε and δ of the costliest upload that a round, from 1, may have."""
-        of, rounds = self.mechanism, self.config.num_rounds
-        most = of.least_multiplier, of.most_epsilon, of.most_delta
-        by_round = (np.broadcast_to(value, rounds)[round_num - 1] for value in most)
+        mechanism, rounds = self.mechanism, self.config.num_rounds
+        limits = (
+            mechanism.least_multiplier,
+            mechanism.most_epsilon,
+            mechanism.most_delta,
+        )
+        by_round = (np.broadcast_to(value, rounds)[round_num - 1] for value in limits)
         return dict(zip(COST, map(float, by_round), strict=True))
 
     @property
@@ -82,7 +86,7 @@ class Policy:
         return self.mechanism.grid is not None and self.mechanism.claim.central
 
     def check_takes_updates(self, *, with_model: bool = True) -> None:
-        """For adapters around another engine's training, which hand on updates alone.
+        """Checks that the policy needs the update alone, as other engines hand it on.
 
         Args:
           with_model: whether the adapter knows the model that was sent, too.
@@ -108,25 +112,25 @@ class Policy:
             )
 
     def settings(self) -> dict[str, Any]:
-        """Everything that decides the noise and the promise, as plain values."""
-        told = vars(self.config) | dataclasses.asdict(self.promise)
-        told["mechanism"] = self.name
-        if (own := told.pop("settings")) is not None:
-            told |= dataclasses.asdict(own)
+        """All settings that decide the noise and the promise, as plain values."""
+        values = vars(self.config) | dataclasses.asdict(self.promise)
+        values["mechanism"] = self.name
+        if (own_settings := values.pop("settings")) is not None:
+            values |= dataclasses.asdict(own_settings)
         numbers = {
             name: np.asarray(value).item() if isinstance(value, jax.Array) else value
-            for name, value in told.items()
+            for name, value in values.items()
         }
         return dict(plain(numbers))
 
     def says(self) -> dict[str, Any]:
-        """What is promised and claimed, for an auditor."""
-        claim, who = self.mechanism.claim, self.account.participation
+        """The promise and the claim, for an auditor."""
+        claim, participation = self.mechanism.claim, self.account.participation
         return {
             **dataclasses.asdict(self.promise),
             "mechanism": self.name,
-            "num_rounds": who.num_rounds,
-            "max_uploads": who.max_uploads,
+            "num_rounds": participation.num_rounds,
+            "max_uploads": participation.max_uploads,
             "release_epsilon": self.account.release_epsilon,
             "adversary": adversary(self.account),
             "relation": claim.relation,
@@ -192,16 +196,16 @@ def make_policy(
         name, _ = noise_setting(config.mechanism)
         noise = {name: getattr(solved, name)}
         config = dataclasses.replace(config, solve="uploads", **noise)
-    given = {
+    changed = {
         field.name: getattr(config, field.name)
         for field in dataclasses.fields(config)
         if getattr(config, field.name) != field.default
     }
-    asked = dict(plain({"config": given, **facts}))
+    arguments = dict(plain({"config": changed, **facts}))
     config = resolve(config)
-    told = plan.mechanism_config(config, **facts)
+    mechanism_config = plan.mechanism_config(config, **facts)
     promise = part(PromiseSettings, config)
-    policy = Policy(config.mechanism, told, promise, config, asked)
+    policy = Policy(config.mechanism, mechanism_config, promise, config, arguments)
     mechanism = policy.mechanism
     if config.total_epsilon is not None and config.total_accounting != "rdp":
         raise ValueError(
@@ -215,8 +219,8 @@ def make_policy(
             "R"
         )
     _check_deployable(config.mechanism, mechanism)
-    check_noise(mechanism, told)
-    check_draws(mechanism, told)
+    check_noise(mechanism, mechanism_config)
+    check_draws(mechanism, mechanism_config)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

@@ -132,13 +132,13 @@ def finish(
     finite = all(np.all(np.isfinite(leaf)) for leaf in update)
     if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
         update = [np.zeros_like(leaf) for leaf in update]
-    told, memory, silent = nothing_private(), state.memory, policy.name == "none"
+    noise, memory, silent = nothing_private(), state.memory, policy.name == "none"
     if policy.is_query and (
         state.num_examples == 0 or round_num <= policy.config.private_from
     ):
         silent, noised = True, [np.zeros_like(leaf) for leaf in update]
     else:
-        noised, after, told = jax.device_get(
+        noised, after, noise = jax.device_get(
             policy.clip_and_noise(
                 update,
                 [np.asarray(leaf) for leaf in base],
@@ -150,16 +150,16 @@ def finish(
             )
         )
         memory = {name: float(value) for name, value in after.clients.items()}
-    info: NoiseInfo = jax.tree.map(np.float32, jax.device_get(told))
-    words, grid, whole = randomness.words, dict[str, Any](), Arrays()
+    info: NoiseInfo = jax.tree.map(np.float32, jax.device_get(noise))
+    words, grid, numbers = randomness.words, dict[str, Any](), Arrays()
     if not silent and not 0 < info.noise_std < np.inf:
         raise Refused("the noise of an upload must be positive and finite")
     if policy.summed:
         assert policy.mechanism.grid is not None
-        whole, step = whole_numbers(
+        numbers, step = whole_numbers(
             noised, policy.mechanism.grid, float(info.noise_std), words
         )
-        info, grid = _of_the_sum(info, policy), {"grid_step": step}
+        info, grid = _with_all_shares(info, policy), {"grid_step": step}
     elif words is not None and not silent:
         noised, grid = add_secret_noise(noised, base, info, policy.config, words)
     state = dataclasses.replace(
@@ -169,7 +169,7 @@ def finish(
         sums=state.before,
         before=None,
     ).with_upload(policy, {name: getattr(info, name) for name in COST})
-    upload = whole or [
+    upload = numbers or [
         (old + new).astype(np.float32) for old, new in zip(base, noised, strict=True)
     ]
     record = _record(policy, state, info, round_num, ratio, randomness.hides) | grid
@@ -227,8 +227,8 @@ def check_arrays(
             raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
-def _of_the_sum(info: NoiseInfo, policy: Policy) -> NoiseInfo:
-    """As its claim counts a share of the cohort's noise: by all shares but h."""
+def _with_all_shares(info: NoiseInfo, policy: Policy) -> NoiseInfo:
+    """`info` with the noise of all shares but h, which the mechanism's claim counts."""
     root = np.float32(root_sharers(policy.config))
     return dataclasses.replace(
         info,
@@ -245,19 +245,19 @@ def _record(
     ratio: np.float32,
     hides: bool,
 ) -> dict[str, Any]:
-    """What the client may look up of an upload, and what it has spent so far."""
+    """The client's own record of an upload, and what it has spent so far."""
     account = state.account(policy)
     spent = account.row(last=False)
     if spent["status"] is not None:
         # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
         spent["status"]["basic"] = "nominal"
-    told = dict(vars(info))
-    del told["noise_l2"]
+    fields = dict(vars(info))
+    del fields["noise_l2"]
     return dict(
         plain(
             {
                 "round": round_num,
-                **told,
+                **fields,
                 "num_examples": state.num_examples,
                 "released_ratio": ratio,
                 "uploads": int(account.uploads[0]),

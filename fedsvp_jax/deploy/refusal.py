@@ -1,4 +1,4 @@
-"""Why a client does not answer."""
+"""Refusals: requests that a client does not answer."""
 
 import contextlib
 import logging

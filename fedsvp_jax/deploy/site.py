@@ -86,7 +86,7 @@ class Site:
 
     @functools.cached_property
     def policy(self) -> Policy:
-        """What the site agreed to when its log was begun.
+        """The policy that the site agreed to when its log was begun.
 
         Raises:
           Refused: as `read`.
@@ -106,10 +106,10 @@ class Site:
             there, unless the witness has seen the site.
         """
         state = new_state(self.policy, num_examples)
-        known = self.witness.last(self.name) is not None
+        is_known = self.witness.last(self.name) is not None
         for file in (self.path, self._key.path):
-            if known or os.path.lexists(file):
-                where = "its witness" if known else file
+            if is_known or os.path.lexists(file):
+                where = "its witness" if is_known else file
                 raise FileExistsError(
                     f"{where} knows the site {self.name}: it has begun already, and a "
                     "new log would forget what was spent"
@@ -120,7 +120,7 @@ class Site:
             "site": self._key.public(),
             "name": self.name,
             "witness": self.witness.public(),
-            "data": self._bound(),
+            "data": self._bound_fingerprint(),
             "policy": self.policy.asked,
             "settings": self.policy.settings(),
             "promise": self.policy.says(),
@@ -143,7 +143,7 @@ class Site:
             os.close(number)
 
     def entries(self) -> list[Entry]:
-        """All entries, verified, and that the witness has seen the last.
+        """All entries, verified; the witness has seen the last.
 
         Raises:
           Refused: the log is missing, damaged, changed, or older or other than what
@@ -154,19 +154,19 @@ class Site:
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            raise self._missing() from None
+            raise self._missing_error() from None
         return self._entries_of(content)[1]
 
     def read(self) -> ClientState:
-        """What was written last.
+        """The state that was written last.
 
         Raises:
           Refused, ValueError: as `entries`.
         """
-        return _state(self.entries()[-1])
+        return _state_of(self.entries()[-1])
 
     def check_data(self) -> None:
-        """That the records are those of the log's beginning.
+        """Checks that the records are those of the log's beginning.
 
         Raises:
           Refused, ValueError: as `entries`.
@@ -189,7 +189,7 @@ class Site:
         try:
             number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         except FileNotFoundError:
-            raise self._missing() from None
+            raise self._missing_error() from None
         try:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -214,12 +214,12 @@ class Site:
 
     @property
     def state(self) -> ClientState:
-        """What the last entry says, where the log is open."""
+        """The state in the last entry of the open log."""
         assert self._open is not None
-        return _state(self._open.entries[-1])
+        return _state_of(self._open.entries[-1])
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
-        """An entry of a new state, with what an auditor adds up; the log is open.
+        """Writes an entry of a new state into the open log, with an auditor's facts.
 
         It returns when the entry is on the disk, and its hash is countersigned.
 
@@ -231,17 +231,17 @@ class Site:
         """
         assert self._open is not None
         signature = self._show_witness(self._open)
-        told = {"state": dataclasses.asdict(state), **facts, "witnessed": signature}
-        self._append(self._open, kind, told)
+        body = {"state": dataclasses.asdict(state), **facts, "witnessed": signature}
+        self._append(self._open, kind, body)
 
     def _append(self, log: _Opened, kind: str, body: Mapping[str, Any]) -> None:
-        """An entry, countersigned; one that the witness refuses is undone."""
+        """Appends a countersigned entry; one that the witness refuses is undone."""
         before, entries = log.content, log.entries
         line = entry_line(self._key, entries[-1] if entries else None, kind, body)
-        left = memoryview(line)
+        rest = memoryview(line)
         try:
-            while left:
-                left = left[os.write(log.number, left) :]
+            while rest:
+                rest = rest[os.write(log.number, rest) :]
             os.fsync(log.number)
         except OSError as error:
             os.ftruncate(log.number, len(before))
@@ -267,14 +267,14 @@ class Site:
         """
         first, last = log.entries[0].body, log.entries[-1]
         if log.seen is None or log.seen.hash != last.hash:
-            shown = Seen(first["site"], last.number, last.hash, first["witness"])
+            expected = Seen(first["site"], last.number, last.hash, first["witness"])
             try:
                 seen = self.witness.countersign(
-                    self.name, shown.site, shown.number, shown.hash
+                    self.name, expected.site, expected.number, expected.hash
                 )
             except OSError as error:
                 raise _unwritten("witness", error) from error
-            if seen != shown._replace(signature=seen.signature) or not seen.verified(
+            if seen != expected._replace(signature=seen.signature) or not seen.verified(
                 self.name
             ):
                 raise Refused(
@@ -290,10 +290,10 @@ class Site:
         Of a file that goes on from what was read before, byte by byte, the new entries
         alone are verified; any other is verified whole.
         """
-        known, before = self._verified
-        if not content.startswith(known):
-            known, before = b"", []
-        rest = content[len(known) :]
+        prefix, before = self._verified
+        if not content.startswith(prefix):
+            prefix, before = b"", []
+        rest = content[len(prefix) :]
         entries, problem = read_entries(rest, self.path.name, before)
         seen = self.witness.last(self.name)
         torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
@@ -307,7 +307,10 @@ class Site:
             raise Refused(f"{self.path.name} is another site's: not of this key")
         if first["name"] != self.name:
             raise Refused(f"{self.path.name} is of the site {first['name']}")
-        if self._data is not None and first["data"] not in (None, self._bound()):
+        if self._data is not None and first["data"] not in (
+            None,
+            self._bound_fingerprint(),
+        ):
             raise ValueError(
                 f"the records are not those with which {self.path.name} was begun: it "
                 "counts what was spent of others"
@@ -339,10 +342,10 @@ class Site:
         if "policy" in self.__dict__:
             _check_settings(first["settings"], self.policy.settings())
         intact = rest.splitlines(keepends=True)[: len(entries) - len(before)]
-        self._verified = verified = known + b"".join(intact), entries
+        self._verified = verified = prefix + b"".join(intact), entries
         return *verified, seen
 
-    def _bound(self) -> str | None:
+    def _bound_fingerprint(self) -> str | None:
         """The fingerprint under the site's key, since a bare hash of records is a test
         of guesses at them.
         """
@@ -350,17 +353,17 @@ class Site:
             return None
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 
-    def _missing(self) -> Refused:
-        """Why nothing may leave without a log."""
+    def _missing_error(self) -> Refused:
+        """The error that says why nothing may leave without a log."""
         seen = self.witness.last(self.name)
         if seen is None and not self._key.path.exists():
             return Refused(
                 f"this client has no log {self.path.name}: it is begun once, by "
                 "Site.begin or fedsvp site init, and never to replace one that was lost"
             )
-        known = "its key is there" if seen is None else f"it had {seen.number} entries"
+        trace = "its key is there" if seen is None else f"it had {seen.number} entries"
         return Refused(
-            f"the client's log {self.path.name} is missing, and {known}: nothing is "
+            f"the client's log {self.path.name} is missing, and {trace}: nothing is "
             "uploaded before the newest copy is back"
         )
 
@@ -371,26 +374,28 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
     It stays on the site's machine: whoever knows all records but one could test a
     guess at that one. The log holds it under the site's key.
     """
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
 
     def add(name: str, content: bytes) -> None:
-        whole.update(f"{name}\n{len(content)}\n".encode())
-        whole.update(content)
+        digest.update(f"{name}\n{len(content)}\n".encode())
+        digest.update(content)
 
-    for one in records:
-        if isinstance(one, np.ndarray):
-            add(f"{one.dtype} {one.shape}", np.ascontiguousarray(one).tobytes())
+    for record in records:
+        if isinstance(record, np.ndarray):
+            add(
+                f"{record.dtype} {record.shape}", np.ascontiguousarray(record).tobytes()
+            )
             continue
-        place = pathlib.Path(one)
+        place = pathlib.Path(record)
         files = sorted(place.rglob("*")) if place.is_dir() else [place]
         for file in files:
             if not file.is_dir():
                 add(str(file.relative_to(place)), file.read_bytes())
-    return whole.hexdigest()
+    return digest.hexdigest()
 
 
 def _thread() -> tuple[int, int]:
-    """Who runs this: process and thread."""
+    """The process and the thread that run this."""
     return os.getpid(), threading.get_ident()
 
 
@@ -405,18 +410,18 @@ def _warn_unless_bound(first: Mapping[str, Any], data: str | None) -> None:
 
 @functools.cache
 def _warn_once(sentence: str) -> None:
-    """In a process's life."""
+    """Warns once in a process's life."""
     _log.warning(sentence)
 
 
-def _unwritten(what: str, error: OSError) -> OSError:
+def _unwritten(target: str, error: OSError) -> OSError:
     why = error.reason if isinstance(error, WriteError) else error.strerror or error
     return OSError(
-        f"the client's {what} cannot be written ({why}): nothing is uploaded"
+        f"the client's {target} cannot be written ({why}): nothing is uploaded"
     )
 
 
-def _state(entry: Entry) -> ClientState:
+def _state_of(entry: Entry) -> ClientState:
     return ClientState(**entry.body["state"])
 
 
@@ -427,16 +432,16 @@ def _policy_of(text: str) -> Policy:
     Raises:
       Refused: it has a setting that this version lacks.
     """
-    asked = json.loads(text)
-    settings, known = asked.pop("config"), plugin.config_class()
-    fields = {field.name for field in dataclasses.fields(known)}
+    arguments = json.loads(text)
+    settings, config_class = arguments.pop("config"), plugin.config_class()
+    fields = {field.name for field in dataclasses.fields(config_class)}
     if gone := sorted(set(settings) - fields):
         raise Refused(
             f"the log was begun with {', '.join(gone)}, which this version of "
             "fedsvp_jax lacks: go on with the version that began it"
         )
-    config = known(**settings)
-    return make_policy(config, **asked)
+    config = config_class(**settings)
+    return make_policy(config, **arguments)
 
 
 def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

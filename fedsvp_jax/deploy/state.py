@@ -18,7 +18,7 @@ _MOST_TIMES = 1000  # the smallest client, where nobody named the largest
 
 @dataclasses.dataclass(frozen=True)
 class ClientState:
-    """What a client remembers from upload to upload.
+    """A client's memory from upload to upload.
 
     Attributes:
       num_examples: |D|, or |P| of a private query: what the client declared, before any
@@ -44,12 +44,14 @@ class ClientState:
     shapes: list[list[int]] | None = None
 
     def account(self, policy: Policy) -> Account:
-        """What the client has spent, and what is claimed of it."""
-        found = policy.account.from_json(self.sums)
+        """The account of all uploads so far."""
+        account = policy.account.from_json(self.sums)
         if not self.seeded:
-            return found
-        who = found.participation._replace(nominal="nominal: the noise was seeded")
-        return dataclasses.replace(found, participation=who)
+            return account
+        participation = account.participation._replace(
+            nominal="nominal: the noise was seeded"
+        )
+        return dataclasses.replace(account, participation=participation)
 
     def with_upload(self, policy: Policy, cost: Mapping[str, Any]) -> "ClientState":
         """The state whose account has one more upload, of `noise_multiplier`, ε and δ.
@@ -78,7 +80,7 @@ class ClientState:
 
 
 def new_state(policy: Policy, num_examples: int) -> ClientState:
-    """Of a client that has not uploaded yet.
+    """The state of a client that has not uploaded yet.
 
     Args:
       policy: what it agrees to.
@@ -92,17 +94,17 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
     """
     if num_examples != int(num_examples):
         raise ValueError(f"num_examples must be a whole number, got {num_examples}")
-    least = float(policy.config.min_num_examples)
-    if num_examples < least and not (policy.is_query and num_examples == 0):
+    minimum = float(policy.config.min_num_examples)
+    if num_examples < minimum and not (policy.is_query and num_examples == 0):
         raise ValueError(
-            f"num_examples must be at least min_num_examples = {least:g}, which the "
+            f"num_examples must be at least min_num_examples = {minimum:g}, which the "
             f"clients agreed on, got {num_examples}"
         )
-    most = max(policy.config.max_num_examples, int(_MOST_TIMES * least))
-    if num_examples > most:
+    maximum = max(policy.config.max_num_examples, int(_MOST_TIMES * minimum))
+    if num_examples > maximum:
         raise ValueError(
-            f"num_examples must be at most {most}, got {num_examples}: with too large "
-            "a number the noise is too small; make_policy takes max_num_examples"
+            f"num_examples must be at most {maximum}, got {num_examples}: with too "
+            "large a number the noise is too small; make_policy takes max_num_examples"
         )
     memory = policy.mechanism.init(1).of(0).clients
     return ClientState(

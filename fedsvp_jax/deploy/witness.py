@@ -29,7 +29,7 @@ class Seen(NamedTuple):
     signature: str = ""
 
     def message(self, name: str) -> bytes:
-        """What is signed."""
+        """The bytes that the witness signs."""
         return "\n".join(
             ["fedsvp", name, self.site, str(self.number), self.hash]
         ).encode()
@@ -40,13 +40,13 @@ class Seen(NamedTuple):
 
 
 class Witness(Protocol):
-    """What a site asks of its witness; a server may be one behind its own calls."""
+    """The calls of a site to its witness; a server may answer them as its own calls."""
 
     def public(self) -> str:
         """Its public key, which a site writes into its first entry."""
 
     def last(self, name: str) -> Seen | None:
-        """What it has seen of the site of this name; None for nothing."""
+        """The newest entry that it has seen of the site of this name; None for none."""
 
     def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
         """Remembers the newest entry; returns when it is on its disk.
@@ -84,12 +84,12 @@ class WitnessFolder:
         return read_seen(self._file(name), name)
 
     def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
-        """As `Witness.countersign`; the first of a name begins it.
+        """As `Witness.countersign`; a name's first entry begins its file.
 
         Raises:
           OSError: it cannot be written.
         """
-        with self._alone():
+        with self._locked():
             seen = self.last(name)
             if seen is not None and seen[:3] == (site, number, digest):
                 return seen
@@ -107,7 +107,7 @@ class WitnessFolder:
         return new
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         number = os.open(self._key.path, os.O_RDWR)  # for NFS, whose locks are so
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
@@ -120,7 +120,7 @@ class WitnessFolder:
 
 
 def read_seen(path: pathlib.Path, name: str) -> Seen | None:
-    """What a witness's file says of a site; None where there is none.
+    """The entry that a witness's file names for a site; None without a file.
 
     Raises:
       Refused: it is damaged, or not signed by the witness that it names.

@@ -65,7 +65,7 @@ class PrivacyMod:
             arrays, record = answer(
                 self.site,
                 received,
-                lambda: _trained(message, call_next(message, context)),
+                lambda: _read_training(message, call_next(message, context)),
                 round_num=round_num,
                 randomness=self._randomness,
             )
@@ -81,15 +81,15 @@ def client_app(make_client: Callable[[fl.Context], Client]) -> ClientApp:
       make_client: builds it, for example from `context.node_config`; called once.
     """
     app = ClientApp()
-    made: list[Client] = []
+    clients: list[Client] = []
 
     @app.train()
     def train(message: fl.Message, context: fl.Context) -> fl.Message:
         def upload(received: list[np.ndarray], round_num: int) -> tuple[Arrays, int]:
-            if not made:
-                made.append(make_client(context))
-            arrays, _ = made[0].answer(received, round_num)
-            return arrays, made[0].num_examples
+            if not clients:
+                clients.append(make_client(context))
+            arrays, _ = clients[0].answer(received, round_num)
+            return arrays, clients[0].num_examples
 
         return _reply(message, upload)
 
@@ -115,14 +115,14 @@ def _reply(message: fl.Message, upload: _Upload) -> fl.Message:
     except Refused as refusal:
         return refused(message, refusal)
     (name,) = message.content.array_records
-    named = zip(received, map(fl.Array, arrays), strict=True)
+    by_name = zip(received, map(fl.Array, arrays), strict=True)
     metrics = fl.MetricRecord({"num-examples": num_examples})
-    content = {name: fl.ArrayRecord(dict(named)), "metrics": metrics}
+    content = {name: fl.ArrayRecord(dict(by_name)), "metrics": metrics}
     return fl.Message(fl.RecordDict(content), reply_to=message)
 
 
-def _trained(message: fl.Message, inner: fl.Message) -> Trained:
-    """What the inner app's reply says of the training; whatever it lacks raises."""
+def _read_training(message: fl.Message, inner: fl.Message) -> Trained:
+    """The training in the inner app's reply; whatever it lacks raises."""
     if inner.has_error():
         raise ValueError(f"the inner app ended with an error: {inner.error.reason}")
     trained = _arrays(inner)

@@ -122,32 +122,34 @@ class SumMod:
         except Refused as refusal:
             return refused(message, refusal)
 
-    def _check(self, asked: Any, context: fl.Context) -> None:
+    def _check(self, request: Any, context: fl.Context) -> None:
         """Raises Refused: a request under which the sum would show too much."""
-        if asked is None:
+        if request is None:
             raise Refused("this client answers within secure aggregation alone")
-        policy, stage = self.site.policy, asked.get("stage")
-        wanted, least = protocol(policy), _threshold(policy)
+        policy, stage = self.site.policy, request.get("stage")
+        settings, threshold = protocol(policy), _threshold(policy)
         if stage == "setup":
-            named = {
+            expected = {
                 "sample_num": policy.config.cohort_size,
                 "share_num": policy.config.cohort_size,
-                "threshold": least,
-                "max_weight": wanted["max_weight"],
-                "clipping_range": wanted["clipping_range"],
-                "target_range": wanted["quantization_range"],
-                "mod_range": wanted["modulus_range"],
+                "threshold": threshold,
+                "max_weight": settings["max_weight"],
+                "clipping_range": settings["clipping_range"],
+                "target_range": settings["quantization_range"],
+                "mod_range": settings["modulus_range"],
             }
-            wrong = [name for name, value in named.items() if asked.get(name) != value]
+            wrong = [
+                name for name, value in expected.items() if request.get(name) != value
+            ]
             if wrong:
                 raise Refused(
                     "the secure sum must have "
-                    + ", ".join(f"{name} {named[name]}" for name in wrong)
+                    + ", ".join(f"{name} {expected[name]}" for name in wrong)
                 )
-        if stage == "collect_masked_vectors" and len(asked["ctxts"]) + 1 < least:
-            raise Refused(f"fewer than {least} clients shared their keys")
+        if stage == "collect_masked_vectors" and len(request["ctxts"]) + 1 < threshold:
+            raise Refused(f"fewer than {threshold} clients shared their keys")
         if stage == "unmask":
-            active, dead = set(asked["active_nids"]), set(asked["dead_nids"])
+            active, dead = set(request["active_nids"]), set(request["dead_nids"])
             if active & dead:
                 raise Refused("a client is in the sum or dropped out, not both")
             state = context.state.config_records.get(_STATE, {})
@@ -155,21 +157,21 @@ class SumMod:
                 raise Refused("the request names a client that shared no keys")
 
     def _upload(self, message: fl.Message, context: fl.Context) -> fl.Message:
-        """What the protocol masks: whole numbers, the weight of everybody 1."""
+        """The upload that the protocol masks: whole numbers, every weight being 1."""
         del context
-        told = compat.recorddict_to_fitins(message.content, keep_input=True)
-        received = parameters_to_ndarrays(told.parameters)
-        if "server-round" not in told.config:
+        request = compat.recorddict_to_fitins(message.content, keep_input=True)
+        received = parameters_to_ndarrays(request.parameters)
+        if "server-round" not in request.config:
             raise Refused("the request does not say its server-round")
-        round_num = int(told.config["server-round"])
-        whole, _ = answer(
+        round_num = int(request.config["server-round"])
+        numbers, _ = answer(
             self.site,
             received,
             lambda: self._train(received, round_num),
             round_num=round_num,
             randomness=self._randomness,
         )
-        floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in whole])
+        floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})
         return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)
 
@@ -187,7 +189,7 @@ class SumWorkflow(SecAggPlusWorkflow):
         _mask_with_whole_keys()
 
     def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
-        """As Flower's; who shared no keys is none of the sum's."""
+        """As Flower's; clients that shared no keys are left out of the sum."""
         if not super().share_keys_stage(grid, context, state):
             return False
         shared = set(state.active_node_ids)
@@ -221,10 +223,12 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             on_fit_config_fn=lambda round_num: {"server-round": round_num},
         )
         assert grid is not None
-        least = jnp.int32(policy.config.min_num_examples)
-        one = jnp.float32(1)
-        nobody = policy.clip_and_noise(initial, initial, {}, least, one, 0, None)
-        self._step = np.float32(grid_step(grid, nobody[2].noise_std))
+        num_examples = jnp.int32(policy.config.min_num_examples)
+        ratio = jnp.float32(1)
+        _, _, info = policy.clip_and_noise(
+            initial, initial, {}, num_examples, ratio, 0, None
+        )
+        self._step = np.float32(grid_step(grid, info.noise_std))
         self.arrays, self.sums = initial, list[Arrays]()
 
     def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
@@ -234,12 +238,14 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             return None, {}
         count = len(results)
         average = parameters_to_ndarrays(results[0][1].parameters)
-        whole = [np.rint(np.float64(leaf) * count).astype(np.int64) for leaf in average]
-        self.sums.append(whole)
+        numbers = [
+            np.rint(np.float64(leaf) * count).astype(np.int64) for leaf in average
+        ]
+        self.sums.append(numbers)
         unit = self._step / np.float32(count)
         self.arrays = [
             old + leaf.astype(np.float32) * unit
-            for old, leaf in zip(self.arrays, whole, strict=True)
+            for old, leaf in zip(self.arrays, numbers, strict=True)
         ]
         return ndarrays_to_parameters(self.arrays), {}
 
@@ -247,7 +253,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 def masks(
     seed: bytes, num_range: int, dimensions_list: list[tuple[int, ...]]
 ) -> list[np.ndarray]:
-    """Uniform in [0, 2^32), by SHAKE-256 of the seed: in the place of Flower's own.
+    """Uniform masks in [0, 2^32) by SHAKE-256 of the seed, in place of Flower's own.
 
     Raises:
       ValueError: another range.
@@ -256,9 +262,9 @@ def masks(
         raise ValueError(f"the modulus must be 2^32, got {num_range}")
     sizes = [int(np.prod(shape)) for shape in dimensions_list]
     stream = hashlib.shake_256(seed).digest(4 * sum(sizes))
-    whole = np.split(np.frombuffer(stream, "<u4").astype(np.int64), np.cumsum(sizes))
+    parts = np.split(np.frombuffer(stream, "<u4").astype(np.int64), np.cumsum(sizes))
     return [
-        part.reshape(shape) for part, shape in zip(whole, dimensions_list, strict=False)
+        part.reshape(shape) for part, shape in zip(parts, dimensions_list, strict=False)
     ]
 
 

@@ -73,12 +73,12 @@ class PrivacyFilter(Filter):
         """
         name = urllib.parse.quote(site, safe="")
         log = pathlib.Path(self.folder) / f"{name}.json"
-        found = Site(log, witness=self.witness, data=self._data)
-        found.policy.check_takes_updates(with_model=False)
-        return found
+        opened = Site(log, witness=self.witness, data=self._data)
+        opened.policy.check_takes_updates(with_model=False)
+        return opened
 
     def randomness(self, site: str) -> Randomness:
-        """Of the client's noise: `SECRET`; tests bring another."""
+        """The randomness of the client's noise: `SECRET`; tests bring another."""
         del site
         return SECRET
 
@@ -122,7 +122,7 @@ class PrivacyFilter(Filter):
         upload, record = end_round(
             self.site_of(site),
             [*zeros.values()],
-            lambda: _trained(result, [*zeros]),
+            lambda: _read_training(result, [*zeros]),
             round_num=int(headers[AppConstants.CURRENT_ROUND]) + 1,
             randomness=self.randomness(site),
         )
@@ -136,8 +136,8 @@ class PrivacyFilter(Filter):
         return private
 
 
-def _trained(shareable: Shareable, names: list[str]) -> Trained:
-    """What the result says of the training; whatever it lacks raises."""
+def _read_training(shareable: Shareable, names: list[str]) -> Trained:
+    """The training in a result; whatever it lacks raises."""
     if shareable.get_return_code() != ReturnCode.OK:
         raise ValueError(f"the training ended with {shareable.get_return_code()}")
     result: DXO = from_shareable(shareable)

@@ -76,9 +76,9 @@ class LocalPrivacy(Postprocessor):
     ) -> tuple[WeightedStatistics, Metrics]:
         """The statistics as they leave the user, and whether the user refused."""
         ops = get_ops()
-        own, (_, sums) = np.float32(stats.weight), stats.get_weights()
+        own_weight, (_, sums) = np.float32(stats.weight), stats.get_weights()
         with np.errstate(divide="ignore", invalid="ignore"):  # of a weight 0
-            update = [np.asarray(ops.to_numpy(leaf)) / own for leaf in sums]
+            update = [np.asarray(ops.to_numpy(leaf)) / own_weight for leaf in sums]
         zeros = [np.zeros_like(leaf) for leaf in update]
         refused = False
         try:

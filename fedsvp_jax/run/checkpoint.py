@@ -52,11 +52,11 @@ class Checkpointer:
         Raises:
           WriteError: it cannot be written; every other checkpoint is as it was.
         """
-        whole = processes.to_host(state)
+        gathered = processes.to_host(state)
         if round_num in self._intact or not processes.is_first():
             return
         file = self._folder / str(round_num)
-        content = serialization.to_bytes(whole)
+        content = serialization.to_bytes(gathered)
         try:
             make_folder(self._folder)
         except OSError as error:
@@ -81,9 +81,9 @@ class Checkpointer:
 
         def read() -> int | None:
             nonlocal content
-            if (found := self.newest()) is None:
+            if (newest := self.newest()) is None:
                 return None
-            content, round_num = found
+            content, round_num = newest
             self._intact = [round_num]
             return round_num
 
@@ -124,5 +124,5 @@ class Checkpointer:
         return None
 
     def _sum(self, content: bytes, round_num: int) -> bytes:
-        own = f"{self._identity} {round_num}\n"
-        return hashlib.sha256(own.encode() + content).hexdigest().encode()
+        header = f"{self._identity} {round_num}\n"
+        return hashlib.sha256(header.encode() + content).hexdigest().encode()

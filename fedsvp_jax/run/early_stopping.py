@@ -32,14 +32,24 @@ Hook = Callable[[int, Mapping[str, Any]], object]
 # Fields of a row that clients' private examples decide and no noise hides. Its other
 # fields follow from the settings and from the released models, votes and R.
 UNRELEASED = (
-    *("worst_tenth_accuracy", "noise_multiplier_mean", "noise_std_mean"),
-    *("step_noise_std_mean", "noise_l2", "aggregate_noise_l2", "update_l2"),
-    *("num_clipped_updates", "contribution_ratio_mean", "num_clipped_ratios"),
-    *("num_degenerate_ratios", "steps_needed", "steps_run", "diverged_clients"),
+    "worst_tenth_accuracy",
+    "noise_multiplier_mean",
+    "noise_std_mean",
+    "step_noise_std_mean",
+    "noise_l2",
+    "aggregate_noise_l2",
+    "update_l2",
+    "num_clipped_updates",
+    "contribution_ratio_mean",
+    "num_clipped_ratios",
+    "num_degenerate_ratios",
+    "steps_needed",
+    "steps_run",
+    "diverged_clients",
 )
 
 
-class _Shown(dict[str, Any]):
+class _VisibleRow(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         why = (
             " is made of private data that no noise hides; run.Options(reveal="
@@ -48,10 +58,14 @@ class _Shown(dict[str, Any]):
         raise KeyError(name + why if name in UNRELEASED else name)
 
 
-def shown(row: Mapping[str, Any], reveal: Sequence[str] = ()) -> Mapping[str, Any]:
-    """What a hook is given of a row: what was released, and the fields of `reveal`."""
+def visible_row(
+    row: Mapping[str, Any], reveal: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """The fields of a row that a hook may see: the released ones and `reveal`."""
     hidden = {*UNRELEASED} - {*reveal}
-    return MappingProxyType(_Shown((k, v) for k, v in row.items() if k not in hidden))
+    return MappingProxyType(
+        _VisibleRow((k, v) for k, v in row.items() if k not in hidden)
+    )
 
 
 # By the first of these that a row has a number for, rounds are compared. A data set
@@ -78,8 +92,8 @@ class BestRound:
     def note(self, row: Mapping[str, Any]) -> bool:
         """Takes a row of metrics.jsonl into account; whether it is the best so far."""
         self.last = row["round"]
-        told = (metric for metric in METRICS if row.get(metric) is not None)
-        name = self.metric = self.metric or next(told, None)
+        metrics = (metric for metric in METRICS if row.get(metric) is not None)
+        name = self.metric = self.metric or next(metrics, None)
         if name is None or row.get(name) is None:
             return False
         better = operator.lt if name.endswith("loss") else operator.gt

@@ -1,4 +1,4 @@
-"""What the numbers were computed with."""
+"""The environment in which a run's numbers were computed."""
 
 import sys
 from importlib import metadata
@@ -22,9 +22,9 @@ _JAX = (
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were computed with."""
-    found = {name: metadata.version(name) for name in _PACKAGES}
-    return {"python": ".".join(map(str, sys.version_info[:3])), **found}
+    """The versions of Python and of the packages that numbers follow."""
+    packages = {name: metadata.version(name) for name in _PACKAGES}
+    return {"python": ".".join(map(str, sys.version_info[:3])), **packages}
 
 
 def environment() -> dict[str, Any]:

@@ -31,10 +31,10 @@ class WriteError(OSError):
     """A file of a run cannot be written; the message says why, and how to go on."""
 
     def __init__(
-        self, path: pathlib.Path, reason: str, kept: str = "what was saved before"
+        self, path: pathlib.Path, reason: str, saved: str = "what was saved before"
     ) -> None:
         super().__init__(
-            f"{path} cannot be written ({reason}); {kept} is kept: mend this, then go "
+            f"{path} cannot be written ({reason}); {saved} is kept: mend this, then go "
             "on with the same command and --resume"
         )
         self.path = path
@@ -83,10 +83,10 @@ def sync(path: str | os.PathLike[str]) -> None:
 
 def make_folder(path: pathlib.Path) -> None:
     """Makes a folder and those above it that are missing; returns when on the disk."""
-    missing = [one for one in (path, *path.parents) if not one.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
-    for one in missing:
-        sync(one.parent)
+    for folder in missing:
+        sync(folder.parent)
 
 
 def _new_file(path: pathlib.Path, mode: int) -> int:
@@ -100,7 +100,7 @@ def _new_file(path: pathlib.Path, mode: int) -> int:
 
 
 def read_json(path: pathlib.Path) -> Any:
-    """What a JSON file holds.
+    """The content of a JSON file.
 
     Raises:
       FileNotFoundError: there is no such file.

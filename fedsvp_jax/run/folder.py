@@ -43,13 +43,13 @@ def identity(config: dict[str, Any]) -> str:
 
 
 def differences(old: Any, new: Any, name: str = "") -> list[str]:
-    """What was changed, entry by entry: `versions.jax is 1 and was 2`."""
+    """The changes, entry by entry: `versions.jax is 1 and was 2`."""
     if isinstance(old, dict) and isinstance(new, dict):
-        found = []
+        changes = []
         for key in sorted({*old, *new}):
             inner = f"{name}.{key}" if name else key
-            found += differences(old.get(key), new.get(key), inner)
-        return found
+            changes += differences(old.get(key), new.get(key), inner)
+        return changes
     return [f"{name} is {new!r} and was {old!r}"] if old != new else []
 
 
@@ -64,7 +64,7 @@ class RunFolder:
         self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
         self.identity = ""  # of the run, from `start` on
-        self._held: dict[str, list[dict[str, Any]]] = {}
+        self._pending: dict[str, list[dict[str, Any]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -155,7 +155,7 @@ class RunFolder:
                 write_json(file, config)
                 self.identity = identity(config)
             else:
-                planned = self._go_on(file, config, resume=resume, longer=longer)
+                planned = self._resume(file, config, resume=resume, longer=longer)
         except OSError as error:
             self.free()
             if new:
@@ -171,7 +171,7 @@ class RunFolder:
             raise
         return planned
 
-    def _go_on(
+    def _resume(
         self,
         file: pathlib.Path,
         config: dict[str, Any],
@@ -193,14 +193,14 @@ class RunFolder:
             ) from error
         planned: int | None = old.pop(PLANNED_ROUNDS, None)
         changed, before = differences(old, plain(config)), old.get("num_rounds")
-        alone = all(one.startswith("num_rounds is ") for one in changed)
+        only_rounds = all(change.startswith("num_rounds is ") for change in changed)
         new = config.get("num_rounds", 0)
-        if longer and alone and isinstance(before, int) and before < new:
+        if longer and only_rounds and isinstance(before, int) and before < new:
             longer(before)
             (self.path / "summary.json").unlink(missing_ok=True)
             planned = planned or before
-            more = {"num_rounds": new, PLANNED_ROUNDS: planned}
-            write_json(file, old | more)
+            rounds = {"num_rounds": new, PLANNED_ROUNDS: planned}
+            write_json(file, old | rounds)
         elif changed:
             raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
         self.identity = identity(old)  # which knows no setting that came later
@@ -215,13 +215,13 @@ class RunFolder:
         if not processes.is_first():
             return
         lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
-        path, left = self.path / name, memoryview(lines.encode())
+        path, rest = self.path / name, memoryview(lines.encode())
         try:
             with open(path, "ab", buffering=0) as file:
                 before = file.tell()
                 try:
-                    while left:
-                        left = left[file.write(left) :]
+                    while rest:
+                        rest = rest[file.write(rest) :]
                     os.fsync(file.fileno())
                     if not before:
                         sync(path.parent)  # the file's name
@@ -237,7 +237,7 @@ class RunFolder:
         name: str,
         done: int,
         *,
-        of: Callable[[dict[str, Any]], bool] = lambda row: True,
+        where: Callable[[dict[str, Any]], bool] = lambda row: True,
         every: bool = True,
         as_kept: Callable[[dict[str, Any]], dict[str, Any]] = lambda row: row,
     ) -> None:
@@ -246,9 +246,9 @@ class RunFolder:
         Args:
           name: of a json-lines file whose rows name their `round`.
           done: rounds that a checkpoint knows of.
-          of: the rows that are meant; all others stay.
+          where: whether a row is meant; all others stay.
           every: each round has a row, or else something changed the file.
-          as_kept: what becomes of a row of round `done` that is meant.
+          as_kept: changes a row of round `done` that is meant.
 
         Raises:
           ValueError: a line is damaged, or `every` and a round has none or a line
@@ -256,7 +256,7 @@ class RunFolder:
         """
         file = self.path / name
         content = file.read_bytes() if file.exists() else b""
-        kept, found, seen = [], set(), set()
+        lines, rounds, seen = [], set(), set()
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
@@ -269,29 +269,29 @@ class RunFolder:
             seen.add(line)
             try:
                 row = json.loads(line)
-                meant, round_num = of(row), row["round"]
+                meant, round_num = where(row), row["round"]
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise ValueError(
                     f"{file}, line {number}, is damaged; put a copy of the file back, "
                     "or start again in a new folder (nothing was changed)"
                 ) from error
             if not meant or round_num < done:
-                kept.append(line)
+                lines.append(line)
             elif round_num == done:
                 now = as_kept(row)
                 changed = now != row
-                kept.append((json.dumps(now) + "\n").encode() if changed else line)
+                lines.append((json.dumps(now) + "\n").encode() if changed else line)
             if meant:
-                found.add(round_num)
-        missing = set(range(1, done + 1)) - found
+                rounds.add(round_num)
+        missing = set(range(1, done + 1)) - rounds
         if every and missing:
             raise ValueError(
                 f"{file} lacks round {min(missing)}, and the checkpoint holds {done} "
                 "rounds; put a copy of the file back, or start again in a new folder "
                 "(nothing was changed)"
             )
-        if b"".join(kept) != content:
-            replace_file(file, b"".join(kept))
+        if b"".join(lines) != content:
+            replace_file(file, b"".join(lines))
 
     @processes.by_first
     def rows(self, name: str) -> list[dict[str, Any]]:
@@ -303,16 +303,16 @@ class RunFolder:
 
     def hold(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Keeps lines for `write_held`."""
-        self._held.setdefault(name, []).extend(rows)
+        self._pending.setdefault(name, []).extend(rows)
 
     def write_held(self) -> None:
-        """Appends what is held; what cannot be written is not tried again.
+        """Appends the held lines; those that cannot be written are not tried again.
 
         Raises:
           WriteError: as `append`.
         """
-        held, self._held = self._held, {}
-        for name, rows in held.items():
+        pending, self._pending = self._pending, {}
+        for name, rows in pending.items():
             self.append(name, rows)
 
     def write(self, name: str, content: Any) -> None:

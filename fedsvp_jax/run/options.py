@@ -1,4 +1,4 @@
-"""How a run is kept and watched; none of it decides a number."""
+"""Options of keeping and watching a run; none of them decides a number."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from fedsvp_jax.run.early_stopping import UNRELEASED, Hook
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """How a run or a sweep is kept and watched.
+    """Options of keeping and watching a run or a sweep.
 
     Attributes:
       resume: go on from the newest intact checkpoint; without any, start. `num_rounds`

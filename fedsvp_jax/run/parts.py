@@ -63,19 +63,19 @@ def merge(
         if numbers.count(number) != 1:
             how = "missing" if number not in numbers else "named twice"
             raise ValueError(f"part {number}/{first.parts} of the sweep is {how}")
-    whole = RunFolder(output_dir)
-    whole.start(first.config, resume=False)
+    merged = RunFolder(output_dir)
+    merged.start(first.config, resume=False)
     order = first.config["mechanisms"].index
     lines = {
         name: [row for part in parts for row in RunFolder(part.path).rows(name)]
         for name in ("results.jsonl", "timing.jsonl")
     }
     lines["results.jsonl"].sort(key=lambda row: (order(row["mechanism"]), row["round"]))
-    with whole:
+    with merged:
         for name, rows in lines.items():
-            whole.append(name, rows)
+            merged.append(name, rows)
         cells = [cell for part in parts for cell in part.cells]
-        write_json(whole.path / "cells.json", cells)
+        write_json(merged.path / "cells.json", cells)
 
 
 def _read(path: pathlib.Path) -> _Part:
@@ -89,12 +89,12 @@ def _read(path: pathlib.Path) -> _Part:
     names = {field.name for field in dataclasses.fields(SweepPlan)}
     plan = SweepPlan(**{name: config[name] for name in names & config.keys()})
     number, parts = plan.part_of()
-    wanted = sum(map(len, plan.programs(ExperimentConfig()).values()))
+    num_cells = sum(map(len, plan.programs(ExperimentConfig()).values()))
     file = path / "cells.json"
     cells = read_json(file) if file.exists() else []
-    if len(cells) != wanted:
+    if len(cells) != num_cells:
         raise ValueError(
             f"part {config['part']} in {path} has finished {len(cells)} of its "
-            f"{wanted} cells; run its command again with --resume"
+            f"{num_cells} cells; run its command again with --resume"
         )
     return _Part(path, number, parts, config | {"part": None}, cells)

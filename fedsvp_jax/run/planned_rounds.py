@@ -1,4 +1,4 @@
-"""What a run was planned to spend, for a run that released models ended before.
+"""The planned account of a run that released models ended before its last round.
 
 When a run ends by patience or by a hook, the number of its rounds follows the data, and
 the ε of the rounds that were run is a tally. The others are counted as they would have
@@ -40,16 +40,16 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
         )
         sizes = jnp.asarray(program.data.num_train[0])[clients]
         by_ratio = jax.vmap(upload, (None, 0, None))
-        played = jax.vmap(by_ratio, (0, None, None))(sizes, ratios, round_num)
-        least = jnp.argmin(played.noise_multiplier, axis=1)
+        noise = jax.vmap(by_ratio, (0, None, None))(sizes, ratios, round_num)
+        least_noise = jnp.argmin(noise.noise_multiplier, axis=1)
         weights = aggregation.client_weights(
             sizes, clients >= 0, uniform=program.uniform_weights
         )
 
         def at_least(leaf: Array) -> Array:
-            return jnp.take_along_axis(leaf, least[:, None], axis=1)[:, 0]
+            return jnp.take_along_axis(leaf, least_noise[:, None], axis=1)[:, 0]
 
-        return clients, jax.tree.map(at_least, played), weights
+        return clients, jax.tree.map(at_least, noise), weights
 
     spent = np.array(spent)
     for round_num in range(account.rounds, plan.num_rounds):

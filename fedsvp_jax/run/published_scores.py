@@ -62,8 +62,8 @@ def check(program: Program, options: Options, loss: ExampleLoss | None) -> None:
             "publish_scores must be left out with a loss of your own, which counts no "
             "right answers"
         )
-    for name, given in chooser.items():
-        if given:
+    for name, value in chooser.items():
+        if value:
             raise ValueError(
                 f"publish_scores must be left out with {name}: scores would choose the "
                 "model, which then tells of the rows that they are of"
@@ -73,7 +73,7 @@ def check(program: Program, options: Options, loss: ExampleLoss | None) -> None:
 def noised_accuracy(
     right: np.ndarray, program: Program, summary: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What summary.json says of the accuracy that may be published.
+    """The accuracy that may be published, as summary.json holds it.
 
     Args:
       right: (n,) bool, the test rows that the final model classifies rightly.
@@ -91,8 +91,10 @@ def noised_accuracy(
     epsilon = float(promise["epsilon"])
     # Another model or other test rows are another release, with noise of its own.
     release = [
-        *(summary["params_sha256"], program.data.fingerprint),
-        *(config.validation_examples, epsilon),
+        summary["params_sha256"],
+        program.data.fingerprint,
+        config.validation_examples,
+        epsilon,
     ]
     digest = hashlib.sha256(json.dumps(release).encode()).digest()
     key = prng.stream_key(cell_of(program.cells.root, 0), prng.Stream.SCORES)
@@ -114,7 +116,7 @@ def noised_accuracy(
 
 
 def interval(count: int, rows: int, epsilon: float) -> tuple[float, float]:
-    """Ends of at least 95 % for the share that the model gets right of all such rows.
+    """A 95 % interval, or a wider one, of the share of such rows that is right.
 
     The noise exceeds t with probability 2a^(t+1)/(1+a), a = exp(−ε), at most 2.5 % for
     the least such t. Around count ± t lie the ends of Clopper and Pearson (1934), which

@@ -14,7 +14,7 @@ from fedsvp_jax.tree import cell_of
 
 
 def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
-    """The places of the cohort that a client filled, ascending by id."""
+    """The metrics of the cohort's places that a client filled, ascending by id."""
     keep = np.flatnonzero(metrics.clients.client_id >= 0)
     return cell_of(metrics.clients, keep)
 
@@ -83,7 +83,7 @@ def client_rows(
     in each local step (sensitivity `per_example`); the other one is 0.
     """
     clients = valid_clients(metrics)
-    claimed = account.counted(clients.noise, clients.weight).epsilon
+    epsilons = account.counted(clients.noise, clients.weight).epsilon
     rows = []
     for place, client_id in enumerate(clients.client_id):
         client = cell_of(clients, place)
@@ -94,7 +94,7 @@ def client_rows(
             "weight": client.weight,
             "update_l2": client.update_l2,
             **{name: getattr(client.noise, name) for name in _NOISE},
-            "epsilon": np.float32(claimed[place]),
+            "epsilon": np.float32(epsilons[place]),
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,
         }
@@ -103,23 +103,23 @@ def client_rows(
         if client.value_margin is not None:
             row["client_value_margin"] = client.value_margin
         if client.estimation is not None:
-            found = client.estimation
+            estimation = client.estimation
             row |= {
-                "utilities": found.utilities,
-                "shapley_values": found.shapley_values,
-                "contribution_ratio": found.contribution_ratio,
+                "utilities": estimation.utilities,
+                "shapley_values": estimation.shapley_values,
+                "contribution_ratio": estimation.contribution_ratio,
                 "released_ratio": client.released_ratio,
-                "clipped": bool(found.clipped),
-                "degenerate": bool(found.degenerate),
+                "clipped": bool(estimation.clipped),
+                "degenerate": bool(estimation.degenerate),
             }
-            if found.shapley_errors is not None:  # the values are estimates
-                row |= {name: getattr(found, name) for name in _OF_ESTIMATES}
+            if estimation.shapley_errors is not None:  # the values are estimates
+                row |= {name: getattr(estimation, name) for name in _OF_ESTIMATES}
         rows.append(row)
     return rows
 
 
 def value_sums(rows: Iterable[dict[str, Any]], num_clients: int) -> list[float]:
-    """(M,) what each client's uploads have added, from the lines of clients.jsonl."""
+    """(M,) the summed values of each client's uploads, from lines of clients.jsonl."""
     values: list[list[float]] = [[] for _ in range(num_clients)]
     for row in rows:
         values[row["client"]].append(row["client_value"] or 0.0)  # null: diverged
@@ -136,11 +136,11 @@ def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> No
     bad = clients.client_id[~clients.finite]
     if not len(bad) and metrics.model_finite:
         return
-    what = f"the upload of client {bad[0]}" if len(bad) else "the server's model"
-    more = f" ({len(bad)} of {len(clients.finite)} uploads do)" if len(bad) > 1 else ""
+    subject = f"the upload of client {bad[0]}" if len(bad) else "the server's model"
+    count = f" ({len(bad)} of {len(clients.finite)} uploads do)" if len(bad) > 1 else ""
     raise FloatingPointError(
-        f"mechanism {mechanism} diverged: {what} in round {round_num} holds NaN, "
-        f"infinity or a norm beyond float32{more}; a smaller learning_rate or "
+        f"mechanism {mechanism} diverged: {subject} in round {round_num} holds NaN, "
+        f"infinity or a norm beyond float32{count}; a smaller learning_rate or "
         "l2_norm_clip, or a larger epsilon, may help"
     )
 
@@ -150,14 +150,17 @@ def diverged(row: dict[str, Any]) -> bool:
     return len(row["diverged_clients"]) > 0 or not row["model_finite"]
 
 
-# What an evaluation adds to a row: on the test set, of the private classes, of the
-# clients that are served worst, on the server's validation examples. And the accounting
-# that only the last row has.
+# The fields that an evaluation adds to a row: on the test set, of the private classes,
+# of the clients that are served worst, on the server's validation examples.
 SCORES = (
-    *("test_accuracy", "test_loss", "private_accuracy", "worst_tenth_accuracy"),
-    *("validation_accuracy", "validation_loss"),
+    "test_accuracy",
+    "test_loss",
+    "private_accuracy",
+    "worst_tenth_accuracy",
+    "validation_accuracy",
+    "validation_loss",
 )
-_AT_THE_END = "pld"
+_AT_THE_END = "pld"  # the accounting that only the last row has
 
 
 def as_not_last(row: dict[str, Any], *, eval_every: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a run and each mechanism of a sweep share: resume, advance, write, sum up."""
+"""A session runs the cells of one program: it resumes, advances, writes, sums up."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.early_stopping import STOP, BestRound, shown
+from fedsvp_jax.run.early_stopping import STOP, BestRound, visible_row
 from fedsvp_jax.run.files import WriteError, plain
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import Options
@@ -114,16 +114,18 @@ class Session:
         if config.influence_filter != "none":
             self._filter = extras.around("influence.hook").FilterHook(trainer)
         nominal = _nominal(options.reveal, planned)
-        self.accounts = [one.said(nominal) for one in self._program.accounts]
+        self.accounts = [
+            account.with_nominal(nominal) for account in self._program.accounts
+        ]
         self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
         self.state, self.done = trainer.initial_state(), 0
-        if found := self._checkpointer.restore(self._content()):
-            saved, self.done = found
-            self.state = trainer.place(saved["server"])
+        if newest := self._checkpointer.restore(self._content()):
+            content, self.done = newest
+            self.state = trainer.place(content["server"])
             self.accounts = [
-                account.from_json(content)
-                for content, account in zip(
-                    saved["accounts"], self.accounts, strict=True
+                account.from_json(sums)
+                for sums, account in zip(
+                    content["accounts"], self.accounts, strict=True
                 )
             ]
         self._saved = self.done  # rounds of the newest checkpoint
@@ -136,25 +138,25 @@ class Session:
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
         cells = f" x {len(files.names)}" if files.group else ""
-        told = options.progress and processes.is_first()
+        shows_bar = options.progress and processes.is_first()
         self._bar = tqdm(
             total=config.num_rounds,
             initial=self.done,
             unit="round",
             desc=f"{config.mechanism}{cells}",
-            disable=None if told else True,
+            disable=None if shows_bar else True,
         )
-        if told:
+        if shows_bar:
             for line in dict.fromkeys(map(_solution, self._program.solved())):
                 tqdm.write(line, file=sys.stderr)
 
     def _content(self) -> dict[str, Any]:
-        """What a checkpoint keeps: arrays."""
-        kept = [
+        """The arrays that a checkpoint keeps."""
+        accounts = [
             {name: np.asarray(values) for name, values in account.to_json().items()}
             for account in self.accounts
         ]
-        return {"server": self.state, "accounts": kept}
+        return {"server": self.state, "accounts": accounts}
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
@@ -162,10 +164,10 @@ class Session:
         as_not_last = partial(records.as_not_last, eval_every=self._config.eval_every)
         ends = self.done == self._config.num_rounds
         as_kept = (lambda row: row) if ends else as_not_last
-        keep(files.rows, self.done, of=files.holds, as_kept=as_kept)
+        keep(files.rows, self.done, where=files.holds, as_kept=as_kept)
         if files.clients is not None:
-            keep(files.clients, self.done, of=files.holds)
-        keep("timing.jsonl", self.done, of=files.holds, every=False)
+            keep(files.clients, self.done, where=files.holds)
+        keep("timing.jsonl", self.done, where=files.holds, every=False)
         for logs in self._logs:
             for cell in range(len(files.names)):
                 logs.start(files.log(cell), [])
@@ -173,7 +175,7 @@ class Session:
             self._note(files.cell_of(row), row)
 
     def _note(self, cell: int, row: dict[str, Any]) -> None:
-        """Takes a row into account that is kept, or will be."""
+        """Adds a row to the scores, the loggers and the best round."""
         for logs in self._logs:
             logs.add(self._files.log(cell), plain(row))
         self._scores[cell].append(
@@ -213,23 +215,23 @@ class Session:
         return self._summaries()
 
     def _stop_if_asked(self, stop: StopRequests) -> None:
-        if not stop.asked():
+        if not stop.requested():
             return
         self._save()
-        of, name = self._config.num_rounds, self._config.mechanism
+        total, name = self._config.num_rounds, self._config.mechanism
         raise stop.stopped(
-            f"after round {self.done} of {of} ({name}), which is saved"
+            f"after round {self.done} of {total} ({name}), which is saved"
             if self.done
             else f"before round 1 ({name})"
         )
 
     def _call(self) -> None:
-        """Some rounds in one call of the compiled program, and what is kept of them."""
+        """Runs some rounds in one call of the compiled program and keeps their rows."""
         options, config = self._options, self._config
         # A run that a round may end takes one round per call.
         ends = options.on_round or options.keep_best or config.patience is not None
-        most = 1 if ends else self._trainer.placement.rounds_per_call
-        count = min(most, config.num_rounds - self.done)
+        limit = 1 if ends else self._trainer.placement.rounds_per_call
+        count = min(limit, config.num_rounds - self.done)
         if self._filter is not None:
             if self._filter.rounds_until_due(self.done) == 0:
                 self.state = self._filter(self.state, self.done)
@@ -239,8 +241,8 @@ class Session:
         filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
         active = int(filled[-1]) + 1 if len(filled) else 0
         if active < count:
-            left = processes.to_host((self.state.spent, self.state.admitted))
-            if not self._program.is_over(*left, self.done + active):
+            spent, admitted = processes.to_host((self.state.spent, self.state.admitted))
+            if not self._program.is_over(spent, admitted, self.done + active):
                 active = count  # only the turn of a cohort that is not whole
         # Round by round, so that the order of the lines follows no size of a call.
         for index in range(active):
@@ -278,7 +280,7 @@ class Session:
             self._folder.hold(files.clients, uploads)
         self._note(cell, row)
         latest = [by_round[-1] for by_round in self._scores if by_round]
-        self._bar.set_postfix(**_shown_score(latest), **_shown_spent(row))
+        self._bar.set_postfix(**_score_text(latest), **_epsilon_text(row))
         self.stopped_by = self._end_of_run(number, row) or self.stopped_by
         try:
             records.check_finite(metrics, round_num=number, mechanism=config.mechanism)
@@ -289,12 +291,12 @@ class Session:
                 _log.warning("%s; going on (on_divergence=continue)", error)
 
     def _end_of_run(self, number: int, row: dict[str, Any]) -> str | None:
-        """Why the run ends with this round; None where it goes on."""
+        """The reason why the run ends with this round; None where it goes on."""
         hook, state = self._options.on_round, self.state
         if hook is not None:
             model = processes.to_host({"params": state.params, "stats": state.stats})
-            told = shown(plain(row) | cell_of(model, 0), self._options.reveal)
-            if processes.from_first(lambda: hook(number, told) is STOP):
+            visible = visible_row(plain(row) | cell_of(model, 0), self._options.reveal)
+            if processes.from_first(lambda: hook(number, visible) is STOP):
                 return "on_round"
         return "patience" if self._best.waited(self._config.patience) else None
 
@@ -325,14 +327,16 @@ class Session:
         try:
             yield
         except WriteError as error:
-            saved = self._saved
-            kept = f"the checkpoint of round {saved}" if saved else "config.json"
-            raise WriteError(error.path, error.reason, kept=kept) from error
+            done = self._saved
+            saved = f"the checkpoint of round {done}" if done else "config.json"
+            raise WriteError(error.path, error.reason, saved=saved) from error
 
     def _summaries(self) -> list[dict[str, Any]]:
         params = processes.to_host(self.state.params)
         tally = _ENDED if self.stopped_by in ("patience", "on_round") else ""
-        accounts = [dataclasses.replace(one, tally=tally) for one in self.accounts]
+        accounts = [
+            dataclasses.replace(account, tally=tally) for account in self.accounts
+        ]
         planned = None
         if tally and self._filter is None:
             spent = np.asarray(processes.to_host(self.state.spent)[0])
@@ -351,7 +355,7 @@ class Session:
 
 
 def _nominal(reveal: Sequence[str], planned: int | None) -> str:
-    """Why every claim of the run is nominal; empty where none is for it."""
+    """The reason why every claim of the run is nominal; "" where there is none."""
     if reveal:
         return (
             f"nominal: on_round, which may end the run, was given {', '.join(reveal)}, "
@@ -365,7 +369,7 @@ def _nominal(reveal: Sequence[str], planned: int | None) -> str:
     return ""
 
 
-def _shown_score(latest: list[dict[str, Any]]) -> dict[str, str]:
+def _score_text(latest: list[dict[str, Any]]) -> dict[str, str]:
     """The progress bar's `accuracy=…` of all cells, or `loss=…` where there is none."""
     for name in ("accuracy", "loss"):
         scores = [row[f"test_{name}"] for row in latest]
@@ -376,7 +380,7 @@ def _shown_score(latest: list[dict[str, Any]]) -> dict[str, str]:
     return {"accuracy": ""}
 
 
-def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
+def _epsilon_text(row: dict[str, Any]) -> dict[str, str]:
     """The progress bar's `epsilon=…`; nothing where none is claimed."""
     if row["status"] is None:
         return {}
@@ -386,7 +390,7 @@ def _shown_spent(row: dict[str, Any]) -> dict[str, str]:
 
 
 def _solution(config: AccountedSettings) -> str:
-    """What was solved for, in one line."""
+    """The setting that was solved for, in one line."""
     name, _ = noise_setting(config.mechanism)
     return (
         f"solved: {name} = {getattr(config, name):.6g} keeps total_epsilon = "

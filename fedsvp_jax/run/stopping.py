@@ -65,7 +65,7 @@ class StopRequests:
         self._thread.join()
         os.close(self._reads)
 
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Whether a signal came, to this process or to one that runs with it.
 
         All of them must ask at the same places, and stop at the same one.
@@ -74,7 +74,7 @@ class StopRequests:
         return self._agreed > 0
 
     def stopped(self, where: str) -> Stopped:
-        """What to raise when `asked` said yes."""
+        """The error to raise when `requested` is true."""
         return Stopped(self._agreed, where)
 
     def _watch(self) -> None:

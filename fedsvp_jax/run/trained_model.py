@@ -28,7 +28,12 @@ SCHEMA = "schema.toml"  # of a run on a table, in its folder
 _METADATA = "fedsvp_jax"  # the key of what a model file says of itself
 # Of a run's settings, those that a model file needs to predict, and to say what it is.
 _SETTINGS = (
-    *("dataset", "model", "mechanism", "num_classes", "example_shape", "has_targets"),
+    "dataset",
+    "model",
+    "mechanism",
+    "num_classes",
+    "example_shape",
+    "has_targets",
     "versions",
 )
 _BATCH = 500  # examples in one call of the model
@@ -70,16 +75,16 @@ class TrainedModel:
           ValueError: there are no examples, or of another shape than those of the run.
         """
         prepared = self._prepared(np.asarray(inputs))
-        wanted = tuple(self.settings["example_shape"])
-        if prepared.shape[1:] != wanted:
+        shape = tuple(self.settings["example_shape"])
+        if prepared.shape[1:] != shape:
             raise ValueError(
-                f"inputs must have the shape (n, {', '.join(map(str, wanted))}) as the "
+                f"inputs must have the shape (n, {', '.join(map(str, shape))}) as the "
                 f"run's examples, got {prepared.shape}"
             )
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
-        found = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
-        return np.concatenate(list(in_batches(found, prepared, _BATCH)))
+        apply = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
+        return np.concatenate(list(in_batches(apply, prepared, _BATCH)))
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """(n, classes) float32: softmax of the logits, a row for each example.
@@ -122,9 +127,9 @@ class TrainedModel:
         content = serialization.to_bytes(tree)
         if file.suffix == ".safetensors":
             nested = serialization.to_state_dict(tree)
-            known = self.settings
-            told = {
-                "settings": {k: known[k] for k in _SETTINGS if k in known},
+            settings = self.settings
+            description = {
+                "settings": {k: settings[k] for k in _SETTINGS if k in settings},
                 "rounds": self.rounds,
                 "schema": self.schema and _schemas().to_toml(self.schema),
                 "claims": self.claims,
@@ -134,7 +139,7 @@ class TrainedModel:
             tensors = traverse_util.flatten_dict(nested, sep="/")
             content = save(  # which takes an array's memory as it lies
                 {name: np.asarray(leaf, order="C") for name, leaf in tensors.items()},
-                {_METADATA: json.dumps(told)},
+                {_METADATA: json.dumps(description)},
             )
         replace_file(file, content)
 
@@ -168,7 +173,7 @@ def load_model(
     """
     place = pathlib.Path(folder)
     if place.is_file():
-        return _of_file(place, model)
+        return _load_file(place, model)
     file = place / "config.json"
     try:
         settings = read_json(file)
@@ -180,14 +185,14 @@ def load_model(
             "not say which shape an example has (sweeps keep no model by itself)"
         )
     checkpoints = place / ("best" if best else "checkpoints")
-    found = Checkpointer(checkpoints, identity(settings)).newest()
-    if found is None and best:
+    newest = Checkpointer(checkpoints, identity(settings)).newest()
+    if newest is None and best:
         raise ValueError(f"{place} keeps no best round; train with --keep_best")
-    if found is None:
+    if newest is None:
         raise ValueError(
             f"{place} has no checkpoint yet; go on with the same command and --resume"
         )
-    content, rounds = found
+    content, rounds = newest
     saved = serialization.msgpack_restore(content)["server"]
     weights = _weights(model, settings, saved)
     table = place / SCHEMA
@@ -212,15 +217,15 @@ def _weights(
     example = jax.ShapeDtypeStruct((1, *settings["example_shape"]), np.float32)
     params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
     shapes = {"params": params, "stats": stats}
-    told = {name: saved.get(name, {}) for name in shapes}
+    values = {name: saved.get(name, {}) for name in shapes}
     try:
-        tree = cell_of(serialization.from_state_dict(shapes, told), 0)
+        tree = cell_of(serialization.from_state_dict(shapes, values), 0)
         both = zip(jax.tree.leaves(shapes), jax.tree.leaves(tree), strict=True)
-        for wanted, leaf in both:
-            if wanted.shape != leaf.shape:
+        for expected, leaf in both:
+            if expected.shape != leaf.shape:
                 raise ValueError(
                     f"it holds an array of the shape {leaf.shape} where the model has "
-                    f"{wanted.shape}"
+                    f"{expected.shape}"
                 )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"the checkpoint is of another model ({error})") from error
@@ -247,18 +252,18 @@ def read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, s
         raise ValueError(f"{path} is not a safetensors file: {error}") from error
 
 
-def _of_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
+def _load_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
     """The model of a file that `TrainedModel.save` wrote."""
     leaves, metadata = read_tensors(path)
     try:
-        told = json.loads(metadata[_METADATA])
-        settings, rounds = told["settings"], int(told["rounds"])
+        description = json.loads(metadata[_METADATA])
+        settings, rounds = description["settings"], int(description["rounds"])
         num_classes, shape = settings["num_classes"], [*settings["example_shape"]]
         if not all(type(n) is int and 0 < n < 2**31 for n in (num_classes, *shape)):
             raise ValueError("classes and shapes are counts")
-        text = told["schema"]
+        text = description["schema"]
         settings["model"] = str(settings["model"])
-        claims = tuple(told["claims"])
+        claims = tuple(description["claims"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(
             f"{path} is no model file of fedsvp; `fedsvp predict RUN --export=FILE` "

@@ -20,7 +20,7 @@ def load(name: str, path: Path, settings: TableSettings) -> Dataset:
 
 
 def facts(name: str, path: Path, settings: TableSettings) -> Facts:
-    """What defaults are chosen by; the inputs of an npz file stay unread.
+    """The facts that decide defaults; the inputs of an npz file stay unread.
 
     Raises:
       OSError, ValueError: as `load`.

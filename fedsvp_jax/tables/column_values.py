@@ -28,11 +28,11 @@ _EXACT = 2**53  # float64 holds every whole number below
 DECIMALS = (".", ",")
 
 
-def texts(values: np.ndarray, what: str) -> np.ndarray:
+def texts(values: np.ndarray, source: str) -> np.ndarray:
     """(rows,) texts: numbers as they are written, whole ones without a point.
 
     Raises:
-      ValueError: the column holds arrays; `what` names it.
+      ValueError: the column holds arrays; `source` names it.
     """
     if values.dtype.kind in "UT":
         return np.strings.strip(values.astype(StringDType()))
@@ -40,10 +40,14 @@ def texts(values: np.ndarray, what: str) -> np.ndarray:
         return np.datetime_as_string(values.astype("M8[D]")).astype(StringDType())
     if values.dtype == object:
         if np.ndim(values[0]) > 0:
-            raise ValueError(f"{what} holds arrays; name it as image, or leave it out")
-        return np.array([_text(one) for one in values], StringDType())
-    known, places = np.unique(values, return_inverse=True)
-    return np.array([_text(one) for one in known.tolist()], StringDType())[places]
+            raise ValueError(
+                f"{source} holds arrays; name it as image, or leave it out"
+            )
+        return np.array([_text(value) for value in values], StringDType())
+    distinct, places = np.unique(values, return_inverse=True)
+    return np.array([_text(value) for value in distinct.tolist()], StringDType())[
+        places
+    ]
 
 
 def _text(value: Any) -> str:
@@ -136,8 +140,8 @@ def place(written: np.ndarray, wrong: np.ndarray) -> str:
       wrong: (rows,) bool, at least one.
     """
     rows = np.flatnonzero(wrong)
-    more = f", the first of {len(rows)}" if len(rows) > 1 else ""
+    note = f", the first of {len(rows)}" if len(rows) > 1 else ""
     return (
-        f"({files.shown(written[rows[0]])} in row {rows[0] + 1}{more}; the first row "
+        f"({files.quoted(written[rows[0]])} in row {rows[0] + 1}{note}; the first row "
         "is 1)"
     )

@@ -59,17 +59,17 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
             f"{path} cannot be read after line {line} ({error}); it must be a CSV "
             "file, with quotes that are closed"
         ) from error
-    faults = _of_names(names)
+    faults = _header_faults(names)
     if wrong:
-        more = f"; {len(wrong) - 1} more lines have another number, too"
+        note = f"; {len(wrong) - 1} more lines have another number, too"
         faults.append(
             f"line {wrong[0][0]}, has {wrong[0][1]} values; the header names "
-            f"{len(names)} in line 1{more if len(wrong) > 1 else ''} (a {divider!r} "
+            f"{len(names)} in line 1{note if len(wrong) > 1 else ''} (a {divider!r} "
             "inside a cell needs quotes around the cell)"
         )
     if faults:
-        more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
-        raise ValueError(f"{path}, {'; '.join(faults[:_SHOWN])}{more}")
+        note = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+        raise ValueError(f"{path}, {'; '.join(faults[:_SHOWN])}{note}")
     table = np.concatenate([*blocks, _texts(rows, len(names))])
     return {name: table[:, place] for place, name in enumerate(names)}
 
@@ -102,11 +102,11 @@ def _encoding(path: Path) -> str:
 
 
 def _divider(handle: io.TextIOBase) -> str:
-    """What divides the columns; the file then stands at its header."""
+    """The mark that divides the columns; the file then stands at its header."""
     first = handle.readline()
-    told = first.strip().strip('"').lower()
-    if told.startswith("sep=") and len(told) == 5:
-        return told[-1]
+    declared = first.strip().strip('"').lower()
+    if declared.startswith("sep=") and len(declared) == 5:
+        return declared[-1]
     handle.seek(0)
     return max(_DIVIDERS, key=_QUOTED.sub("", first).count)
 
@@ -116,23 +116,24 @@ def _texts(rows: list[list[str]], width: int) -> np.ndarray:
     return np.strings.strip(np.array(rows, StringDType()).reshape(-1, width))
 
 
-def _of_names(names: list[str]) -> list[str]:
-    """What is wrong with the header."""
+def _header_faults(names: list[str]) -> list[str]:
+    """The faults of the header."""
     if not names:
         return ["line 1, is empty; the first line must name the columns"]
-    found = [
+    faults = [
         f"line 1: column {place} has no name; name it, or leave it out (pandas writes "
         "such a column for its index)"
         for place, name in enumerate(names, start=1)
         if not name
     ]
-    found += [
-        f"line 1: {count} columns have the name {files.shown(name)}; rename all but one"
+    faults += [
+        f"line 1: {count} columns have the name {files.quoted(name)}; rename all but "
+        "one"
         for name, count in collections.Counter(filter(None, names)).items()
         if count > 1
     ]
     try:
         files.check_printable(names, "line 1: the header")
     except ValueError as error:
-        found.append(str(error))
-    return found
+        faults.append(str(error))
+    return faults

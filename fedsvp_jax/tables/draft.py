@@ -1,8 +1,9 @@
 """Drafts a schema from the records of a table.
 
-What it takes from them is marked `from_data`. As a file it is a proposal that its
-reader confirms (`fedsvp schema`). Where a run on a table has no schema it stands in for
-one, and then it is strict: what could be meant in two ways is refused by the encoder.
+All that a draft takes from the records is marked `from_data`. As a file it is a
+proposal that its reader confirms (`fedsvp schema`). Where a run on a table has no
+schema, a draft stands in for one, and it is strict then: the encoder refuses whatever
+could be meant in two ways.
 """
 
 import re
@@ -36,7 +37,7 @@ _LEFT_OUT = SchemaColumn("drop", from_data=True)  # one record more, and it may 
 
 
 class Draft(NamedTuple):
-    """A schema, and what its reader should know of each column."""
+    """A schema, and notes on its columns for its reader."""
 
     schema: Schema
     notes: dict[str, str]  # by "label", "client" and "columns.NAME"
@@ -48,7 +49,7 @@ def proposed(
     label: str,
     client: str | None,
     drop: Sequence[str] = (),
-    what: str,
+    source: str,
 ) -> Draft:
     """The draft that `fedsvp schema` writes, of a table of texts.
 
@@ -56,22 +57,24 @@ def proposed(
       ValueError: the label is none.
     """
     rest = [name for name in columns if name not in (label, client)]
-    decimal = _decimal({n: columns[n] for n in rest if n not in drop}, what)
-    found, notes = {}, {}
+    decimal = _decimal({n: columns[n] for n in rest if n not in drop}, source)
+    schema_columns, notes = {}, {}
     for name in rest:
         if name in drop:
-            found[name] = SchemaColumn("drop")
+            schema_columns[name] = SchemaColumn("drop")
         elif name == "split":
             continue
         else:
-            found[name], note = _proposed(name, columns[name], decimal, what)
+            schema_columns[name], note = _draft_column(
+                name, columns[name], decimal, source
+            )
             if note:
                 notes[f"columns.{name}"] = note
-    named = classes(columns[label], f"{what}: column {label}")
+    class_column = classes(columns[label], f"{source}: column {label}")
     schema = Schema(
-        columns=found,
+        columns=schema_columns,
         label=label,
-        classes=named.categories,
+        classes=class_column.categories,
         classes_from_data=True,
         client=client,
         decimal=decimal,
@@ -80,7 +83,7 @@ def proposed(
     return Draft(schema, notes)
 
 
-def _decimal(columns: Mapping[str, np.ndarray], what: str) -> str:
+def _decimal(columns: Mapping[str, np.ndarray], source: str) -> str:
     """The mark before a fraction.
 
     Raises:
@@ -88,18 +91,23 @@ def _decimal(columns: Mapping[str, np.ndarray], what: str) -> str:
     """
     seen: dict[str, list[str]] = {",": [], ".": []}
     for name, written in columns.items():
-        known = np.unique(written).tolist()
-        kinds = [column_values.kind(text) for text in known]
-        for mark, of in ((",", "comma"), (".", "number")):
-            found = [t for t, k in zip(known, kinds, strict=True) if k == of]
-            if found := [t for t in found if mark in t and not _THOUSANDS.fullmatch(t)]:
-                at = place(written, np.isin(written, found))
+        distinct = np.unique(written).tolist()
+        for mark, kind in ((",", "comma"), (".", "number")):
+            marked = [
+                text
+                for text in distinct
+                if mark in text
+                and column_values.kind(text) == kind
+                and not _THOUSANDS.fullmatch(text)
+            ]
+            if marked:
+                at = place(written, np.isin(written, marked))
                 seen[mark].append(f"{name} {at}")
     if seen[","] and seen["."]:
         raise ValueError(
-            f"{what}: decimal commas in {'; '.join(seen[','])}, and decimal points in "
-            f"{'; '.join(seen['.'])}: write all of them one way, or leave columns out "
-            "(--drop_columns)"
+            f"{source}: decimal commas in {'; '.join(seen[','])}, and decimal points "
+            f"in {'; '.join(seen['.'])}: write all of them one way, or leave columns "
+            "out (--drop_columns)"
         )
     return "," if seen[","] else "."
 
@@ -110,61 +118,65 @@ def guessed(columns: Mapping[str, np.ndarray]) -> tuple[str | None, str | None]:
     A label that has no such name is the last column of 2 to 10 different values.
     """
 
-    def named(known: Sequence[str]) -> str | None:
+    def first_of(candidates: Sequence[str]) -> str | None:
         low = {name.lower(): name for name in columns}
-        return next((low[name] for name in known if name in low), None)
+        return next((low[name] for name in candidates if name in low), None)
 
-    label = named(_LABELS)
+    label = first_of(_LABELS)
     if label is None:
         few = [k for k, v in columns.items() if 2 <= len(np.unique(v)) <= 10]
         label = few[-1] if few else None
-    client = named(_CLIENTS + _OTHER_CLIENTS)
+    client = first_of(_CLIENTS + _OTHER_CLIENTS)
     return label, None if client == label else client
 
 
-def _proposed(
-    name: str, written: np.ndarray, decimal: str, what: str
+def _draft_column(
+    name: str, written: np.ndarray, decimal: str, source: str
 ) -> tuple[SchemaColumn, str]:
-    known, counts = np.unique(written, return_counts=True)
-    names = known.tolist()
+    distinct, counts = np.unique(written, return_counts=True)
+    names = distinct.tolist()
     kinds = np.array([column_values.kind(text, decimal) for text in names])
     share = {kind: counts[kinds == kind].sum() / len(written) for kind in set(kinds)}
     blank = share.get("missing", 0.0)
     if blank == 1:
         return _LEFT_OUT, "no cell has a value"
-    unique = len(written) > _FEW and len(known) == len(written)
+    unique = len(written) > _FEW and len(distinct) == len(written)
     marked = [text for text in names if _MARKED.match(text)]
-    hint = f"{files.shown(marked[0])}: a number? write it plainly" if marked else ""
+    hint = f"{files.quoted(marked[0])}: a number? write it plainly" if marked else ""
     if unique and (_ID.search(name) or set(kinds) == {"text"}):
         why = hint or "a value of its own in every row: an identifier?"
         return _LEFT_OUT, why
     if share.get("date", 0.0) + blank == 1:
         days = np.array([column_values.days(t) or 0.0 for t in names])
         return _numeric("date", days, counts, kinds == "date", blank)
-    odd = [t for t, kind in zip(names, kinds, strict=True) if kind in ("text", "date")]
+    marks = [
+        t for t, kind in zip(names, kinds, strict=True) if kind in ("text", "date")
+    ]
     numeric = share.get("number", 0.0)
-    if numeric > 0 and (not odd or (len(odd) <= _MOST_ODD and numeric + blank >= 0.5)):
-        told = [column_values.number(text, decimal) or 0.0 for text in names]
+    if numeric > 0 and (
+        not marks or (len(marks) <= _MOST_ODD and numeric + blank >= 0.5)
+    ):
+        numbers = [column_values.number(text, decimal) or 0.0 for text in names]
         column, note = _numeric(
-            "number", np.array(told), counts, kinds == "number", blank or len(odd)
+            "number", np.array(numbers), counts, kinds == "number", blank or len(marks)
         )
-        if odd:
-            shown = ", ".join(map(files.shown, odd))
-            note = f"{shown}: a missing number? {note}".rstrip()
+        if marks:
+            words = ", ".join(map(files.quoted, marks))
+            note = f"{words}: a missing number? {note}".rstrip()
             column = SchemaColumn(
                 "number",
                 column.bounds,
                 column.fill,
-                tuple(odd),
+                tuple(marks),
                 log=column.log,
                 from_data=True,
             )
         return column, note
-    if len(known) > MOST_VALUES:
-        why = hint or f"{len(known)} different texts: an identifier?"
+    if len(distinct) > MOST_VALUES:
+        why = hint or f"{len(distinct)} different texts: an identifier?"
         return _LEFT_OUT, why
-    found = encoding.of_names(written, None, f"{what}: column {name}").categories
-    values = (*(text for text in found if text not in ("", OTHERS)), OTHERS)
+    categories = encoding.of_names(written, None, f"{source}: column {name}").categories
+    values = (*(text for text in categories if text not in ("", OTHERS)), OTHERS)
     return SchemaColumn("category", values=values, from_data=True), hint
 
 
@@ -172,12 +184,12 @@ def _numeric(
     type_: str, values: np.ndarray, counts: np.ndarray, usable: np.ndarray, blank: float
 ) -> tuple[SchemaColumn, str]:
     """Bounds from the least to the largest value; the median fills missing cells."""
-    there, of_each = values[usable], counts[usable]
+    present, present_counts = values[usable], counts[usable]
     fill = None
     if blank:
-        fill = _quantile(there, of_each, 0.5)
-    bounds = low, high = float(there.min()), float(there.max())
-    upper = _quantile(there, of_each, 0.9)
+        fill = _quantile(present, present_counts, 0.5)
+    bounds = low, high = float(present.min()), float(present.max())
+    upper = _quantile(present, present_counts, 0.9)
     log = type_ == "number" and upper - low < _SKEWED * (high - low)
     note = f"{100 * blank:.2g} % of the cells are missing" if 0 < blank < 1 else ""
     return SchemaColumn(type_, bounds, fill, log=log, from_data=True), note
@@ -195,9 +207,9 @@ def strict(
     *,
     label: str,
     dropped: set[str | None],
-    what: str,
+    source: str,
 ) -> tuple[Schema, list[str]]:
-    """The schema of a table that has none, and what is wrong with the table.
+    """The schema of a table that has none, and the faults of the table.
 
     Bounds are those of the training rows, categories and classes those that occur.
 
@@ -206,32 +218,39 @@ def strict(
       is_train: (rows,) bool.
       label: the column of the class.
       dropped: columns that are no features, the label among them.
-      what: the file, in messages.
+      source: the file, in messages.
     """
-    found, wrong = {}, []
+    schema_columns, wrong = {}, []
     try:
-        named = classes(columns[label], f"{what}: column {label}").categories
+        class_names = classes(columns[label], f"{source}: column {label}").categories
     except ValueError as error:
-        named = ()
+        class_names = ()
         wrong.append(str(error))
     for name in columns:
         if name in dropped:
             continue
         try:
-            found[name] = _strict(columns[name], is_train, f"{what}: column {name}")
+            schema_columns[name] = _strict_column(
+                columns[name], is_train, f"{source}: column {name}"
+            )
         except ValueError as error:
             wrong.append(str(error))
-    return Schema(found, label, named, classes_from_data=True), wrong
+    return Schema(schema_columns, label, class_names, classes_from_data=True), wrong
 
 
-def _strict(values: np.ndarray, is_train: np.ndarray, what: str) -> SchemaColumn:
+def _strict_column(
+    values: np.ndarray, is_train: np.ndarray, source: str
+) -> SchemaColumn:
     numbers = column_values.plain_numbers(values, ".")
-    written = None if numbers is not None else column_values.texts(values, what)
+    written = None if numbers is not None else column_values.texts(values, source)
     if written is not None:
         numbers = column_values.plain_numbers(written, ".")
     if numbers is not None:
-        known = numbers[is_train]
-        low, high = known.min(initial=np.inf), known.max(initial=-np.inf)
+        train_numbers = numbers[is_train]
+        low, high = (
+            train_numbers.min(initial=np.inf),
+            train_numbers.max(initial=-np.inf),
+        )
         return SchemaColumn("number", (float(low), float(high)), from_data=True)
     assert written is not None
     kinds = {column_values.kind(text) for text in np.unique(written).tolist()}
@@ -239,40 +258,40 @@ def _strict(values: np.ndarray, is_train: np.ndarray, what: str) -> SchemaColumn
         return SchemaColumn("number", from_data=True)  # which the encoder refuses
     if (written == "").any():
         raise ValueError(
-            f"{what} lacks a text {place(written, written == '')}; fill it in, leave "
+            f"{source} lacks a text {place(written, written == '')}; fill it in, leave "
             "the column out (--drop_columns), or declare its categories in a schema "
             "(`fedsvp schema`) with * for all others"
         )
-    names = encoding.of_names(written, None, what).categories
+    names = encoding.of_names(written, None, source).categories
     if len(names) > MOST_VALUES:
         raise ValueError(
-            f"{what} holds {len(names)} different texts, more than {MOST_VALUES}; "
+            f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
             "leave it out (--drop_columns), or merge the rare ones"
         )
     return SchemaColumn("category", values=names, from_data=True)
 
 
-def classes(values: np.ndarray, what: str) -> Column:
+def classes(values: np.ndarray, source: str) -> Column:
     """Labels as classes, as they are written, in order.
 
     Raises:
       ValueError: a label is missing or a fraction, or there are too many of them.
     """
-    written = column_values.texts(values, what)
-    found = encoding.of_names(written, None, what)
-    for text in found.categories:
+    written = column_values.texts(values, source)
+    column = encoding.of_names(written, None, source)
+    for text in column.categories:
         at = place(written, written == text)
         if text in _NO_LABEL:
             raise ValueError(
-                f"{what} lacks a label {at}; leave such rows out, or declare the class "
-                "in a schema (`fedsvp schema`)"
+                f"{source} lacks a label {at}; leave such rows out, or declare the "
+                "class in a schema (`fedsvp schema`)"
             )
         number = column_values.number(text)
         if number is not None and not number.is_integer():
-            raise ValueError(f"{what} holds numbers that are no classes {at}")
-    if not 2 <= len(found.categories) <= MOST_CLASSES:
+            raise ValueError(f"{source} holds numbers that are no classes {at}")
+    if not 2 <= len(column.categories) <= MOST_CLASSES:
         raise ValueError(
-            f"{what} holds {len(found.categories)} different values; labels are 2 to "
-            f"{MOST_CLASSES} classes"
+            f"{source} holds {len(column.categories)} different values; labels are 2 "
+            f"to {MOST_CLASSES} classes"
         )
-    return found
+    return column

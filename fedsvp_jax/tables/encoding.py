@@ -1,6 +1,6 @@
 """Rows of a table as features of a model, by its schema.
 
-All that is wrong with a table is named at once: column, row and remedy.
+One error names all faults of a table, each by column, row and remedy.
 """
 
 import math
@@ -32,7 +32,7 @@ class Encoded(NamedTuple):
 def encode(
     schema: Schema,
     table: Mapping[str, np.ndarray],
-    what: str,
+    source: str,
     *,
     most_bytes: float = math.inf,
     wrong: Sequence[str] = (),
@@ -43,7 +43,7 @@ def encode(
       schema: says what each column is.
       table: (rows,) values by column, of any type; others than the schema's are left
         out.
-      what: the file, in messages.
+      source: the file, in messages.
       most_bytes: that the features may take.
       wrong: what is wrong with the table already.
 
@@ -51,14 +51,14 @@ def encode(
       ValueError: what is wrong with each column, by name and row.
     """
     faults = list(wrong)
-    features, named, size = [], {}, 0
+    features, attributes, size = [], {}, 0
     for name, column in schema.columns.items():
         if column.type == "drop":
             continue
-        at = f"{what}: column {name}"
+        at = f"{source}: column {name}"
         try:
             if name not in table:
-                raise ValueError(f"{what} lacks the column {name}")
+                raise ValueError(f"{source} lacks the column {name}")
             size += 4 * len(table[name]) * column.width
             if size > most_bytes:
                 raise ValueError(
@@ -66,38 +66,38 @@ def encode(
                     'features; leave columns of many texts out (type = "drop", or '
                     "--drop_columns)"
                 )
-            made, found = _encoded(table[name], column, schema.decimal, at)
+            part, attribute = _encode_column(table[name], column, schema.decimal, at)
         except ValueError as error:
             faults.append(str(error))
             continue
-        features.append(made)
-        if found is not None:
-            named[name] = found
+        features.append(part)
+        if attribute is not None:
+            attributes[name] = attribute
     refuse(faults)
     if not features:
-        raise ValueError(f"{what} has no column of features")
-    return Encoded(np.concatenate(features, axis=1), named)
+        raise ValueError(f"{source} has no column of features")
+    return Encoded(np.concatenate(features, axis=1), attributes)
 
 
 def refuse(faults: Sequence[str]) -> None:
     """Raises ValueError: the faults in one line, if there are any."""
     if faults:
-        more = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
-        raise ValueError("; ".join(faults[:_SHOWN]) + more)
+        rest = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+        raise ValueError("; ".join(faults[:_SHOWN]) + rest)
 
 
-def _encoded(
-    values: np.ndarray, column: SchemaColumn, decimal: str, what: str
+def _encode_column(
+    values: np.ndarray, column: SchemaColumn, decimal: str, source: str
 ) -> tuple[np.ndarray, Column | None]:
     """(rows, k) float32 features, and the categories; None: too many, or fractions."""
     if column.type == "category":
-        written = column_values.texts(values, what)
-        codes = coded(written, column.values, what)
-        one_hot = _features_of(column.values)[codes]
+        written = column_values.texts(values, source)
+        codes = coded(written, column.values, source)
+        one_hot = _category_features(column.values)[codes]
         few = len(column.values) <= MAX_ATTRIBUTES
-        found = Column(codes, column.values, not column.from_data) if few else None
-        return one_hot, found
-    numbers = numbers_of(values, column, decimal, what)
+        attribute = Column(codes, column.values, not column.from_data) if few else None
+        return one_hot, attribute
+    numbers = numbers_of(values, column, decimal, source)
     low, high = column.bounds
     if not high > low:
         scaled = np.zeros((len(numbers), 1), np.float32)
@@ -105,19 +105,23 @@ def _encoded(
         above, span = np.clip(numbers, low, high) - low, high - low
         part = np.log1p(above) / np.log1p(span) if column.log else above / span
         scaled = (2 * part - 1).astype(np.float32)[:, None]
-    whole = column.type == "number" and (np.rint(numbers) == numbers).all()
-    if not whole or column.missing or column.fill is not None:
+    is_whole = column.type == "number" and (np.rint(numbers) == numbers).all()
+    if not is_whole or column.missing or column.fill is not None:
         return scaled, None
     if len(np.unique(numbers)) > MAX_ATTRIBUTES:
         return scaled, None
-    known, places = np.unique(column_values.texts(values, what), return_inverse=True)
-    if len(known) > MAX_ATTRIBUTES:
+    distinct, places = np.unique(
+        column_values.texts(values, source), return_inverse=True
+    )
+    if len(distinct) > MAX_ATTRIBUTES:
         return scaled, None
-    plain = np.array([_POINT.sub("", text) for text in known.tolist()], StringDType())
-    return scaled, of_names(plain[places], None, what)
+    plain = np.array(
+        [_POINT.sub("", text) for text in distinct.tolist()], StringDType()
+    )
+    return scaled, of_names(plain[places], None, source)
 
 
-def _features_of(values: Sequence[str]) -> np.ndarray:
+def _category_features(values: Sequence[str]) -> np.ndarray:
     """(k, k) float32: the features of each category.
 
     One-hot, but for `OTHERS`, which is also the mean of all others: where the training
@@ -132,7 +136,7 @@ def _features_of(values: Sequence[str]) -> np.ndarray:
 
 
 def numbers_of(
-    values: np.ndarray, column: SchemaColumn, decimal: str, what: str
+    values: np.ndarray, column: SchemaColumn, decimal: str, source: str
 ) -> np.ndarray:
     """(rows,) float64: the numbers or days of a column, missing cells filled.
 
@@ -143,10 +147,10 @@ def numbers_of(
         plain = column_values.plain_numbers(values, decimal)
         if plain is not None:
             return plain
-    written = column_values.texts(values, what)
-    known, places = np.unique(written, return_inverse=True)
-    found, kinds, is_date = np.empty(len(known)), [], column.type == "date"
-    for row, text in enumerate(known.tolist()):
+    written = column_values.texts(values, source)
+    distinct, places = np.unique(written, return_inverse=True)
+    numbers, kinds, is_date = np.empty(len(distinct)), [], column.type == "date"
+    for row, text in enumerate(distinct.tolist()):
         missing, number = text in column.missing, None
         if not missing:
             days, of_number = column_values.days, column_values.number
@@ -158,10 +162,10 @@ def numbers_of(
                 number, kind = column.fill, "number"
             elif is_date and kind != "missing":
                 kind = "text"  # a number is no date
-        found[row] = np.nan if number is None else number
+        numbers[row] = np.nan if number is None else number
         kinds.append(kind)
-    _refuse_kinds(written, np.array(kinds)[places], column.type, decimal, what)
-    return found[places]
+    _refuse_kinds(written, np.array(kinds)[places], column.type, decimal, source)
+    return numbers[places]
 
 
 _REMEDIES = {
@@ -179,7 +183,7 @@ _REMEDIES = {
 
 
 def _refuse_kinds(
-    written: np.ndarray, kinds: np.ndarray, type_: str, decimal: str, what: str
+    written: np.ndarray, kinds: np.ndarray, type_: str, decimal: str, source: str
 ) -> None:
     for kind in ("text", "date", "comma", "missing"):
         wrong = kinds == kind
@@ -191,35 +195,35 @@ def _refuse_kinds(
         remedy = _REMEDIES[kind].format(at=place(written, wrong))
         if decimal == "," and kind == "text":
             remedy += "; the table's decimals have commas, so 1.234 is refused"
-        raise ValueError(f"{what} {remedy}")
+        raise ValueError(f"{source} {remedy}")
 
 
-def coded(values: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
+def coded(values: np.ndarray, names: Sequence[str], source: str) -> np.ndarray:
     """(rows,) int32: which of the categories each value is.
 
     Args:
       values: (rows,) of any type.
       names: the categories; `OTHERS` among them takes what is none of them.
-      what: the column, in messages.
+      source: the column, in messages.
 
     Raises:
       ValueError: a value is none of them.
     """
-    known, rows = np.unique(values, return_inverse=True)
+    distinct, rows = np.unique(values, return_inverse=True)
     places = {name: number for number, name in enumerate(names)}
-    others = places.get(OTHERS, -1)
-    codes = [places.get(str(text), others) for text in known.tolist()]
+    other = places.get(OTHERS, -1)
+    codes = [places.get(str(text), other) for text in distinct.tolist()]
     of_row = np.asarray(codes, np.int32)[rows]
     if (of_row < 0).any():
         raise ValueError(
-            f"{what} holds a text that is none of its categories "
+            f"{source} holds a text that is none of its categories "
             f"{place(values, of_row < 0)}; add it to them in the schema, or * for all "
             "others (`fedsvp schema` drafts one)"
         )
     return of_row
 
 
-def of_names(values: np.ndarray, names: Sequence[str] | None, what: str) -> Column:
+def of_names(values: np.ndarray, names: Sequence[str] | None, source: str) -> Column:
     """A column by its declared categories; None: those that occur, in order.
 
     Whole numbers are in the order of numbers, whatever else in that of letters.
@@ -228,13 +232,13 @@ def of_names(values: np.ndarray, names: Sequence[str] | None, what: str) -> Colu
       ValueError: a value is no declared category, or holds a control character.
     """
     if names is not None:
-        return Column(coded(values, names, what), tuple(names))
-    known, codes = np.unique(values, return_inverse=True)
-    found = [str(text) for text in known.tolist()]
-    files.check_printable(found, what)
-    order = list(range(len(found)))
-    if all(map(_WHOLE.fullmatch, found)):
-        order = sorted(order, key=lambda number: (int(found[number]), found[number]))
+        return Column(coded(values, names, source), tuple(names))
+    distinct, codes = np.unique(values, return_inverse=True)
+    texts = [str(text) for text in distinct.tolist()]
+    files.check_printable(texts, source)
+    order = list(range(len(texts)))
+    if all(map(_WHOLE.fullmatch, texts)):
+        order = sorted(order, key=lambda number: (int(texts[number]), texts[number]))
     rank = np.argsort(np.asarray(order, np.int32)).astype(np.int32)
-    names = tuple(found[number] for number in order)
+    names = tuple(texts[number] for number in order)
     return Column(rank[codes], names, public=False)

@@ -9,14 +9,14 @@ import numpy as np
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
-def read_bytes(path: Path, *, what: str) -> bytes:
+def read_bytes(path: Path, *, needed_by: str) -> bytes:
     """The file's content.
 
     Raises:
-      FileNotFoundError: the file does not exist; the message names `what`.
+      FileNotFoundError: the file does not exist; the message names `needed_by`.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; {what} needs it")
+        raise FileNotFoundError(f"{path} is missing; {needed_by} needs it")
     return path.read_bytes()
 
 
@@ -45,7 +45,7 @@ def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray
 def count_classes(
     labels: Sequence[np.ndarray], declared: int | None, path: Path
 ) -> tuple[int, tuple[str, ...]]:
-    """The number of classes, and what it was taken from the records for.
+    """The number of classes, and which settings were read from the records for it.
 
     Args:
       labels: integers, none of them empty.
@@ -58,31 +58,31 @@ def count_classes(
     if declared is not None:
         return declared, ()
     number = 1 + int(max(values.max() for values in labels))
-    known = len(np.unique(np.concatenate(list(labels))))
-    if number > 2 * known + 8:
+    num_used = len(np.unique(np.concatenate(list(labels))))
+    if number > 2 * num_used + 8:
         raise ValueError(
             f"{path}: the label {number - 1} would make {number} classes, of which "
-            f"only {known} have an example; number the classes from 0 without gaps, or "
-            f"declare --classes={number}"
+            f"only {num_used} have an example; number the classes from 0 without gaps, "
+            f"or declare --classes={number}"
         )
     return number, ("the number of classes",)
 
 
-def shown(text: object) -> str:
+def quoted(text: object) -> str:
     """A text of a file as an error message quotes it."""
-    whole = str(text)
-    return repr(whole if len(whole) <= 40 else f"{whole[:40]}…")
+    quote = str(text)
+    return repr(quote if len(quote) <= 40 else f"{quote[:40]}…")
 
 
-def check_printable(texts: Iterable[str], what: str) -> None:
+def check_printable(texts: Iterable[str], source: str) -> None:
     """Refuses texts with which a file could steer a terminal or turn a line around.
 
     Raises:
-      ValueError: one holds a control character; `what` says where.
+      ValueError: a text holds a control character; `source` says where.
     """
     for text in texts:
         if _CONTROL.search(text):
-            raise ValueError(f"{what} holds a control character, in {shown(text)}")
+            raise ValueError(f"{source} holds a control character, in {quoted(text)}")
 
 
 def reason(error: Exception) -> str:

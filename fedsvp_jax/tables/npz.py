@@ -64,15 +64,15 @@ def _read_arrays(
             path.open("rb") as handle,
             np.load(handle, allow_pickle=False) as archive,
         ):
-            held = set(archive.files)
+            names = set(archive.files)
             size = sum(member.file_size for member in archive.zip.infolist())
             if size > files.most_bytes(path.stat().st_size):
                 raise ValueError(
                     f"it unpacks to {size / 2**30:.1f} GiB, which its size does not "
                     "justify; write it by numpy.savez, without compression"
                 )
-            whole = held - {*without, *(("x_train",) if scratch else ())}
-            arrays = {key: archive[key] for key in whole}
+            unread = {*without, "x_train"} if scratch else {*without}
+            arrays = {key: archive[key] for key in names - unread}
             if scratch and "x_train" in archive.files:
                 unpacked = archive.zip.extract("x_train.npy", scratch)
                 arrays["x_train"] = np.load(unpacked, mmap_mode="r", allow_pickle=False)
@@ -82,7 +82,7 @@ def _read_arrays(
             f"{path} cannot be read ({files.reason(error)}); it must be an .npz file "
             "of plain arrays (pickled objects are never loaded)"
         ) from error
-    missing = [key for key in required if key not in held]
+    missing = [key for key in required if key not in names]
     if missing:
         raise ValueError(
             f"{path} lacks {', '.join(missing)}; it must hold {', '.join(required)}"
@@ -128,16 +128,16 @@ def _codes(
 def _labels(
     arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
 ) -> tuple[np.ndarray, np.ndarray, int, tuple[str, ...]]:
-    """Training and test labels, the number of classes, and what the records told."""
+    """Training and test labels, the number of classes, settings from the records."""
     labels = []
     for key in ("y_train", "y_test"):
         values, inputs_key = arrays[key], key.replace("y", "x", 1)
         shape = arrays[inputs_key].shape[:1]
-        whole = integer_labels(values)
-        if whole is None:
-            held = "text" if values.dtype.kind in "US" else "other values"
+        integers = integer_labels(values)
+        if integers is None:
+            content = "text" if values.dtype.kind in "US" else "other values"
             raise ValueError(
-                f"{path}: {key} holds {held} (dtype {values.dtype}); labels must be "
+                f"{path}: {key} holds {content} (dtype {values.dtype}); labels must be "
                 "integers from 0 to the number of classes − 1"
             )
         if values.shape != shape or not values.size:
@@ -145,10 +145,10 @@ def _labels(
                 f"{path}: {key} has the shape {values.shape}; it must hold one label "
                 f"for each example of {inputs_key}, the shape {shape}"
             )
-        labels.append(whole)
-    num_classes, told = files.count_classes(labels, settings.classes, path)
+        labels.append(integers)
+    num_classes, from_records = files.count_classes(labels, settings.classes, path)
     train, test = (files.check_labels(values, num_classes, path) for values in labels)
-    return train, test, num_classes, told
+    return train, test, num_classes, from_records
 
 
 def _writers(arrays: dict[str, np.ndarray], path: Path) -> np.ndarray | None:
@@ -174,7 +174,9 @@ def open_npz(path: Path, scratch: Path, settings: TableSettings) -> RowSource:
 def _source(
     arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
 ) -> RowSource:
-    train_labels, test_labels, num_classes, told = _labels(arrays, path, settings)
+    train_labels, test_labels, num_classes, from_records = _labels(
+        arrays, path, settings
+    )
     return RowSource(
         name="npz",
         train_labels=train_labels,
@@ -183,13 +185,13 @@ def _source(
         test_inputs=_inputs(arrays["x_test"], "x_test", path),
         test_labels=test_labels,
         num_classes=num_classes,
-        from_records=told,
+        from_records=from_records,
         public_test=settings.test_path is not None,
     )
 
 
 def npz_facts(path: Path, settings: TableSettings) -> Facts:
-    """What the labels, writers and columns of a file tell; its inputs stay unread.
+    """The facts in a file's labels, writers and columns; its inputs stay unread.
 
     Raises:
       OSError, ValueError: as `load_npz`.
@@ -199,18 +201,20 @@ def npz_facts(path: Path, settings: TableSettings) -> Facts:
         num_examples=len(arrays["y_train"]),
         of_writers=examples_of(_writers(arrays, path)),
         categories={
-            key: c.categories for key, c in _named(arrays, path, settings).items()
+            key: c.categories for key, c in _columns(arrays, path, settings).items()
         },
     )
 
 
-def _named(
+def _columns(
     arrays: dict[str, np.ndarray], path: Path, settings: TableSettings
 ) -> dict[str, Column]:
     """The columns of the training examples."""
     schema = settings.declared()
-    told = {} if schema is None else schema.columns
-    names = {key: one.values for key, one in told.items() if not one.from_data}
+    declared = {} if schema is None else schema.columns
+    names = {
+        key: column.values for key, column in declared.items() if not column.from_data
+    }
     columns = {}
     for key in sorted(arrays):
         if key.startswith("column_") and key.endswith("_train"):
@@ -218,8 +222,8 @@ def _named(
             columns[name] = _codes(arrays, key, path, names.get(name))
     for name in names:
         if name not in columns:
-            known = "a column of the schema"
-            raise ValueError(f"{path}: " + unknown(known, name, tuple(columns)))
+            kind = "a column of the schema"
+            raise ValueError(f"{path}: " + unknown(kind, name, tuple(columns)))
     return columns
 
 
@@ -237,4 +241,4 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
     """
     arrays = _arrays(path, settings)
     source = _source(arrays, path, settings)
-    return source.in_memory(columns=_named(arrays, path, settings))
+    return source.in_memory(columns=_columns(arrays, path, settings))

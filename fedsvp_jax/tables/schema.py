@@ -66,7 +66,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclasses.dataclass(frozen=True)
 class SchemaColumn:
-    """What is declared of one column that is no label and no client.
+    """The declaration of one column that is no label and no client.
 
     Attributes:
       type: of `TYPES`.
@@ -88,7 +88,7 @@ class SchemaColumn:
 
     @property
     def width(self) -> int:
-        """How many features it becomes."""
+        """The number of features that it becomes."""
         return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
 
 
@@ -118,11 +118,11 @@ class Schema:
 
     @property
     def from_records(self) -> tuple[str, ...]:
-        """What the records said, in words; every claim is nominal for it."""
+        """The parts that the records decided, in words; they make claims nominal."""
         kinds = {"category": "categories", "drop": "leaving out"}
-        found = [f"the classes of {self.label}"] if self.classes_from_data else []
+        parts = [f"the classes of {self.label}"] if self.classes_from_data else []
         return tuple(
-            found
+            parts
             + [
                 f"the {kinds.get(column.type, 'bounds')} of {name}"
                 for name, column in self.columns.items()
@@ -136,7 +136,7 @@ def read_schema(path: Path) -> Schema:
 
     Raises:
       OSError: it cannot be read.
-      ValueError: all that is wrong with it, by column.
+      ValueError: the faults of the schema, by column.
     """
     try:
         return from_toml(path.read_text(encoding="utf-8-sig"), str(path))
@@ -144,32 +144,32 @@ def read_schema(path: Path) -> Schema:
         raise ValueError(f"{path} is not UTF-8; a schema is a TOML file") from error
 
 
-def from_toml(text: str, what: str) -> Schema:
-    """The schema that a TOML text says; `what` names it in messages.
+def from_toml(text: str, source: str) -> Schema:
+    """The schema of a TOML text; `source` names the text in messages.
 
     Raises:
       ValueError: as `read_schema`.
     """
     try:
-        told = tomllib.loads(text)
+        content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ValueError(f"{what} is no TOML file ({error})") from error
-    if told.pop("schema", None) != VERSION:
+        raise ValueError(f"{source} is no TOML file ({error})") from error
+    if content.pop("schema", None) != VERSION:
         raise ValueError(
-            f"{what} must begin with schema = {VERSION}; `fedsvp schema DATA.csv` "
+            f"{source} must begin with schema = {VERSION}; `fedsvp schema DATA.csv` "
             "drafts one"
         )
     wrong: list[str] = []
-    label, client = (told.pop(name, {}) for name in ("label", "client"))
+    label, client = (content.pop(name, {}) for name in ("label", "client"))
     columns = {}
-    if not isinstance(given := told.pop("columns", {}), dict):
-        given = {}
-    for name, of in given.items():
+    if not isinstance(tables := content.pop("columns", {}), dict):
+        tables = {}
+    for name, table in tables.items():
         try:
-            columns[name] = _column(of if isinstance(of, dict) else {})
+            columns[name] = _column(table if isinstance(table, dict) else {})
         except ValueError as error:
             wrong.append(f"column {name}: {error}")
-    _refuse_others(told, {"unit", "decimal", "test_fraction"}, wrong)
+    _refuse_others(content, {"unit", "decimal", "test_fraction"}, wrong)
     for name, table, keys in (
         ("label", label, {"column", "classes", "from_data"}),
         ("client", client, {"column"}),
@@ -178,8 +178,8 @@ def from_toml(text: str, what: str) -> Schema:
             wrong.append(f'{name} must be a table with column = "NAME"')
         else:
             _refuse_others(table, keys, wrong, f"{name}: ")
-    unit, decimal = told.get("unit", "row"), told.get("decimal", ".")
-    share = told.get("test_fraction")
+    unit, decimal = content.get("unit", "row"), content.get("decimal", ".")
+    share = content.get("test_fraction")
     if unit not in UNITS:
         wrong.append(unknown("unit", unit, UNITS))
     if decimal not in column_values.DECIMALS:
@@ -187,14 +187,14 @@ def from_toml(text: str, what: str) -> Schema:
     if share is not None and not (_is_number(share) and 0 < share < 1):
         wrong.append(f"test_fraction must be between 0 and 1, got {share!r}")
     if wrong:
-        raise ValueError(f"{what}: " + "; ".join(wrong))
+        raise ValueError(f"{source}: " + "; ".join(wrong))
     try:
         classes = _texts(label.get("classes", []), "classes")
     except ValueError as error:
-        raise ValueError(f"{what}: label: {error}") from error
+        raise ValueError(f"{source}: label: {error}") from error
     if label and not 2 <= len(classes) <= MOST_CLASSES:
         raise ValueError(
-            f"{what}: label: classes must list 2 to {MOST_CLASSES} classes, got "
+            f"{source}: label: classes must list 2 to {MOST_CLASSES} classes, got "
             f"{len(classes)}"
         )
     return Schema(
@@ -210,43 +210,43 @@ def from_toml(text: str, what: str) -> Schema:
 
 
 def _refuse_others(
-    told: Mapping[str, Any], keys: set[str], wrong: list[str], of: str = ""
+    content: Mapping[str, Any], keys: set[str], wrong: list[str], prefix: str = ""
 ) -> None:
-    for name in told.keys() - keys:
-        wrong.append(of + unknown("a key", name, sorted(keys)))
+    for name in content.keys() - keys:
+        wrong.append(prefix + unknown("a key", name, sorted(keys)))
 
 
-def _column(told: dict[str, Any]) -> SchemaColumn:
+def _column(content: dict[str, Any]) -> SchemaColumn:
     """Raises ValueError: a key or a value that its type does not have."""
-    kind = told.get("type")
+    kind = content.get("type")
     if kind not in TYPES:
         raise ValueError(unknown("type", kind, tuple(TYPES)))
     wrong: list[str] = []
-    _refuse_others(told, TYPES[kind] | {"type", "from_data"}, wrong)
+    _refuse_others(content, TYPES[kind] | {"type", "from_data"}, wrong)
     if wrong:
         raise ValueError("; ".join(wrong))
-    from_data = bool(told.get("from_data"))
+    from_data = bool(content.get("from_data"))
     if kind == "drop":
         return SchemaColumn(kind, from_data=from_data)
     if kind == "category":
-        values = _texts(told.get("values", []), "values")
+        values = _texts(content.get("values", []), "values")
         if not values:
             raise ValueError("values must list its categories")
         return SchemaColumn(kind, values=values, from_data=from_data)
     is_date, words = kind == "date", "[LOW, HIGH]"
-    bounds = told.get("bounds")
+    bounds = content.get("bounds")
     if not isinstance(bounds, list) or len(bounds) != 2:
         raise ValueError(f"bounds must be {words}, got {bounds!r}")
-    low, high = (_as_number(one, "bounds", is_date) for one in bounds)
+    low, high = (_as_number(bound, "bounds", is_date) for bound in bounds)
     if low > high:
         raise ValueError(f"bounds must be {words}, got {low:g} above {high:g}")
-    fill = told.get("fill")
+    fill = content.get("fill")
     return SchemaColumn(
         kind,
         bounds=(low, high),
         fill=None if fill is None else _as_number(fill, "fill", is_date),
-        missing=_texts(told.get("missing", []), "missing"),
-        log=bool(told.get("log")),
+        missing=_texts(content.get("missing", []), "missing"),
+        log=bool(content.get("log")),
         from_data=from_data,
     )
 
@@ -258,9 +258,9 @@ def _is_number(value: Any) -> bool:
 
 def _as_number(value: Any, name: str, is_date: bool) -> float:
     if is_date and isinstance(value, datetime.date):
-        found = column_values.days(value.isoformat()[:10])
-        assert found is not None
-        return found
+        days = column_values.days(value.isoformat()[:10])
+        assert days is not None
+        return days
     if is_date or not _is_number(value):
         words = "dates such as 2024-12-31" if is_date else "finite numbers"
         raise ValueError(f"{name} must be {words}, got {value!r}")
@@ -269,14 +269,14 @@ def _as_number(value: Any, name: str, is_date: bool) -> float:
 
 def _texts(values: Any, name: str) -> tuple[str, ...]:
     if not isinstance(values, list) or not all(
-        isinstance(one, str | int) and not isinstance(one, bool) for one in values
+        isinstance(value, str | int) and not isinstance(value, bool) for value in values
     ):
         raise ValueError(f'{name} must be a list of texts, as ["no", "yes"]')
-    found = tuple(str(one).strip() for one in values)
-    if len(set(found)) != len(found):
+    texts = tuple(str(value).strip() for value in values)
+    if len(set(texts)) != len(texts):
         raise ValueError(f"{name} must name each once")
-    files.check_printable(found, name)
-    return found
+    files.check_printable(texts, name)
+    return texts
 
 
 def to_toml(
@@ -304,7 +304,7 @@ def to_toml(
         tables.append(("client", "[client]", {"column": schema.client}))
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
-        tables.append((f"columns.{name}", f"[columns.{key}]", _told(column)))
+        tables.append((f"columns.{name}", f"[columns.{key}]", _column_table(column)))
     for note, title, values in tables:
         lines.append("")
         lines += [f"# {line}" for line in notes.get(note, "").splitlines()]
@@ -315,24 +315,24 @@ def to_toml(
     return "\n".join(lines) + "\n"
 
 
-def _told(column: SchemaColumn) -> dict[str, Any]:
+def _column_table(column: SchemaColumn) -> dict[str, Any]:
     def day(value: float) -> Any:
         return column_values.date_of(value) if column.type == "date" else value
 
-    told: dict[str, Any] = {"type": column.type}
+    table: dict[str, Any] = {"type": column.type}
     if "bounds" in TYPES[column.type]:
-        told["bounds"] = tuple(map(day, column.bounds))
+        table["bounds"] = tuple(map(day, column.bounds))
     if column.log:
-        told["log"] = True
+        table["log"] = True
     if column.fill is not None:
-        told["fill"] = day(column.fill)
+        table["fill"] = day(column.fill)
     if column.missing:
-        told["missing"] = column.missing
+        table["missing"] = column.missing
     if column.values:
-        told["values"] = column.values
+        table["values"] = column.values
     if column.from_data:
-        told["from_data"] = True
-    return told
+        table["from_data"] = True
+    return table
 
 
 def _toml(value: Any) -> str:

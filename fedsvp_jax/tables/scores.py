@@ -46,20 +46,22 @@ def of_table(
     predicted, rows = chances.argmax(-1), np.arange(len(labels))
     counts = np.bincount(labels, minlength=chances.shape[1])
     right = predicted == labels
-    there = np.flatnonzero(counts)
+    present = np.flatnonzero(counts)
     classes = range(1, 2) if len(counts) == 2 else range(len(counts))
-    areas = [auc(chances[:, one], labels == one) for one in classes]
-    known = [area for area in areas if area is not None]
-    area = float(np.mean(known)) if known else None
+    areas = [auc(chances[:, number], labels == number) for number in classes]
+    defined = [area for area in areas if area is not None]
+    area = float(np.mean(defined)) if defined else None
     guessing = float(counts.max() / len(labels))
     error = np.sqrt(guessing * (1 - guessing) / len(labels))
-    fewest = max(int(counts[there].min()), 1)
+    fewest = max(int(counts[present].min()), 1)
     ranks_well = area is not None and area > 0.5 + _TWO_ERRORS / np.sqrt(12 * fewest)
     better = bool(right.mean() > guessing + _TWO_ERRORS * error)
     return {
         "accuracy": float(right.mean()),
         "guessing": guessing,
-        "balanced_accuracy": float(np.mean([right[labels == c].mean() for c in there])),
+        "balanced_accuracy": float(
+            np.mean([right[labels == c].mean() for c in present])
+        ),
         "auc": area,
         "log_loss": float(
             -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)

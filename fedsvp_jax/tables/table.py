@@ -100,7 +100,7 @@ def from_table(  # noqa: PLR0913
         None: the schema's.
       client: the column that says whose each row is; None: the schema's, if any.
       drop: columns that are left out, whatever the schema says of them.
-      schema: what is declared; None: what the records tell.
+      schema: the declared one; None: drafted from the records.
       image: the column of uint8 images, all of one shape; other columns are then no
         features, but may still be attributes.
       test: a table of test examples, of people who agreed that what is scored on them
@@ -116,60 +116,61 @@ def from_table(  # noqa: PLR0913
     dropped: set[str | None] = {*drop}
     if schema is not None:
         label, client = label or schema.label, client or schema.client
-        dropped |= {k for k, one in schema.columns.items() if one.type == "drop"}
+        dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
     dropped |= {client}
-    columns, num_train = _joined(table, test, name, optional=dropped)
-    for asked in filter(None, (label, client, image, *drop)):
-        if asked not in columns:
+    columns, num_train = _join_tables(table, test, name, optional=dropped)
+    for column in filter(None, (label, client, image, *drop)):
+        if column not in columns:
             raise ValueError(
-                f"{name}: " + unknown("a named column", asked, tuple(columns))
+                f"{name}: " + unknown("a named column", column, tuple(columns))
             )
     if label is None:
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped |= {label, image}
-    is_test, divides = _divided(
+    is_test, divides = _split_rows(
         columns, None if test is None else num_train, test_fraction, dropped, name
     )
-    train, tested = np.flatnonzero(~is_test), np.flatnonzero(is_test)
-    if not len(train) or not len(tested):
+    train, test_rows = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    if not len(train) or not len(test_rows):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
     dropped |= divides
     if schema is None:
         schema, wrong = extras.around("tables.draft").strict(
-            columns, ~is_test, label=label, dropped=dropped, what=name
+            columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
-        schema, wrong = _of_table(schema, columns, label, dropped, name)
+        schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     classes, writers, writer_names = None, None, None
     try:
         if schema.classes:
-            what = f"{name}: column {label}"
-            written = column_values.texts(columns[label], what)
-            classes = encoding.of_names(written, schema.classes, what)
+            source = f"{name}: column {label}"
+            written = column_values.texts(columns[label], source)
+            classes = encoding.of_names(written, schema.classes, source)
     except ValueError as error:
         wrong.append(str(error))
     if client is not None:
         schema = dataclasses.replace(schema, client=client)
-        what = f"{name}: column {client}"
-        of_row = column_values.texts(columns[client], what)
+        source = f"{name}: column {client}"
+        of_row = column_values.texts(columns[client], source)
         if (of_row == "").any():
             at = column_values.place(of_row, of_row == "")
-            wrong.append(f"{what} names no client {at}; name one, or leave the row out")
+            wrong.append(
+                f"{source} names no client {at}; name one, or leave the row out"
+            )
         names, writers = np.unique(of_row[train], return_inverse=True)
         writers, writer_names = writers.astype(np.int32), tuple(names.tolist())
-    features = any(one.type != "drop" for one in schema.columns.values())
+    features = any(column.type != "drop" for column in schema.columns.values())
     if features:
-        encoded = encoding.encode(
+        inputs, attributes = encoding.encode(
             schema, columns, name, most_bytes=most_bytes, wrong=wrong
         )
-        inputs, named = encoded
     encoding.refuse(wrong)
     if image is not None:
-        inputs = np.stack([np.asarray(one) for one in columns[image]])
+        inputs = np.stack([np.asarray(pixels) for pixels in columns[image]])
         inputs = inputs[..., None] if inputs.ndim == 3 else inputs
-        named = named if features else {}
+        attributes = attributes if features else {}
     elif not features:
         raise ValueError(f"{name} has no column but {', '.join(columns)}")
     assert classes is not None
@@ -178,26 +179,28 @@ def from_table(  # noqa: PLR0913
         name=name,
         train_inputs=inputs[train],
         train_labels=classes.codes[train],
-        test_inputs=inputs[tested],
-        test_labels=classes.codes[tested],
+        test_inputs=inputs[test_rows],
+        test_labels=classes.codes[test_rows],
         num_classes=len(classes.categories),
         class_names=classes.categories,
         train_writers=writers,
         writer_names=writer_names,
-        columns={k: c._replace(codes=c.codes[train]) for k, c in named.items()},
-        test_columns={k: c._replace(codes=c.codes[tested]) for k, c in named.items()},
+        columns={k: c._replace(codes=c.codes[train]) for k, c in attributes.items()},
+        test_columns={
+            k: c._replace(codes=c.codes[test_rows]) for k, c in attributes.items()
+        },
         from_records=described.from_records,
         schema=schema if image is None else None,
         public_test=test is not None,
     )
 
 
-def _of_table(
+def _fit_schema(
     schema: Schema,
     columns: Mapping[str, np.ndarray],
     label: str,
     dropped: set[str | None],
-    what: str,
+    source: str,
 ) -> tuple[Schema, list[str]]:
     """The schema for this table, and where the two differ."""
     wrong = []
@@ -207,29 +210,29 @@ def _of_table(
         )
     unknown_to_it = [k for k in columns if k not in dropped | schema.columns.keys()]
     wrong += [
-        f"{what}: column {name} is not in the schema; declare it there, with "
+        f"{source}: column {name} is not in the schema; declare it there, with "
         'type = "drop" to leave it out'
         for name in unknown_to_it
     ]
-    kept = {
-        name: _DROP if name in dropped and one.type != "drop" else one
-        for name, one in schema.columns.items()
+    schema_columns = {
+        name: _DROP if name in dropped and column.type != "drop" else column
+        for name, column in schema.columns.items()
     }
-    return dataclasses.replace(schema, columns=kept), wrong
+    return dataclasses.replace(schema, columns=schema_columns), wrong
 
 
-def _divided(
+def _split_rows(
     columns: Mapping[str, np.ndarray],
     num_train: int | None,
     test_fraction: float,
     dropped: set[str | None],
-    what: str,
+    source: str,
 ) -> tuple[np.ndarray, set[str]]:
-    """(rows,) bool: which are for the test; and the column that says so, if any does.
+    """(rows,) bool: whether a row is for the test; and the column that says so, if any.
 
     Args:
       num_train: the first so many are for training; None divides them.
-      dropped: columns that say nothing of it.
+      dropped: columns that are not read for it.
 
     Raises:
       ValueError: a column of the name split says something else.
@@ -240,16 +243,16 @@ def _divided(
             continue
         if num_train is not None:
             raise ValueError(
-                f"{what}: column {name} and the test table both say which rows are for "
-                f"the test; leave one out (--drop_columns={name})"
+                f"{source}: column {name} and the test table both say which rows are "
+                f"for the test; leave one out (--drop_columns={name})"
             )
-        said = column_values.texts(columns[name], f"{what}: column {name}")
-        known = set(np.unique(said).tolist())
-        if name == _SPLIT and known == {"train", "test"}:
-            return said == "test", {_SPLIT}
-        other = sorted(known - {"train", "test"}) or sorted(known)
+        parts = column_values.texts(columns[name], f"{source}: column {name}")
+        distinct = set(np.unique(parts).tolist())
+        if name == _SPLIT and distinct == {"train", "test"}:
+            return parts == "test", {_SPLIT}
+        other = sorted(distinct - {"train", "test"}) or sorted(distinct)
         raise ValueError(
-            f"{what}: column {name} holds {files.shown(other[0])}; a column `split` "
+            f"{source}: column {name} holds {files.quoted(other[0])}; a column `split` "
             "must say train or test of each row, and both must occur: write it so, "
             f"rename it, or leave it out (--drop_columns={name})"
         )
@@ -259,7 +262,7 @@ def _divided(
     return order < round(test_fraction * rows), set()
 
 
-def _joined(
+def _join_tables(
     table: Any, test: Any, name: str, *, optional: Collection[str | None]
 ) -> tuple[dict[str, np.ndarray], int]:
     """The columns of both tables, one below the other, and the rows of the first.
@@ -273,30 +276,32 @@ def _joined(
     (num_train,) = lengths
     if test is None:
         return columns, num_train
-    more = _columns(test)
-    rows = len(next(iter(more.values()), ()))
+    test_columns = _columns(test)
+    rows = len(next(iter(test_columns.values()), ()))
     for left_out in columns.keys() & optional:
-        more[left_out] = columns[left_out][:1].repeat(rows)
-    if differ := sorted(columns.keys() ^ more.keys()):
+        test_columns[left_out] = columns[left_out][:1].repeat(rows)
+    if differ := sorted(columns.keys() ^ test_columns.keys()):
         raise ValueError(
             f"{name}: the test table must have the same columns; "
             f"{', '.join(differ)} is in one of the two alone: add it, or leave it out "
             "(--drop_columns)"
         )
-    return {k: np.concatenate([v, more[k]]) for k, v in columns.items()}, num_train
+    return {
+        k: np.concatenate([v, test_columns[k]]) for k, v in columns.items()
+    }, num_train
 
 
 def _columns(table: Any) -> dict[str, np.ndarray]:
-    """A table's columns by name; of whatever has names and gives columns by them."""
+    """A table's columns by name, of any object that maps names to columns."""
     names = getattr(table, "column_names", None) or list(table)
-    found = {}
+    arrays = {}
     for name in names:
         values = table[name]
         if not (isinstance(values, np.ndarray) and values.ndim == 1):
             values = list(values)
-            if {type(one) for one in values} not in ({int}, {float}, {bool}):
-                given, values = values, np.empty(len(values), object)
-                for row, one in enumerate(given):  # a text, None or an array
-                    values[row] = one
-        found[str(name)] = np.asarray(values)
-    return found
+            if {type(cell) for cell in values} not in ({int}, {float}, {bool}):
+                cells, values = values, np.empty(len(values), object)
+                for row, cell in enumerate(cells):  # a text, None or an array
+                    values[row] = cell
+        arrays[str(name)] = np.asarray(values)
+    return arrays

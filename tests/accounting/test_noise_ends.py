@@ -153,7 +153,7 @@ def test_a_deployed_clients_noise_is_discrete() -> None:
     policy = make_policy(config, min_num_examples=40)
     assert policy.mechanism.claim.concentrated and policy.says()["status"] == "proved"
     sums = policy.account.plan.sums(1)
-    assert sums.least == pytest.approx(0.15)
+    assert sums.least_multiplier == pytest.approx(0.15)
     assert policy.account.certain_chance(sums, FilterCost()) == 0
 
 

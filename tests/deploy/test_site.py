@@ -189,7 +189,7 @@ def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
     sent(file, 2)
     assert isinstance(file.witness, WitnessFolder)
     key = tmp_path / "witness/witness.key"
-    with file.witness._alone(), key.open() as other, pytest.raises(BlockingIOError):
+    with file.witness._locked(), key.open() as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 

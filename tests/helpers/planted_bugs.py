@@ -131,7 +131,7 @@ BUGS = {
     ),
     "a hook that may end the run is given un-noised numbers (N3)": Bug(
         early_stopping,
-        "shown",
+        "visible_row",
         lambda _, row, reveal=(): row,
         "gaussian-update_clip-early_end",
     ),
@@ -179,7 +179,7 @@ BUGS = {
     "the noise that colluders know is counted against them": Bug(
         views,
         "averaged_multiplier",
-        _told(known=lambda _: 0),
+        _told(num_known=lambda _: 0),
         "gaussian-update_clip-colluders",
     ),
     "an average is counted as if all its clients weighed the same": Bug(

@@ -94,7 +94,7 @@ def drafted(content: str | bytes, folder: pathlib.Path) -> draft.Draft:
     columns = csv_file.read_csv(path)
     label, client = draft.guessed(columns)
     assert label is not None
-    return draft.proposed(columns, label=label, client=client, what="a.csv")
+    return draft.proposed(columns, label=label, client=client, source="a.csv")
 
 
 @pytest.mark.parametrize("name", list(READ))

@@ -88,7 +88,7 @@ def test_n18_whatever_one_record_decides_of_a_draft_is_marked(
     other = {key: values.astype("U10") for key, values in table.items()}
     other["a"][row] = other["b"][row] = cell
     mine, theirs = (
-        draft.proposed(one, label="ill", client=None, what="t").schema
+        draft.proposed(one, label="ill", client=None, source="t").schema
         for one in (table, other)
     )
     for name in ("a", "b"):

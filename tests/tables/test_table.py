@@ -123,7 +123,7 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     texts = {
         k: np.array(v.tolist(), np.dtypes.StringDType()) for k, v in columns.items()
     }
-    found, notes = draft.proposed(texts, label="dead", client="ward", what="a.csv")
+    found, notes = draft.proposed(texts, label="dead", client="ward", source="a.csv")
     kinds = {name: column.type for name, column in found.columns.items()}
     assert kinds == {
         "age": "number",
