@@ -55,8 +55,8 @@ def round_noise(
     weights = jnp.asarray(coefficients, jnp.float32)
 
     def add(earlier: Array, total: Array) -> Array:
-        drawn = prng.normal(jax.random.fold_in(key, earlier), size)
-        return total + weights[round_num - earlier] * drawn
+        sample = prng.normal(jax.random.fold_in(key, earlier), size)
+        return total + weights[round_num - earlier] * sample
 
     return jax.lax.fori_loop(0, round_num + 1, add, jnp.zeros((size,), jnp.float32))
 

@@ -56,8 +56,8 @@ def adapted_clip(
     """
     gap = jnp.asarray(unclipped_share, jnp.float32) - jnp.asarray(quantile, jnp.float32)
     rate = jnp.asarray(learning_rate, jnp.float32)
-    moved = jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
-    return jnp.maximum(moved, LEAST_CLIP)
+    adapted = jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
+    return jnp.maximum(adapted, LEAST_CLIP)
 
 
 def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
@@ -229,7 +229,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
 
 def _check_bands(config: MechanismConfig, settings: DpFedavgSettings) -> None:
     """Raises ValueError: a client could upload twice within b rounds."""
-    apart = config.num_clients // config.cohort_size
+    spacing = config.num_clients // config.cohort_size
     if settings.adaptive_clip:
         raise ValueError(
             "noise_bands must be 1 with adaptive_clip, which changes what the noise is "
@@ -240,9 +240,9 @@ def _check_bands(config: MechanismConfig, settings: DpFedavgSettings) -> None:
             f"noise_bands = {settings.noise_bands} needs cohorts=cyclic, in which a "
             f"client's uploads lie far apart, got cohorts={config.cohorts}"
         )
-    if settings.noise_bands > apart:
+    if settings.noise_bands > spacing:
         raise ValueError(
-            f"noise_bands must be at most {apart}, the rounds from one upload of a "
+            f"noise_bands must be at most {spacing}, the rounds from one upload of a "
             f"client to its next ({config.num_clients} clients in cohorts of "
             f"{config.cohort_size}), got {settings.noise_bands}"
         )

@@ -85,10 +85,12 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         del ratio, round_num, bound
         return scaled_claim(config, exposures)
 
-    own = sensitivity.bound
+    base_bound = sensitivity.bound
     if config.clip.granted:
         smallest = jnp.asarray(config.min_num_examples, jnp.float32)
-        sensitivity = sensitivity._replace(bound=lambda num_examples: own(smallest))
+        sensitivity = sensitivity._replace(
+            bound=lambda num_examples: base_bound(smallest)
+        )
 
     def server(
         params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any

@@ -43,14 +43,14 @@ def analytic_multiplier(epsilon: Leaf, delta: Leaf) -> np.ndarray:
     from dp_accounting import gaussian_mechanism
     from scipy import stats
 
-    def one(epsilon: float, delta: float) -> float:
+    def least_multiplier(epsilon: float, delta: float) -> float:
         if epsilon <= _LARGEST_EXACT:
             return gaussian_mechanism.get_sigma_gaussian(epsilon, delta)
         quantile = float(stats.norm.isf(delta))
         return 1.0 / (math.sqrt(quantile**2 + 2.0 * epsilon) - quantile)
 
     pairs = np.broadcast(np.asarray(epsilon, float), np.asarray(delta, float))
-    values = [one(float(e), float(d)) for e, d in pairs]
+    values = [least_multiplier(float(e), float(d)) for e, d in pairs]
     return np.asarray(values).reshape(pairs.shape)
 
 

@@ -55,14 +55,14 @@ def _below(bound: int, number: int, words: Words) -> np.ndarray:
     """(number,) uint64, uniform in [0, bound): words past the last multiple return."""
     if bound == 1:
         return np.zeros(number, np.uint64)
-    drawn = words(number)
+    numbers = words(number)
     last = _WORD - _WORD % bound
     if last < _WORD:
-        again = np.flatnonzero(drawn >= np.uint64(last))
+        again = np.flatnonzero(numbers >= np.uint64(last))
         while again.size:
-            drawn[again] = words(again.size)
-            again = again[drawn[again] >= np.uint64(last)]
-    return drawn % np.uint64(bound)
+            numbers[again] = words(again.size)
+            again = again[numbers[again] >= np.uint64(last)]
+    return numbers % np.uint64(bound)
 
 
 def _bernoulli_exp(
@@ -75,13 +75,13 @@ def _bernoulli_exp(
     after the other.
     """
     result = np.ones(number, bool)
-    left = np.arange(number)
+    active = np.arange(number)
     divisor = 1
-    while left.size:
+    while active.size:
         for place, (above, below) in enumerate(fractions):
-            whole = below * divisor if place == 0 else below
-            left = left[_below(whole, left.size, words) < above[left]]
-        result[left] ^= True
+            denominator = below * divisor if place == 0 else below
+            active = active[_below(denominator, active.size, words) < above[active]]
+        result[active] ^= True
         divisor += 1
     return result
 
@@ -91,15 +91,15 @@ def _bernoulli_exp_times(
 ) -> np.ndarray:
     """(n,) bool, true with probability exp(−times·x), x as above."""
     result = np.ones(len(times), bool)
-    left = np.flatnonzero(times > 0)
+    active = np.flatnonzero(times > 0)
     done = 0
-    while left.size:
-        mine = [(above[left], below) for above, below in fractions]
-        kept = _bernoulli_exp(mine, left.size, words)
-        result[left[~kept]] = False
+    while active.size:
+        factors = [(above[active], below) for above, below in fractions]
+        accepted = _bernoulli_exp(factors, active.size, words)
+        result[active[~accepted]] = False
         done += 1
-        left = left[kept]
-        left = left[times[left] > done]
+        active = active[accepted]
+        active = active[times[active] > done]
     return result
 
 
@@ -114,15 +114,15 @@ def _discrete_laplace(
     low = low[_bernoulli_exp([(low, scale)], number, words)]
     ones = np.ones(low.size, np.uint64)
     high = np.zeros(low.size, np.int64)
-    left = np.arange(low.size)
-    while left.size:  # exp(−1) again and again: a geometric number
-        left = left[_bernoulli_exp([(ones[left], 1)], left.size, words)]
-        high[left] += 1
-        left = left[high[left] < _MOST_SCALES]
+    active = np.arange(low.size)
+    while active.size:  # exp(−1) again and again: a geometric number
+        active = active[_bernoulli_exp([(ones[active], 1)], active.size, words)]
+        high[active] += 1
+        active = active[high[active] < _MOST_SCALES]
     size = (low.astype(np.int64) + scale * high) // step
     negative = _below(2, low.size, words) == 1
-    kept = (high < _MOST_SCALES) & ~(negative & (size == 0))
-    return np.where(negative, -size, size)[kept]
+    accepted = (high < _MOST_SCALES) & ~(negative & (size == 0))
+    return np.where(negative, -size, size)[accepted]
 
 
 def discrete_laplace(epsilon: float, words: Words) -> int:
@@ -137,10 +137,10 @@ def discrete_laplace(epsilon: float, words: Words) -> int:
     step = min(math.floor(epsilon * _DENOMINATOR), LARGEST_VARIANCE)
     if step < 1:
         raise ValueError(f"epsilon must be at least 2^-20, got {epsilon:g}")
-    drawn = np.empty(0, np.int64)
-    while not drawn.size:
-        drawn = _discrete_laplace(_DENOMINATOR, 1, words, step)
-    return int(drawn[0])
+    numbers = np.empty(0, np.int64)
+    while not numbers.size:
+        numbers = _discrete_laplace(_DENOMINATOR, 1, words, step)
+    return int(numbers[0])
 
 
 def discrete_gaussian(
@@ -174,24 +174,26 @@ def discrete_gaussian(
     result = np.empty(number, np.int64)
     filled = 0
     while filled < number:
-        drawn = _discrete_laplace(scale, number - filled, words)
-        gap = np.abs(np.abs(drawn) * (scale * bottom) - top)
+        candidates = _discrete_laplace(scale, number - filled, words)
+        gap = np.abs(np.abs(candidates) * (scale * bottom) - top)
         by_top, rest_top = np.divmod(gap, top)
         by_square, rest_square = np.divmod(gap, square)
-        ones = np.ones(drawn.size, np.uint64)
-        one = (rest_top.astype(np.uint64), 2 * top)
-        other = (rest_square.astype(np.uint64), square)
+        ones = np.ones(candidates.size, np.uint64)
+        over_top = (rest_top.astype(np.uint64), 2 * top)
+        over_square = (rest_square.astype(np.uint64), square)
         half = (ones, 2)
-        kept = _bernoulli_exp([one, other], drawn.size, words)
+        accepted = _bernoulli_exp([over_top, over_square], candidates.size, words)
         for times, fractions in (
             (by_top * by_square, [half]),
-            (by_square, [one]),
-            (by_top, [half, other]),
+            (by_square, [over_top]),
+            (by_top, [half, over_square]),
         ):
-            kept &= _bernoulli_exp_times(np.where(kept, times, 0), fractions, words)
-        drawn = drawn[kept]
-        result[filled : filled + drawn.size] = drawn
-        filled += drawn.size
+            accepted &= _bernoulli_exp_times(
+                np.where(accepted, times, 0), fractions, words
+            )
+        candidates = candidates[accepted]
+        result[filled : filled + candidates.size] = candidates
+        filled += candidates.size
     return result
 
 
@@ -242,7 +244,7 @@ def rounded(
     return result
 
 
-def wrapped(whole: np.ndarray, bits: int) -> np.ndarray:
+def wrapped(numbers: np.ndarray, bits: int) -> np.ndarray:
     """(…) int64 in [−2^(b−1), 2^(b−1)): whole numbers, or sums of them, modulo 2^b.
 
     Raises:
@@ -251,4 +253,4 @@ def wrapped(whole: np.ndarray, bits: int) -> np.ndarray:
     if not 1 <= bits <= MOST_BITS:
         raise ValueError(f"bits must be in [1, {MOST_BITS}], got {bits}")
     half = 1 << (bits - 1)
-    return ((np.asarray(whole).astype(np.int64) + half) & (2 * half - 1)) - half
+    return ((np.asarray(numbers).astype(np.int64) + half) & (2 * half - 1)) - half

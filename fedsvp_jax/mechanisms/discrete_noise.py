@@ -46,24 +46,24 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
     central = mechanism.claim.central
 
     def update(
-        updates: Params, state: MechanismState, **named: Any
+        updates: Params, state: MechanismState, **arguments: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        upload, memory, info = mechanism.update(updates, state, **named)
+        upload, memory, info = mechanism.update(updates, state, **arguments)
         if not central:
-            claimed = concentrated_epsilon(info.noise_multiplier, config.delta)
-            info = dataclasses.replace(info, epsilon=claimed)
+            epsilon = concentrated_epsilon(info.noise_multiplier, config.delta)
+            info = dataclasses.replace(info, epsilon=epsilon)
         return upload, memory, info
 
-    what = "uploads are whole numbers"
+    grid_uploads = "uploads are whole numbers"
     if not central and config.noise_trust == "nobody":
-        what = "other clients' noise is not counted; " + what
+        grid_uploads = "other clients' noise is not counted; " + grid_uploads
     return mechanism._replace(
         update=update,
         claim=mechanism.claim._replace(
             any_epsilon=True,
             concentrated=True,
             assumptions=(
-                f"{mechanism.claim.assumptions}; {what} of a grid modulo "
+                f"{mechanism.claim.assumptions}; {grid_uploads} of a grid modulo "
                 f"2^{mechanism.grid.bits}, with exact discrete Gaussian noise"
             ),
         ),

@@ -38,7 +38,7 @@ class Grid(NamedTuple):
       summed: K, the clients whose residues are added; 1 where the server sees each
         upload.
       norm: B, () the length that no vector exceeds before its noise.
-      apart: `num_examples -> ()`, how far two neighbours' vectors may be apart (Δ),
+      distance: `num_examples -> ()`, how far two neighbours' vectors may be apart (Δ),
         where that is not by their norms. Rounding adds γ√d to it, and the vector is
         shrunk before by as much. None where Δ follows from B: rounding keeps B.
     """
@@ -46,7 +46,7 @@ class Grid(NamedTuple):
     bits: int
     summed: int
     norm: Leaf
-    apart: Callable[[Array], Array] | None = None
+    distance: Callable[[Array], Array] | None = None
 
 
 def grid_step(grid: Grid, std: Array) -> Array:
@@ -68,7 +68,7 @@ def add_discrete_noise(
 
     Drawn on the host, by the exact sampler and from a counter generator that the key
     decides: the numbers do not depend on the order of the clients or on the device. The
-    tree is no longer than `grid.norm`; `grid.apart` reads |D|; the key is consumed.
+    tree is no longer than `grid.norm`; `grid.distance` reads |D|; the key is consumed.
 
     Returns:
       The tree in float32, multiples of γ in [−2^(b−1)γ, 2^(b−1)γ), and the noise's L2
@@ -77,10 +77,10 @@ def add_discrete_noise(
     vector = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
     std = jnp.asarray(std, jnp.float32)
     step = grid_step(grid, std)
-    apart = jnp.zeros((), jnp.float32)
-    if grid.apart is not None:
-        apart = grid.apart(jnp.asarray(num_examples))
-    whole, noise_l2 = jax.pure_callback(
+    distance = jnp.zeros((), jnp.float32)
+    if grid.distance is not None:
+        distance = grid.distance(jnp.asarray(num_examples))
+    steps, noise_l2 = jax.pure_callback(
         functools.partial(_on_host, bits=grid.bits),
         (
             jax.ShapeDtypeStruct(vector.shape, jnp.int32),
@@ -91,10 +91,10 @@ def add_discrete_noise(
         std,
         step,
         jnp.asarray(grid.norm, jnp.float32),
-        apart,
+        distance,
         vmap_method="sequential",
     )
-    numbers = jnp.where(jnp.isnan(noise_l2), jnp.nan, whole.astype(jnp.float32) * step)
+    numbers = jnp.where(jnp.isnan(noise_l2), jnp.nan, steps.astype(jnp.float32) * step)
     return cut(numbers, tree), noise_l2
 
 
@@ -104,7 +104,7 @@ def _on_host(
     std: Array,
     step: Array,
     norm: Array,
-    apart: Array,
+    distance: Array,
     *,
     bits: int,
 ) -> tuple[np.ndarray, np.float32]:
@@ -114,11 +114,11 @@ def _on_host(
         return np.zeros(values.shape, np.int32), np.float32(np.nan)
     words = discrete_gaussian.seeded_words(*np.asarray(key).tolist())
     gamma = float(step)
-    if apart > 0:
-        kept = max(0.0, 1.0 - rounding_share(float(apart), gamma, values.size))
-        whole = np.rint(values * (kept / gamma)).astype(np.int64)
+    if distance > 0:
+        share = max(0.0, 1.0 - rounding_share(float(distance), gamma, values.size))
+        steps = np.rint(values * (share / gamma)).astype(np.int64)
     else:
-        whole = discrete_gaussian.rounded(
+        steps = discrete_gaussian.rounded(
             values, step=gamma, norm_bound=float(norm), words=words
         )
     noise = np.zeros(values.shape, np.int64)
@@ -126,17 +126,17 @@ def _on_host(
         variance = discrete_gaussian.step_variance(float(std), gamma)
         noise = discrete_gaussian.discrete_gaussian(variance, values.size, words)
     length = gamma * float(np.linalg.norm(noise.astype(np.float64)))
-    sent = discrete_gaussian.wrapped(whole + noise, bits).astype(np.int32)
-    return sent, np.float32(length)
+    residues = discrete_gaussian.wrapped(steps + noise, bits).astype(np.int32)
+    return residues, np.float32(length)
 
 
-def rounding_share(apart: float, step: float, size: int) -> float:
+def rounding_share(distance: float, step: float, size: int) -> float:
     """γ√d/Δ: the part of Δ that rounding two neighbours' vectors may take.
 
     Each moves by γ√d/2 at most. A vector that was shrunk by 1 − γ√d/Δ before leaves
     just that much; 1e-6 more is left for the digits of its products.
     """
-    return (1 + 1e-6) * step * math.sqrt(size) / apart
+    return (1 + 1e-6) * step * math.sqrt(size) / distance
 
 
 def residues(tree: Params, grid: Grid, *, std: Array) -> Params:
@@ -156,11 +156,11 @@ def average(total: Params, grid: Grid, *, std: Array, count: Array) -> Params:
     half = 1 << (grid.bits - 1)
     unit = grid_step(grid, std) / jnp.maximum(count.astype(jnp.float32), 1.0)
 
-    def one(leaf: Array) -> Array:
+    def centred(leaf: Array) -> Array:
         shifted = (leaf + jnp.uint32(half)) & jnp.uint32(2 * half - 1)
         return (shifted.astype(jnp.int32) - half).astype(jnp.float32) * unit
 
-    return jax.tree.map(one, total)
+    return jax.tree.map(centred, total)
 
 
 def check_grid(grid: Grid, *, std: float, num_examples: int, size: int) -> None:
@@ -173,13 +173,13 @@ def check_grid(grid: Grid, *, std: float, num_examples: int, size: int) -> None:
     def fits(bits: int) -> bool:
         step = float(grid_step(grid._replace(bits=bits), jnp.float32(std)))
         room = 0.5 * float(jnp.asarray(grid.norm))
-        if grid.apart is not None:
-            room = 0.5 * float(grid.apart(jnp.float32(num_examples)))
+        if grid.distance is not None:
+            room = 0.5 * float(grid.distance(jnp.float32(num_examples)))
         return step * math.sqrt(size) <= room and (std == 0 or std / step >= _LEAST_STD)
 
     if not fits(grid.bits):
-        least = next((bits for bits in range(grid.bits, 25) if fits(bits)), None)
-        needed = "more than 24, which is the most" if least is None else str(least)
+        enough = next((bits for bits in range(grid.bits, 25) if fits(bits)), None)
+        needed = "more than 24, which is the most" if enough is None else str(enough)
         raise ValueError(
             f"noise_bits must be {needed} for uploads of {size} numbers with this clip "
             f"and noise, got {grid.bits}: the grid is too coarse"

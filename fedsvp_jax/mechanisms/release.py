@@ -25,8 +25,8 @@ def bounded_ratio(ratio: Array | float) -> Array:
     `release_contribution`): a NaN, which no comparison notices, must not decide
     whether an upload gets noise.
     """
-    told = jnp.asarray(ratio, jnp.float32)
-    return jnp.where(jnp.isfinite(told), jnp.clip(told, 0.0, 1.0), jnp.float32(1))
+    value = jnp.asarray(ratio, jnp.float32)
+    return jnp.where(jnp.isfinite(value), jnp.clip(value, 0.0, 1.0), jnp.float32(1))
 
 
 def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
@@ -41,8 +41,8 @@ def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
     ratio = bounded_ratio(ratio)
     eps = jnp.asarray(epsilon, jnp.float32)
     chance = jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
-    least = drawable(jax.nn.sigmoid(-eps))
-    return jnp.clip(chance, least, 1 - least)
+    lowest = drawable(jax.nn.sigmoid(-eps))
+    return jnp.clip(chance, lowest, 1 - lowest)
 
 
 def drawable(chance: Array) -> Array:
@@ -73,8 +73,8 @@ def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -
         return jnp.ones(jnp.shape(ratio), jnp.float32)
     if release == "randomized_response":
         chance = response_chance(ratio, epsilon)
-        told = jax.random.uniform(key, chance.shape, jnp.float32) < chance
-        return told.astype(jnp.float32)
+        answer = jax.random.uniform(key, chance.shape, jnp.float32) < chance
+        return answer.astype(jnp.float32)
     ratio = bounded_ratio(ratio)
     if release == "raw":
         return ratio

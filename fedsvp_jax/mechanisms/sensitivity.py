@@ -74,13 +74,13 @@ def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, 
     """
     weights = jax.tree.map(jnp.add, params, updates)
     shrunk, clipped = noise.clip_into_ball(weights, bound)
-    moved = jax.tree.map(
+    shrunk_updates = jax.tree.map(
         lambda new, old, update: jnp.where(clipped > 0, new - old, update),
         shrunk,
         params,
         updates,
     )
-    return moved, clipped
+    return shrunk_updates, clipped
 
 
 def record_bound(
@@ -130,15 +130,15 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     Where the cohort shares its noise, the bound is that of the smallest client for all
     clients, over √(K − h): `shared_noise`.
     """
-    own = _own_sensitivity(config)
+    base = _own_sensitivity(config)
     if config.noise_trust == "nobody":
-        return own._replace(grid=_grid(config, own.bound, summed=1))
+        return base._replace(grid=_grid(config, base.bound, summed=1))
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 
     def largest(_: Array) -> Array:
-        return own.bound(smallest)
+        return base.bound(smallest)
 
-    return own._replace(
+    return base._replace(
         bound=lambda _: largest(_) / root_sharers(config),
         grid=_grid(config, largest, summed=config.cohort_size),
     )
@@ -265,7 +265,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
             "relation must be add_remove with batches=poisson, whose amplification is "
             f"proved for a record that is left out, got {config.relation}"
         )
-    drawn = (
+    batches = (
         "secret Poisson batches, drawn with probability B/|D|"
         if poisson
         else "a shuffle that ignores the data"
@@ -282,6 +282,6 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
         if left_out
         else "replace one record of a client",
         "every example's gradient is clipped to C, batches have the constant divisor "
-        f"B and {drawn}, and the model keeps no statistics across examples (no "
+        f"B and {batches}, and the model keeps no statistics across examples (no "
         "BatchNorm)",
     )

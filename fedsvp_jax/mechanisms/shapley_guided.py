@@ -78,8 +78,8 @@ def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
 
     Source: FedSVA (arXiv 2503.12958v2, sec. 3.2).
     """
-    kept = jnp.maximum(tolerance, jnp.asarray(floor, jnp.float32))
-    return jnp.sqrt(kept) * reciprocal(jnp.asarray(epsilon, jnp.float32))
+    floored = jnp.maximum(tolerance, jnp.asarray(floor, jnp.float32))
+    return jnp.sqrt(floored) * reciprocal(jnp.asarray(epsilon, jnp.float32))
 
 
 def explanation(
@@ -94,14 +94,14 @@ def explanation(
         delta, floor = (float(config.get(n) or 0) for n in ("delta", "noise_floor"))
         if not delta:
             return ""
-        least, most = (
+        lowest, highest = (
             guided_multiplier(tolerance_of(ratio, delta), 1.0, floor)
             for ratio in (0.0, 1.0)
         )
         return (
             f"T = {formula}, σ = Δ·√max(T, β)/ε and δ′ = 1.25·e^(−max(T, β)/2), with"
             f" δ = {delta:g} and β = {floor:g}: R can change the noise by at most"
-            f" {100 * float(most / least - 1):.3g} %."
+            f" {100 * float(highest / lowest - 1):.3g} %."
         )
 
     return explained

@@ -58,9 +58,9 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
         )
 
     def update(
-        updates: Params, state: MechanismState, **named: Any
+        updates: Params, state: MechanismState, **arguments: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        upload, memory, info = mechanism.update(updates, state, **named)
+        upload, memory, info = mechanism.update(updates, state, **arguments)
         counted = dataclasses.replace(
             info,
             noise_multiplier=info.noise_multiplier / root,

@@ -72,10 +72,10 @@ def subsampling(config: MechanismConfig) -> Subsampling | None:
     Raises:
       ValueError: the largest client is smaller than the smallest.
     """
-    least = concrete(config.min_num_examples)
-    if least is None:
+    smallest = concrete(config.min_num_examples)
+    if smallest is None:
         return None
-    low, high = int(least), config.max_num_examples
+    low, high = int(smallest), config.max_num_examples
     if high < low:
         raise ValueError(
             f"max_num_examples must be at least min_num_examples = {low}, got {high}"
