@@ -46,20 +46,22 @@ def holdings(program: Program) -> Holdings | None:
     )
     split = data.split
     parts = [
-        (np.asarray(rows[0]), np.asarray(held[0]))
-        for rows, held in (
+        (np.asarray(rows[0]), np.asarray(sizes[0]))
+        for rows, sizes in (
             (split.train, split.num_train),
             (split.validation, split.num_validation),
         )
     ]
     train = parts[0][1]
-    held_by = [
-        np.concatenate([rows[client][: held[client]] for rows, held in parts])
+    client_rows = [
+        np.concatenate([rows[client][: sizes[client]] for rows, sizes in parts])
         for client in range(len(train))
     ]
 
     def counts(values: np.ndarray, kinds: int) -> np.ndarray:
-        return np.stack([np.bincount(values[one], minlength=kinds) for one in held_by])
+        return np.stack(
+            [np.bincount(values[rows], minlength=kinds) for rows in client_rows]
+        )
 
     num_attributes = len(data.game.attributes.names)
     return Holdings(
@@ -69,15 +71,15 @@ def holdings(program: Program) -> Holdings | None:
 
 def summary(program: Program, dataset: Dataset | ClientStore) -> str:
     """Everything but the picture, as text."""
-    held = holdings(program)
+    client_counts = holdings(program)
     settings = recorded_settings(program.configs[0], dataset, model=program.model)
-    parts = [_data(program, dataset, held), headline.unprotected(settings)]
-    parts += [_noise(program, held), _spent(program), _price(program)]
+    parts = [_data(program, dataset, client_counts), headline.unprotected(settings)]
+    parts += [_noise(program, client_counts), _spent(program), _price(program)]
     return "\n\n".join(filter(None, parts))
 
 
 def _data(
-    program: Program, dataset: Dataset | ClientStore, held: Holdings | None
+    program: Program, dataset: Dataset | ClientStore, client_counts: Holdings | None
 ) -> str:
     config, data = program.configs[0], program.data
     tested = f"{len(data.test.labels)} for the test"
@@ -93,40 +95,40 @@ def _data(
         f"{data.max_num_examples} training examples each",
         f"Private: {names[private]} (attributes={config.attributes})",
     ]
-    if held is None:
+    if client_counts is None:
         return "\n".join(lines)
     rows = [
         {
             "attribute": name + (" (private)" if number == private else ""),
-            "examples": str(of.sum()),
-            "clients that hold any": str((of > 0).sum()),
-            "fewest": str(of.min()),
-            "median": f"{np.median(of):g}",
-            "most": str(of.max()),
+            "examples": str(counts.sum()),
+            "clients that hold any": str((counts > 0).sum()),
+            "fewest": str(counts.min()),
+            "median": f"{np.median(counts):g}",
+            "most": str(counts.max()),
         }
-        for number, (name, of) in enumerate(
-            zip(names, held.by_attribute.T, strict=True)
+        for number, (name, counts) in enumerate(
+            zip(names, client_counts.by_attribute.T, strict=True)
         )
     ]
-    shown = rows[:_MOST_ROWS]
-    lines += ["", text_table.aligned(shown)]
-    if len(rows) > len(shown):
-        lines.append(f"and {len(rows) - len(shown)} more attributes")
+    first_rows = rows[:_MOST_ROWS]
+    lines += ["", text_table.aligned(first_rows)]
+    if len(rows) > len(first_rows):
+        lines.append(f"and {len(rows) - len(first_rows)} more attributes")
     return "\n".join(lines)
 
 
-def _noise(program: Program, held: Holdings | None) -> str:
+def _noise(program: Program, client_counts: Holdings | None) -> str:
     config, mechanism = program.configs[0], program.mechanism
     lines = [f"Noise: mechanism {config.mechanism}, sensitivity={config.sensitivity}"]
-    for one in program.solved():
+    for solved in program.solved():
         name, _ = noise_setting(config.mechanism)
         lines.append(
-            f"Solved: {name} = {getattr(one, name):.6g} keeps total_epsilon = "
-            f"{one.total_epsilon:g} ({config.total_accounting})"
+            f"Solved: {name} = {getattr(solved, name):.6g} keeps total_epsilon = "
+            f"{solved.total_epsilon:g} ({config.total_accounting})"
         )
     examples = program.data.max_num_examples
-    if held is not None:
-        examples = int(np.median(held.train))
+    if client_counts is not None:
+        examples = int(np.median(client_counts.train))
     rows = []
     plays = extreme_uploads(mechanism, config.num_rounds, num_examples=examples)
     for (round_num, ratio), info in plays.items():
@@ -181,12 +183,14 @@ def _spent(program: Program) -> str:
             "kept: nobody is asked for an upload that would exceed it."
         )
     if program.mechanism.claim.central:
-        what = (
+        consequence = (
             "does not upload"
             if account.plan.least_cohort > 1
             else "has less noise in its average, and the run would count it"
         )
-        lines.append(f"A cohort of fewer than {config.cohort_size} clients {what}.")
+        lines.append(
+            f"A cohort of fewer than {config.cohort_size} clients {consequence}."
+        )
     return "\n".join(lines)
 
 
@@ -197,21 +201,22 @@ def _price(program: Program) -> str:
     parameters = num_parameters(shapes)
     full = 2 ** len(data.game.attributes.names) - 1
     sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
-    others = [size for mask, size in sizes.items() if mask != full]
-    drawn = program.plan.estimation.num_drawn if sizes else 0
-    price = 1 + sum(others) / data.max_num_examples
+    coalitions = [size for mask, size in sizes.items() if mask != full]
+    sampled = program.plan.estimation.num_drawn if sizes else 0
+    price = 1 + sum(coalitions) / data.max_num_examples
     line = (
         f"A round: {config.cohort_size} uploads of {4 * parameters / 1e6:.3g} MB "
         f"({parameters} parameters in float32) and {config.cohort_size} × "
-        f"{1 + len(others) + drawn} trainings; FedAvg has {config.cohort_size} × 1"
+        f"{1 + len(coalitions) + sampled} trainings; FedAvg has "
+        f"{config.cohort_size} × 1"
     )
-    if others:
+    if coalitions:
         line += (
             f". The trainings of the largest client see {price:.3g} times the examples "
             "that FedAvg's sees"
         )
-    if drawn:
-        line += f"; {drawn} of the coalitions are drawn anew for each client"
+    if sampled:
+        line += f"; {sampled} of the coalitions are drawn anew for each client"
     return line + "."
 
 
@@ -241,8 +246,8 @@ def measured(
     done, ended = 1, compiled
     while done < config.num_rounds and ended - compiled < enough:
         # A single one first: rounds may take minutes.
-        most = 1 if done == 1 else placement.rounds_per_call
-        rounds = min(most, config.num_rounds - done)
+        limit = 1 if done == 1 else placement.rounds_per_call
+        rounds = min(limit, config.num_rounds - done)
         state, _ = trainer.advance(state, done, rounds)
         done += rounds
         ended = time.perf_counter()
@@ -279,17 +284,17 @@ def _long(seconds: float) -> str:
 
 def draw(program: Program, folder: Path) -> Path | None:
     """Draws who holds what, clients by classes and by attributes; None for a store."""
-    held = holdings(program)
-    if held is None:
+    client_counts = holdings(program)
+    if client_counts is None:
         return None
     data = program.data
 
-    def panel(counts: np.ndarray, what: str, names: tuple[str, ...]) -> Any:
+    def panel(counts: np.ndarray, unit: str, names: tuple[str, ...]) -> Any:
         def draw_on(axes: Any) -> None:
             image = axes.imshow(counts.T, aspect="auto", cmap="Blues", vmin=0)
-            axes.set_title(f"Examples by {what}", loc="left")
+            axes.set_title(f"Examples by {unit}", loc="left")
             axes.set_xlabel("client")
-            axes.set_ylabel(what)
+            axes.set_ylabel(unit)
             axes.grid(False)
             if len(names) <= _MOST_ROWS:
                 axes.set_yticks(range(len(names)), [name[:16] for name in names])
@@ -302,7 +307,7 @@ def draw(program: Program, folder: Path) -> Path | None:
     return figures.panels(
         folder / PLANNED,
         [
-            panel(held.by_class, "class", classes),
-            panel(held.by_attribute, "attribute", data.game.attributes.names),
+            panel(client_counts.by_class, "class", classes),
+            panel(client_counts.by_attribute, "attribute", data.game.attributes.names),
         ],
     )

@@ -90,58 +90,58 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             "--solve=noise in the place of --goal, and compare it with leaving the "
             "group out (docs/useful_model.md)"
         )
-    kept = [field.name for field in dataclasses.fields(TableSettings)]
-    kept += ["dataset", "data_dir", "num_clients", "partition"]
-    told: dict[str, Any] = {name: values[name].value for name in kept}
-    given = ExperimentConfig(**told)
-    data = sources.load(given.dataset, given.data_dir, given)
+    names = [field.name for field in dataclasses.fields(TableSettings)]
+    names += ["dataset", "data_dir", "num_clients", "partition"]
+    chosen: dict[str, Any] = {name: values[name].value for name in names}
+    config = ExperimentConfig(**chosen)
+    data = sources.load(config.dataset, config.data_dir, config)
     if goal == "proved" and data.from_records:
-        named = "; ".join(data.from_records)
+        entries = "; ".join(data.from_records)
         how = "`fedsvp schema DATA.csv` drafts one"
         if values.schema:
             how = f"check each in it, then `fedsvp schema --confirm={values.schema}`"
         raise ValueError(
             f"goal proved needs a schema that is stated without the records; "
-            f"{len(data.from_records)} entries were read off them ({named}): {how}; "
+            f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
-    return route_settings(given, data)
+    return route_settings(config, data)
 
 
-def route_settings(given: ExperimentConfig, data: Dataset) -> dict[str, Any]:
+def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
     """What the route sets for a table, or for images.
 
     Args:
-      given: not resolved; names the data set, and may name clients.
-      data: which it names.
+      config: not resolved; names the data set, and may name clients.
+      data: the data set that it names.
     """
     from fedsvp_jax.config import resolve
 
     by_client = data.schema is not None and data.schema.unit == "client"
-    if data.train_writers is None and given.num_clients is None:
-        given = dataclasses.replace(given, num_clients=1)
-    alone: dict[str, Any] = {
+    if data.train_writers is None and config.num_clients is None:
+        config = dataclasses.replace(config, num_clients=1)
+    single: dict[str, Any] = {
         "cohort_size": 1,
         "num_hbc_clients": 0,
-        "partition": given.partition,
+        "partition": config.partition,
     }
     if data.train_writers is None:
-        alone["partition"] = given.partition or "iid"
-    config = resolve(dataclasses.replace(given, **alone), dataset=data)
+        single["partition"] = config.partition or "iid"
+    config = resolve(dataclasses.replace(config, **single), dataset=data)
     clients = config.num_clients
-    found = _PROMISE | (_CLIENTS if by_client else _ROWS)
+    settings = _PROMISE | (_CLIENTS if by_client else _ROWS)
     size = len(data.train_labels) / clients
-    share, most = 8, 512  # a batch is a part of the rows, and no more than so many
+    share, limit = 8, 512  # a batch is a part of the rows, and no more than so many
     if data.train_inputs.ndim > 2:
         channels = "_channels" if data.train_inputs.shape[-1] == 3 else ""
-        found |= _IMAGES | {"model": f"scatter{channels}_linear"}
-        share, most = 15, 4096
-    return found | {
+        settings |= _IMAGES | {"model": f"scatter{channels}_linear"}
+        share, limit = 15, 4096
+    return settings | {
         "num_clients": clients,
         "cohort_size": clients,
         "num_hbc_clients": 0,
         "partition": config.partition,
-        "batch_size": max(1, min(round(size / share), most)),
+        "batch_size": max(1, min(round(size / share), limit)),
     }
 
 
@@ -151,19 +151,19 @@ def route(config: ExperimentConfig) -> str:
         name = "DP-SGD in every client with Poisson batches (unit: row)"
     else:
         name = "clipped updates, noise shared by secure aggregation (unit: client)"
-    whose = (
+    single_client = (
         "" if config.num_clients > 1 else "; no column names clients, so one has all"
     )
-    return f"route: {name}, model {config.model}, by fixed defaults{whose}"
+    return f"route: {name}, model {config.model}, by fixed defaults{single_client}"
 
 
 def reference(config: ExperimentConfig) -> dict[str, Any]:
     """The settings of FedAvg on the same clients, which hides nothing."""
-    kept = [field.name for field in dataclasses.fields(DataSettings)]
-    kept += ["model", "num_attributes", "num_clients", "cohort_size", "seed"]
-    kept += ["num_hbc_clients", "partition", "split", "train_fraction"]
-    told = {name: getattr(config, name) for name in kept}
-    return told | {
+    names = [field.name for field in dataclasses.fields(DataSettings)]
+    names += ["model", "num_attributes", "num_clients", "cohort_size", "seed"]
+    names += ["num_hbc_clients", "partition", "split", "train_fraction"]
+    settings = {name: getattr(config, name) for name in names}
+    return settings | {
         "mechanism": "none",
         "batch_size": 32,
         "num_rounds": 30,

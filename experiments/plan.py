@@ -56,8 +56,8 @@ def synthetic(schema: Any, sizes: Sequence[int], seed: int) -> Any:
     rows, blocks = sum(sizes) + _TESTED, []
     for column in schema.columns.values():
         if column.type == "category":
-            drawn = rng.integers(column.width, size=rows)
-            blocks.append(np.eye(column.width, dtype=np.float32)[drawn])
+            codes = rng.integers(column.width, size=rows)
+            blocks.append(np.eye(column.width, dtype=np.float32)[codes])
         elif column.width:
             blocks.append(rng.uniform(-1, 1, (rows, 1)).astype(np.float32))
     inputs = np.concatenate(blocks, axis=1)
@@ -102,28 +102,30 @@ def main(arguments: Sequence[str]) -> None:
     sizes = [len(part) for part in np.array_split(np.arange(rows), _CLIENTS.value)]
     if schema.client is not None:
         sizes = np.unique(table[schema.client], return_counts=True)[1].tolist()
-    kept = 1 - (schema.test_fraction or 0.2)
-    sizes = [max(2, round(kept * size)) for size in sizes]
+    train_share = 1 - (schema.test_fraction or 0.2)
+    sizes = [max(2, round(train_share * size)) for size in sizes]
     data = synthetic(schema, sizes, _SEED.value)
-    told = _planned(data, epsilons)
-    told["data"] = path.stem
-    told["nist_sp_800_226"]["data_collection_exposure"] = (
+    document = _planned(data, epsilons)
+    document["data"] = path.stem
+    document["nist_sp_800_226"]["data_collection_exposure"] = (
         "none: only the numbers of rows were read"
     )
-    main = _main(told["points"][0])
+    main = _main(document["points"][0])
     print(
-        f"{_held(sizes)} training rows, synthetic rows of the schema; "
+        f"{_sizes_text(sizes)} training rows, synthetic rows of the schema; "
         f"every ε is at δ = {main['delta']:g}; {meaning(main)}; without "
-        f"noise: accuracy {told['fedavg']['mean']:.3f}, guessing "
-        f"{told['guessing']:.3f}\n"
+        f"noise: accuracy {document['fedavg']['mean']:.3f}, guessing "
+        f"{document['guessing']:.3f}\n"
     )
-    print(printed.table([_row(point, told) for point in told["points"]]))
+    print(printed.table([_row(point, document) for point in document["points"]]))
     if schema.from_records:
         print("\nThe schema was read off the records: a run on it is nominal.")
-    command.print_files(epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, told))
+    command.print_files(
+        epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
+    )
 
 
-def _held(sizes: Sequence[int]) -> str:
+def _sizes_text(sizes: Sequence[int]) -> str:
     if len(sizes) == 1:
         return f"1 client of {sizes[0]}"
     return f"{len(sizes)} clients of {min(sizes)} to {max(sizes)}"
@@ -131,14 +133,18 @@ def _held(sizes: Sequence[int]) -> str:
 
 def _main(point: dict[str, Any]) -> dict[str, Any]:
     """The guarantee against the adversary of the mechanism's claim."""
-    told: list[dict[str, Any]] = point["guarantees"]
-    return next(one for one in told if one["adversary"] == point["adversary"])
+    guarantees: list[dict[str, Any]] = point["guarantees"]
+    return next(
+        guarantee
+        for guarantee in guarantees
+        if guarantee["adversary"] == point["adversary"]
+    )
 
 
-def _row(point: dict[str, Any], told: dict[str, Any]) -> dict[str, str]:
+def _row(point: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
     main = _main(point)
     mean = point["accuracy"]["mean"]
-    bare, guess = told["fedavg"]["mean"], told["guessing"]
+    bare, guess = document["fedavg"]["mean"], document["guessing"]
     part = 100 * (mean - guess) / (bare - guess) if bare > guess else math.nan
     return {
         "ε of the run": f"{point['epsilon']:g}",
@@ -157,10 +163,10 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
     from fedsvp_jax.run.sweep import SweepPlan, sweep
 
     seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
-    given = ExperimentConfig(dataset="csv", seed=_SEED.value)
-    route = goal.route_settings(given, data)
+    base = ExperimentConfig(dataset="csv", seed=_SEED.value)
+    route = goal.route_settings(base, data)
     route |= {"solve": "uploads", "eval_every": route["num_rounds"]}
-    config = resolve(dataclasses.replace(given, **route), data)
+    config = resolve(dataclasses.replace(base, **route), data)
     fedavg = resolve(ExperimentConfig(**goal.reference(config)), data)
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)

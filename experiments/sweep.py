@@ -131,13 +131,13 @@ def _finish(values: flags.FlagValues) -> None:
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
-    known = mechanisms.mechanism_names()
+    registered = mechanisms.mechanism_names()
     names = tuple(dict.fromkeys(values.mechanisms))
     if names == ("all",):
-        names = known
+        names = registered
     if not names:
         raise ValueError(
-            f"mechanisms must name at least one of {', '.join(known)}, or all"
+            f"mechanisms must name at least one of {', '.join(registered)}, or all"
         )
     epsilons = flag_values.numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)

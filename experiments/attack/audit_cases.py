@@ -174,7 +174,7 @@ def _make_mechanism(name: str, config: ExperimentConfig) -> Mechanism:
     config = dataclasses.replace(
         config, mechanism=name, calibration="classical", allow_large_epsilon=True
     )
-    return plan.told_and_made(config)[1]
+    return plan.make_configured_mechanism(config)[1]
 
 
 def _is_supported(case: Case, config: ExperimentConfig) -> bool:

@@ -53,7 +53,9 @@ def named_defences(values: flags.FlagValues) -> list[Defence]:
         is_allowed=lambda epsilon: 0 < epsilon < math.inf,
         may_be_empty=True,
     )
-    return defences + [Defence("gaussian", "update_clip", one) for one in epsilons]
+    return defences + [
+        Defence("gaussian", "update_clip", epsilon) for epsilon in epsilons
+    ]
 
 
 def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismConfig:

@@ -57,13 +57,15 @@ def live(
     flaws = [_PLANNED]
     if accountant is not None and accountant.history:
         hook = optimizer.step_hook
-        kept = inspect.getclosurevars(hook).nonlocals if hook else {}
+        captured = inspect.getclosurevars(hook).nonlocals if hook else {}
         kinds = [
             (z, max(1, round(q * len(loader))), number, q)
             for z, q, number in accountant.history
         ]
-        whole = all(math.isclose(many, q * len(loader)) for _, many, _, q in kinds)
-        counted = whole and kept.get("self") is accountant
+        full_batches = all(
+            math.isclose(many, q * len(loader)) for _, many, _, q in kinds
+        )
+        counted = full_batches and captured.get("self") is accountant
         flaws = [] if counted else ["the accountant's steps are not these"]
         steps = sum(many * number for _, many, number, _ in kinds)
         z = min(z / math.sqrt(many) for z, many, *_ in kinds)

@@ -117,8 +117,10 @@ class Client:
         facts = {"example_shape": shape, "num_classes": data.num_classes}
         self._settings = dataclasses.asdict(config) | facts
         by_name = (lambda count: build(num_classes=count)) if model is None else None
-        query_leaves = plans.asked_of(self.policy.config, self._model, by_name, data)
-        parallelism = plans.sides(config, target, self._model, shape)
+        query_leaves = plans.choose_query_parts(
+            self.policy.config, self._model, by_name, data
+        )
+        parallelism = plans.choose_parallelism(config, target, self._model, shape)
         self._plan = plans.make_plan(
             config, self.policy.config, data, target, parallelism, query_leaves
         )

@@ -238,7 +238,7 @@ def _check_deployable(name: str, mechanism: Mechanism) -> None:
             "noise_sampler must be gaussian for a deployed client, which draws "
             "discrete noise in any case, on the finest grid"
         )
-    if central and (mechanism.grid is None or mechanism.grid.distance is not None):
+    if central and (mechanism.grid is None or mechanism.grid.apart is not None):
         raise ValueError(
             f"mechanism {name} protects a cohort's sum, which needs secure "
             "aggregation of whole numbers: noise_trust=secure_aggregation with "

@@ -28,15 +28,17 @@ _FINE = 1e-9  # of its logarithm: finer than float32
 _FAR = 50.0  # in the place of an infinite logarithm
 
 
-def account_of(config: AccountedSettings, mechanism: Mechanism, **who: Any) -> Account:
+def account_of(
+    config: AccountedSettings, mechanism: Mechanism, **fields: Any
+) -> Account:
     """The account of a run before its first round, with what its filter will cost.
 
-    `who` are fields of `Participation` that follow from the data.
+    `fields` are those of `Participation` that follow from the data.
     """
     if config.influence_filter != "none":
         cost = extras.around("influence.admission").planned_cost(config)
-        who |= {"filter_cost": cost}
-    return Account.of(mechanism, Participation.of(config, **who), config)
+        fields |= {"filter_cost": cost}
+    return Account.of(mechanism, Participation.of(config, **fields), config)
 
 
 def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
@@ -65,7 +67,7 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
     def spends(value: float) -> float:
         tried = with_value(value)
         try:
-            _, mechanism = plan.told_and_made(tried, **sizes)
+            _, mechanism = plan.make_configured_mechanism(tried, **sizes)
         except ValueError as error:  # the calibration has no proof for so large an ε
             refused.append(str(error))
             return math.inf
@@ -73,10 +75,10 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
         return planned.promised(planned.always)
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
-    least = spends(quiet)
-    if least > total:
+    lowest = spends(quiet)
+    if lowest > total:
         tried = with_value(quiet)
-        account = account_of(tried, plan.told_and_made(tried, **sizes)[1])
+        account = account_of(tried, plan.make_configured_mechanism(tried, **sizes)[1])
         _ = account.plan.allowance  # raises where not even one upload can be promised
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
@@ -84,22 +86,22 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
             f"{config.mechanism} from {min(quiet, loud):g} to {max(quiet, loud):g} "
             "adds enough noise; raise it, or lower --delta"
         )
-    if spends(loud) == least:
+    if spends(loud) == lowest:
         raise ValueError(
             f"solve=noise cannot solve for {name}, which does not change the noise of "
             f"mechanism {config.mechanism}; register it with a noise_setting that does"
         )
-    found = loudest(spends, total, quiet, loud)
-    if refused and spends(found) < _NEAR * total:
+    solution = loudest(spends, total, quiet, loud)
+    if refused and spends(solution) < _NEAR * total:
         _LOG.warning(
             "solve=noise stops at %s = %.4g, which spends less than total_epsilon = %g,"
             " since beyond it %s",
             name,
-            found,
+            solution,
             total,
             refused[-1],
         )
-    return with_value(found)
+    return with_value(solution)
 
 
 def loudest(
@@ -118,13 +120,13 @@ def loudest(
     """
     from scipy import optimize
 
-    kept = [quiet]
+    feasible = [quiet]
 
     def excess(place: float) -> float:
         value = math.exp(place)
         spent = spends(value)
         if spent <= total:
-            kept.append(value)
+            feasible.append(value)
         if not 0 < spent < math.inf:
             return math.copysign(_FAR, spent - total)
         return math.log(spent / total)
@@ -133,4 +135,4 @@ def loudest(
         return loud
     ends = sorted((math.log(quiet), math.log(loud)))
     optimize.toms748(excess, *ends, xtol=_FINE, rtol=_FINE)
-    return min(kept, key=lambda value: abs(math.log(value / loud)))
+    return min(feasible, key=lambda value: abs(math.log(value / loud)))

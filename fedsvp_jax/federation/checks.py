@@ -63,19 +63,19 @@ def check_outputs(model: Model, data: FederatedData) -> None:
 
 def check_mechanism(
     config: PlanSettings,
-    told: MechanismConfig,
+    settings: MechanismConfig,
     mechanism: Mechanism,
     model: Model,
     data: FederatedData,
-    asked: QueryParts | None,
+    query_parts: QueryParts | None,
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
-    check_noise(mechanism, told, uniform=config.weighting == "uniform")
+    check_noise(mechanism, settings, uniform=config.weighting == "uniform")
     if mechanism.grid is not None:
-        _check_grid(mechanism, config.num_rounds, model, data, asked)
+        _check_grid(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
-    granted = told.clip.granted and claim.relation != "none" and not claim.proved
-    if config.client_momentum > 0 and granted:  # m adds up to 1/(1 - m) gradients
+    published = settings.clip.granted and claim.relation != "none" and not claim.proved
+    if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(
             "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
             "2C/|D| was published for plain SGD; take another sensitivity, got "
@@ -112,18 +112,20 @@ def _check_grid(
     num_rounds: int,
     model: Model,
     data: FederatedData,
-    asked: QueryParts | None,
+    query_parts: QueryParts | None,
 ) -> None:
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
 
     def noised(example: Array) -> Params:
         params, _ = model.init(jax.random.key(0), example)
-        return params if asked is None else private_query.chosen(params, asked)
+        return (
+            params if query_parts is None else private_query.chosen(params, query_parts)
+        )
 
     size = num_parameters(jax.eval_shape(noised, data.example))
     largest = data.max_num_examples
-    played = extreme_uploads(mechanism, num_rounds, num_examples=largest)
+    infos = extreme_uploads(mechanism, num_rounds, num_examples=largest)
     assert mechanism.grid is not None
-    for info in played.values():
+    for info in infos.values():
         std = float(info.noise_std)
         grid.check_grid(mechanism.grid, std=std, num_examples=largest, size=size)

@@ -59,7 +59,7 @@ def game_of(
     tested: np.ndarray | None,
     counts: np.ndarray,
 ) -> Game:
-    """Of the training examples by client and attribute, (M, N), and who tests them.
+    """The game on the training examples by client and attribute, (M, N).
 
     Args:
       tested: each test example's attribute; None where it is not known.
@@ -67,7 +67,7 @@ def game_of(
     targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
     masks = planned_coalitions(config.shapley, counts.shape[1])
     rows = coalition_rows(masks, counts.shape[1])
-    held = counts[:, attributes.private]
+    num_private = counts[:, attributes.private]
     return Game(
         attributes=attributes,
         num_tested_attributes=0 if tested is None else len(attributes.names),
@@ -78,7 +78,9 @@ def game_of(
             mask: int(counts[:, row].sum(1).max())
             for mask, row in zip(masks, rows, strict=True)
         },
-        min_num_private=int(held[held > 0].min(initial=held.max(initial=1))),
+        min_num_private=int(
+            num_private[num_private > 0].min(initial=num_private.max(initial=1))
+        ),
     )
 
 
@@ -156,18 +158,21 @@ def federate(
                 f"examples for the centre; got {first.influence_filter}"
             )
         dataset, warmup = loading.withhold(dataset, first.warmup_examples, first.seed)
-    found = loading.example_attributes(first, dataset)
+    attributes = loading.example_attributes(first, dataset)
     examples = preprocessing.device_examples(
-        dataset.train_inputs, dataset.train_labels, found.ids, dataset.train_targets
+        dataset.train_inputs,
+        dataset.train_labels,
+        attributes.ids,
+        dataset.train_targets,
     )
     by_seed: dict[int, Split] = {}
     corrupted: dict[int, np.ndarray] = {}
     changed = [examples]
     copies: dict[int, int] = {}
     client_names: tuple[str, ...] | None = None
-    protected = np.ones(len(found.ids), bool)  # what the relation is about
+    protected = np.ones(len(attributes.ids), bool)  # what the relation is about
     if first.clip.asks:
-        protected = found.ids == found.private
+        protected = attributes.ids == attributes.private
     num_rows = len(dataset.train_labels)
     for config in configs:
         if config.seed in by_seed:
@@ -175,11 +180,11 @@ def federate(
         parts = loading.client_parts(config, dataset)
         if config is first:
             client_names = loading.client_names(config, dataset, parts)
-        split = division_of(config, found.private).split(parts, found.ids)
+        split = division_of(config, attributes.private).split(parts, attributes.ids)
         copies[config.seed] = train_validation.most_copies(split, protected)
         corrupted[config.seed] = np.zeros(config.num_clients, bool)
         if config.corrupted_share > 0:
-            made = extras.around("attacks.corruption").corrupt_clients(
+            corruption = extras.around("attacks.corruption").corrupt_clients(
                 examples,
                 split,
                 first_copy=num_rows,
@@ -187,14 +192,16 @@ def federate(
                 num_classes=dataset.num_classes,
                 root=prng.root_key(config.seed),
             )
-            split, corrupted[config.seed] = made.split, made.corrupted
-            changed.append(made.copies)
-            num_rows += made.copies.labels.shape[0]
+            split, corrupted[config.seed] = corruption.split, corruption.corrupted
+            changed.append(corruption.copies)
+            num_rows += corruption.copies.labels.shape[0]
         by_seed[config.seed] = split
     split = train_validation.stack_splits([by_seed[c.seed] for c in configs])
     if len(changed) > 1:
         examples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *changed)
-    counts = _attribute_counts(split, np.asarray(examples.attributes), len(found.names))
+    counts = _attribute_counts(
+        split, np.asarray(examples.attributes), len(attributes.names)
+    )
     tested = loading.test_attributes(first, dataset)
     return FederatedData(
         examples=examples,
@@ -202,7 +209,7 @@ def federate(
             dataset.test_inputs, dataset.test_labels, tested, dataset.test_targets
         ),
         split=split,
-        game=game_of(first, dataset, found, tested, counts),
+        game=game_of(first, dataset, attributes, tested, counts),
         num_train=np.asarray(split.num_train),
         most_copies=tuple(copies[config.seed] for config in configs),
         from_records=_from_records(first, dataset),
@@ -221,14 +228,14 @@ def _attribute_counts(
     """(clients of all cells, N): training examples by attribute."""
     rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
     counts = np.asarray(split.num_train).reshape(-1)
-    held = np.arange(rows.shape[1]) < counts[:, None]
+    valid = np.arange(rows.shape[1]) < counts[:, None]
     of_row = attributes[rows]
-    by_attribute = [((of_row == a) & held).sum(1) for a in range(num_attributes)]
+    by_attribute = [((of_row == a) & valid).sum(1) for a in range(num_attributes)]
     return np.stack(by_attribute, axis=1)
 
 
 def _from_records(config: AttributeSettings, dataset: Dataset) -> tuple[str, ...]:
     kind, _, name = config.attributes.partition(":")
-    known = kind != "column" or dataset.columns[name].public
-    attributes = () if known else (f"the categories of {name}",)
+    public = kind != "column" or dataset.columns[name].public
+    attributes = () if public else (f"the categories of {name}",)
     return tuple(dict.fromkeys((*dataset.from_records, *attributes)))

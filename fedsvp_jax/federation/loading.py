@@ -72,18 +72,18 @@ def check_inputs(config: FederationSettings, example_shape: tuple[int, ...]) -> 
         )
 
 
-def evaluated_on(dataset: Data, most: int | None) -> Data:
+def evaluated_on(dataset: Data, limit: int | None) -> Data:
     """The data with at most so many test examples, evenly spaced."""
     count = len(dataset.test_labels)
-    if most is None or most >= count:
+    if limit is None or limit >= count:
         return dataset
-    return _only(dataset, "test", np.arange(most) * count // most)
+    return _only(dataset, "test", np.arange(limit) * count // limit)
 
 
 def _only(dataset: Data, side: str, rows: np.ndarray) -> Data:
     """The data with these rows of its `train` or `test` examples."""
 
-    def kept(value: Any) -> Any:
+    def selected(value: Any) -> Any:
         if isinstance(value, Mapping):
             return {
                 name: column._replace(codes=column.codes[rows])
@@ -95,26 +95,26 @@ def _only(dataset: Data, side: str, rows: np.ndarray) -> Data:
     names = [name for name in fields if name.startswith(f"{side}_")]
     if side == "train":
         names.append("columns")
-    changes: dict[str, Any] = {name: kept(getattr(dataset, name)) for name in names}
+    changes: dict[str, Any] = {name: selected(getattr(dataset, name)) for name in names}
     return dataclasses.replace(dataset, **changes)
 
 
-def withhold(dataset: Dataset, wanted: int, seed: int) -> tuple[Dataset, Examples]:
+def withhold(dataset: Dataset, size: int, seed: int) -> tuple[Dataset, Examples]:
     """The data without the centre's warm-up examples, and these.
 
     Raises:
       ValueError: warmup_examples leaves nothing to the clients.
     """
     count = len(dataset.train_labels)
-    if wanted >= count:
+    if size >= count:
         raise ValueError(
-            f"warmup_examples must be < {count}, the training examples, got {wanted}"
+            f"warmup_examples must be < {count}, the training examples, got {size}"
         )
     rng = np.random.default_rng((seed, Stream.PARTITION, Stream.INFLUENCE))
-    own, rest = np.split(rng.permutation(count), [wanted])
+    chosen, rest = np.split(rng.permutation(count), [size])
     rest.sort()
     warmup = preprocessing.device_examples(
-        dataset.train_inputs[own], dataset.train_labels[own]
+        dataset.train_inputs[chosen], dataset.train_labels[chosen]
     )
     return _only(dataset, "train", rest), warmup
 
@@ -130,19 +130,19 @@ def withhold_validation(
     Raises:
       ValueError: validation_examples leaves nothing to test.
     """
-    count, wanted = len(dataset.test_labels), config.validation_examples
-    if wanted == 0:
+    count, size = len(dataset.test_labels), config.validation_examples
+    if size == 0:
         return dataset, None
-    if wanted >= count:
+    if size >= count:
         raise ValueError(
-            f"validation_examples must be < {count}, the test examples, got {wanted}"
+            f"validation_examples must be < {count}, the test examples, got {size}"
         )
-    drawn = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
-    own, rest = np.sort(drawn[:wanted]), np.sort(drawn[wanted:])
-    mine = _only(dataset, "test", own)
-    targets = mine.test_targets if isinstance(mine, Dataset) else None
+    order = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
+    chosen, rest = np.sort(order[:size]), np.sort(order[size:])
+    selected = _only(dataset, "test", chosen)
+    targets = selected.test_targets if isinstance(selected, Dataset) else None
     validation = preprocessing.device_examples(
-        mine.test_inputs, mine.test_labels, targets=targets
+        selected.test_inputs, selected.test_labels, targets=targets
     )
     return _only(dataset, "test", rest), validation
 
@@ -208,10 +208,10 @@ def attributes_of(
         return attributes.from_writer_groups(writers, config.num_attributes, seed=0)
     if kind == "column":
         if name not in columns:
-            known = ", ".join(columns) or "none"
+            allowed = ", ".join(columns) or "none"
             raise ValueError(
                 f"attributes=column:{name}: dataset {dataset.name} has the columns "
-                f"{known}"
+                f"{allowed}"
             )
         column = columns[name]
         if not 0 <= private < len(column.categories):
@@ -235,13 +235,13 @@ def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, .
     """The classes of the private attribute; none where attributes are no classes."""
     if config.attributes != "class" or config.num_attributes == 1:
         return ()
-    found = attributes.class_private(
+    classes = attributes.class_private(
         np.arange(num_classes, dtype=np.int32),
         config.private_attribute,
         num_classes=num_classes,
         num_attributes=config.num_attributes,
     )
-    return tuple(np.flatnonzero(found.ids == found.private).tolist())
+    return tuple(np.flatnonzero(classes.ids == classes.private).tolist())
 
 
 def neighbour_assumptions(config: FederationSettings) -> str:
@@ -250,10 +250,10 @@ def neighbour_assumptions(config: FederationSettings) -> str:
     The claim of a mechanism takes each client's training examples as given and their
     number as public. The sentences say what this leaves out.
     """
-    given = "which client holds which record is given"
+    assignment = "which client holds which record is given"
     if config.partition in ("paper", "shards", "dirichlet"):
-        given += f", although partition={config.partition} looks at the labels"
-    sentences = [given, "the server's examples, for the test too, do not change"]
+        assignment += f", although partition={config.partition} looks at the labels"
+    sentences = [assignment, "the server's examples, for the test too, do not change"]
     if config.schema or config.classes:
         sentences.append(
             "bounds, categories and classes were declared without a look at the "
@@ -277,7 +277,9 @@ def client_parts(
 ) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`."""
     labels = dataset.train_labels
-    least = least_examples(config.dataset, config.batch_size, config.train_fraction)
+    min_examples = least_examples(
+        config.dataset, config.batch_size, config.train_fraction
+    )
     deal: Callable[..., list[np.ndarray]]
     match config.partition:
         case "iid":
@@ -289,7 +291,7 @@ def client_parts(
             deal = partial(partition.shards, labels, shards_per_client=each)
         case "dirichlet":
             skewed = partial(partition.dirichlet, labels, alpha=config.dirichlet_alpha)
-            deal = partial(skewed, min_examples=least)
+            deal = partial(skewed, min_examples=min_examples)
         case _:
             writers = dataset.train_writers
             if writers is None:
@@ -297,7 +299,7 @@ def client_parts(
                     f"partition=by_writer needs writers; dataset {dataset.name} has "
                     "none"
                 )
-            deal = partial(partition.by_writer, writers, min_examples=least)
+            deal = partial(partition.by_writer, writers, min_examples=min_examples)
     return deal(config.num_clients, seed=config.seed)
 
 

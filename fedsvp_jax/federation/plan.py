@@ -88,7 +88,7 @@ def least_examples(config: NoiseSettings, data: FederatedData) -> float:
     return float(data.min_num_examples)
 
 
-def sides(
+def choose_parallelism(
     config: FederationSettings,
     target: Target,
     model: Model,
@@ -101,7 +101,7 @@ def sides(
     clients that differ in size would all take the steps of the largest.
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
-    drawn = 0 if config.shapley == "exact" else config.shapley_trainings
+    sampled = 0 if config.shapley == "exact" else config.shapley_trainings
     weights, activations = 0, 0
     if target.platform != "cpu":
         shape = (config.batch_size, *example_shape)
@@ -117,56 +117,60 @@ def sides(
         weights, activations = map(
             num_bytes, (params, jax.eval_shape(residuals, params, stats, batch))
         )
-    found = target.parallelism(
+    parallelism = target.parallelism(
         clients=config.cohort_size,
-        coalitions=max(planned, drawn),
+        coalitions=max(planned, sampled),
         weights=weights,
         activations=activations,
         alike=config.model in (*TABLE_MODELS, "small_cnn", *FEATURE_MODELS)
         and config.partition in ("iid", "paper", "shards"),
     )
-    return found._replace(
-        clients=min(config.client_chunk_size or found.clients, config.cohort_size),
-        coalitions=config.coalition_chunk_size or found.coalitions,
+    return parallelism._replace(
+        clients=min(
+            config.client_chunk_size or parallelism.clients, config.cohort_size
+        ),
+        coalitions=config.coalition_chunk_size or parallelism.coalitions,
     )
 
 
-def told_and_made(
+def make_configured_mechanism(
     config: NoisedSettings, **sizes: Unpack[Sizes]
 ) -> tuple[MechanismConfig, Mechanism]:
-    """What the settings tell their mechanism, and the mechanism made from it.
+    """The part of the settings that the mechanism reads, and the mechanism.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
     entry = about(config.mechanism)
-    mine = entry.settings
+    settings_class = entry.settings
     smallest = sizes.get("min_num_examples", 1.0)
-    told = part(
+    settings = part(
         MechanismConfig,
         config,
         batch_size=sizes.get("batch_size") or config.batch_size,
         min_num_examples=smallest,
         max_num_examples=sizes.get("max_num_examples") or int(smallest),
-        settings=mine and part(mine, config),
+        settings=settings_class and part(settings_class, config),
     )
-    if entry.always_analytic or told.calibration == "analytic":
-        told = with_analytic_multiplier(told)
-    return told, claimed(make_mechanism(config.mechanism, told), config)
+    if entry.always_analytic or settings.calibration == "analytic":
+        settings = with_analytic_multiplier(settings)
+    return settings, claimed(make_mechanism(config.mechanism, settings), config)
 
 
 def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:
-    """The first part of `told_and_made`, which it takes the arguments of."""
-    return told_and_made(config, **sizes)[0]
+    """The config alone of `make_configured_mechanism`, of the same arguments."""
+    return make_configured_mechanism(config, **sizes)[0]
 
 
-def poisson_places(told: MechanismConfig) -> int | None:
+def poisson_places(config: MechanismConfig) -> int | None:
     """M: room for a Poisson batch; None where batches are shuffled."""
-    if not subsampling.is_poisson(told):
+    if not subsampling.is_poisson(config):
         return None
-    batches = told.num_rounds * subsampling.most_steps(told)
-    return subsampling.poisson_places(told.batch_size, told.max_num_examples, batches)
+    batches = config.num_rounds * subsampling.most_steps(config)
+    return subsampling.poisson_places(
+        config.batch_size, config.max_num_examples, batches
+    )
 
 
 def step_gradient(config: NoiseSettings) -> Gradient:
@@ -181,13 +185,13 @@ def step_gradient(config: NoiseSettings) -> Gradient:
     return "mean" if math.isinf(config.l2_norm_clip) else "clipped_mean"
 
 
-def asked_of(
-    told: MechanismConfig,
+def choose_query_parts(
+    config: MechanismConfig,
     model: Model,
     build: Callable[[int], Model] | None,
     data: FederatedData,
 ) -> QueryParts | None:
-    """What of the model the private query moves; None without one.
+    """The parts of the model that the private query moves; None without one.
 
     `build` makes the model from a number of classes; None: it is not built by name.
 
@@ -196,43 +200,43 @@ def asked_of(
         known, or `classes` or a --private_margin where the private attribute is no
         class.
     """
-    if not told.clip.asks:
+    if not config.clip.asks:
         return None
-    classes, wanted = data.game.private_classes, told.private_layers
-    if told.private_margin > 0 and not classes:
+    classes, layers = data.game.private_classes, config.private_layers
+    if config.private_margin > 0 and not classes:
         raise ValueError(
             "private_margin must be 0 where the private attribute is no class, got "
-            f"{told.private_margin:g}"
+            f"{config.private_margin:g}"
         )
     params, _ = jax.eval_shape(model.init, jax.random.key(0), data.example)
     leaves = jax.tree.leaves(params)
-    if wanted == "all":
+    if layers == "all":
         return (True,) * len(leaves)
     if build is None:
         raise ValueError(
             "private_layers must be all for a model that is not built by name, got "
-            f"{wanted}"
+            f"{layers}"
         )
     is_last = jax.tree.leaves(backbone_of(build, data.example).is_last)
-    if wanted == "last":
+    if layers == "last":
         return tuple(is_last)
     of_last = [leaf for leaf, last in zip(leaves, is_last, strict=True) if last]
     if not classes or any(leaf.shape[0] != data.num_classes for leaf in of_last):
         raise ValueError(
             "private_layers must be all or last where the private attribute is no "
             "class, or the model's last layer keeps no class's weights in a row, got "
-            f"{wanted}"
+            f"{layers}"
         )
     return tuple(classes if last else False for last in is_last)
 
 
 def make_plan(
     config: PlanSettings,
-    told: MechanismConfig,
+    mechanism_config: MechanismConfig,
     data: FederatedData,
     target: Target,
-    together: Parallelism,
-    asked: QueryParts | None = None,
+    parallelism: Parallelism,
+    query_parts: QueryParts | None = None,
 ) -> RoundPlan:
     """The static choices of the round compiled for a target."""
     longest = data.split.validation.shape[-1]
@@ -240,15 +244,15 @@ def make_plan(
         batch_size=batch_size(config, data),
         local_epochs=config.local_epochs,
         gradient=step_gradient(config),
-        places=poisson_places(told),
+        places=poisson_places(mechanism_config),
         local_steps=config.local_steps,
         augment=config.augment,
         proximal=config.proximal_mu > 0,
         momentum=config.client_momentum,
         compute_dtype=config.compute_dtype,
     )
-    known_steps = target.known_steps(together)
-    stacked = known_steps or together.coalitions > 1
+    known_steps = target.known_steps(parallelism)
+    stacked = known_steps or parallelism.coalitions > 1
     if known_steps:
         steps = upload_steps(recipe, data.max_num_examples)
         recipe = dataclasses.replace(recipe, most_steps=int(steps))
@@ -271,23 +275,23 @@ def make_plan(
             num_drawn=0 if config.shapley == "exact" else config.shapley_trainings,
             utility=config.utility,
             empty_utility=config.empty_utility,
-            num_parallel=together.coalitions,
+            num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
-        scores=_score_plan(config, data, together),
+        scores=_score_plan(config, data, parallelism),
         private_classes=data.game.private_classes,
-        query_parts=asked,
+        query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
         server=part(ServerSettings, config),
         client=part(ClientSettings, config),
-        client_chunk_size=together.clients,
+        client_chunk_size=parallelism.clients,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
     )
 
 
 def _score_plan(
-    config: PlanSettings, data: FederatedData, together: Parallelism
+    config: PlanSettings, data: FederatedData, parallelism: Parallelism
 ) -> ScorePlan:
     values = None
     if config.client_values != "none":
@@ -295,7 +299,7 @@ def _score_plan(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),
-            num_parallel=together.clients,
+            num_parallel=parallelism.clients,
         )
     return ScorePlan(
         num_tested_attributes=data.game.num_tested_attributes,
@@ -348,20 +352,22 @@ def recorded_settings(
     recorded by name, and whether it is told targets.
     """
     model = model or make_model(config.model, num_classes=dataset.num_classes)
-    together = sides(config, current_target(), model, dataset.example_shape)
-    own: dict[str, object] = {}
+    parallelism = choose_parallelism(
+        config, current_target(), model, dataset.example_shape
+    )
+    loss_settings: dict[str, object] = {}
     if loss is not None:
-        told = isinstance(dataset, Dataset) and dataset.train_targets is not None
-        own = {"loss": name_of(loss), "has_targets": told}
+        has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+        loss_settings = {"loss": name_of(loss), "has_targets": has_targets}
     return {
         **dataclasses.asdict(config),
-        "client_chunk_size": together.clients,
-        "coalition_chunk_size": together.coalitions,
+        "client_chunk_size": parallelism.clients,
+        "coalition_chunk_size": parallelism.coalitions,
         "num_train_examples": len(dataset.train_labels),
         "num_test_examples": len(dataset.test_labels) - config.validation_examples,
         "public_test": dataset.public_test,
         "num_classes": dataset.num_classes,
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
-        **own,
+        **loss_settings,
     }

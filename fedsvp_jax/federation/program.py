@@ -188,9 +188,12 @@ def build(
         solve_noise(one, **plans.sizes(one, data)) if one.solve == "noise" else one
         for one in configs
     ]
-    made = [plans.told_and_made(one, **plans.sizes(one, data)) for one in configs]
+    made = [
+        plans.make_configured_mechanism(one, **plans.sizes(one, data))
+        for one in configs
+    ]
     told = [one for one, _ in made]
-    asked = plans.asked_of(told[0], model, build_model, data)
+    asked = plans.choose_query_parts(told[0], model, build_model, data)
     for one, mechanism in made:
         checks.check_mechanism(first, one, mechanism, model, data, asked)
     check_draws(made[0][1], told[0])  # cells differ in numbers alone
@@ -227,7 +230,9 @@ def build(
             cohorts=first.cohorts,
             allowance=allowances[0],
         )
-    together = plans.sides(first, target, model, data.examples.inputs.shape[1:])
+    together = plans.choose_parallelism(
+        first, target, model, data.examples.inputs.shape[1:]
+    )
     return Program(
         configs=tuple(configs),
         model=model,

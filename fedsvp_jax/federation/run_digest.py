@@ -72,7 +72,7 @@ def check_more_rounds(
 
 
 def run_digest(
-    config: AccountedSettings, mechanism: Mechanism, fingerprint: str, *own: str
+    config: AccountedSettings, mechanism: Mechanism, fingerprint: str, *digests: str
 ) -> Digest | None:
     """64 bits of SHA-256 of what decides a run's releases beside its seed.
 
@@ -80,8 +80,8 @@ def run_digest(
 
     Args:
       config: resolved, its noise solved for; every setting that it has counts.
-      own: says what the settings do not: what a model, a loss or a mechanism of one's
-        own computes (`own_code`).
+      digests: of what the settings only name: a model, a loss or a mechanism of one's
+        own (`own_code`).
 
     Returns:
       None with --paired_noise.
@@ -89,19 +89,19 @@ def run_digest(
     if config.paired_noise:
         return None
     left_out = _CHANGES_NOTHING | unread_settings(config.mechanism) | {"num_rounds"}
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         field.name: value
         for field in dataclasses.fields(config)
         if field.name not in left_out
         and (value := getattr(config, field.name)) != field.default
     }
     if follows_num_rounds(config, mechanism) is not None:
-        told["num_rounds"] = config.num_rounds
+        settings["num_rounds"] = config.num_rounds
     numbers = {
         name: float(value) if isinstance(value, int | float) else str(value)
-        for name, value in told.items()
+        for name, value in settings.items()
     }
-    text = json.dumps([numbers, fingerprint, *own], sort_keys=True)
+    text = json.dumps([numbers, fingerprint, *digests], sort_keys=True)
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
 

@@ -38,7 +38,7 @@ class Grid(NamedTuple):
       summed: K, the clients whose residues are added; 1 where the server sees each
         upload.
       norm: B, () the length that no vector exceeds before its noise.
-      distance: `num_examples -> ()`, how far two neighbours' vectors may be apart (Δ),
+      apart: `num_examples -> ()`, how far two neighbours' vectors may be apart (Δ),
         where that is not by their norms. Rounding adds γ√d to it, and the vector is
         shrunk before by as much. None where Δ follows from B: rounding keeps B.
     """
@@ -46,7 +46,7 @@ class Grid(NamedTuple):
     bits: int
     summed: int
     norm: Leaf
-    distance: Callable[[Array], Array] | None = None
+    apart: Callable[[Array], Array] | None = None
 
 
 def grid_step(grid: Grid, std: Array) -> Array:
@@ -68,7 +68,7 @@ def add_discrete_noise(
 
     Drawn on the host, by the exact sampler and from a counter generator that the key
     decides: the numbers do not depend on the order of the clients or on the device. The
-    tree is no longer than `grid.norm`; `grid.distance` reads |D|; the key is consumed.
+    tree is no longer than `grid.norm`; `grid.apart` reads |D|; the key is consumed.
 
     Returns:
       The tree in float32, multiples of γ in [−2^(b−1)γ, 2^(b−1)γ), and the noise's L2
@@ -78,8 +78,8 @@ def add_discrete_noise(
     std = jnp.asarray(std, jnp.float32)
     step = grid_step(grid, std)
     distance = jnp.zeros((), jnp.float32)
-    if grid.distance is not None:
-        distance = grid.distance(jnp.asarray(num_examples))
+    if grid.apart is not None:
+        distance = grid.apart(jnp.asarray(num_examples))
     steps, noise_l2 = jax.pure_callback(
         functools.partial(_on_host, bits=grid.bits),
         (
@@ -173,8 +173,8 @@ def check_grid(grid: Grid, *, std: float, num_examples: int, size: int) -> None:
     def fits(bits: int) -> bool:
         step = float(grid_step(grid._replace(bits=bits), jnp.float32(std)))
         room = 0.5 * float(jnp.asarray(grid.norm))
-        if grid.distance is not None:
-            room = 0.5 * float(grid.distance(jnp.float32(num_examples)))
+        if grid.apart is not None:
+            room = 0.5 * float(grid.apart(jnp.float32(num_examples)))
         return step * math.sqrt(size) <= room and (std == 0 or std / step >= _LEAST_STD)
 
     if not fits(grid.bits):

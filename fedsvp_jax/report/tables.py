@@ -122,12 +122,16 @@ def summarize(results: Sequence[read.Row]) -> list[SummaryRow]:
     """
     if not results:
         raise ValueError("results must hold at least one row, got none")
-    found = groups(results)
-    summaries = [_row(group, list(seeds.values())) for group, seeds in found.items()]
+    by_group = groups(results)
+    summaries = [_row(group, list(seeds.values())) for group, seeds in by_group.items()]
     fedavg = next((row for row in summaries if row.mechanism == "none"), None)
-    by_seed = [_last5_by_seed(seeds) for seeds in found.values()]
-    free = next((by_seed[n] for n, g in enumerate(found) if g.mechanism == "none"), {})
-    p_values = [None if one is free else student.paired_p(one, free) for one in by_seed]
+    by_seed = [_last5_by_seed(seeds) for seeds in by_group.values()]
+    free = next(
+        (by_seed[n] for n, g in enumerate(by_group) if g.mechanism == "none"), {}
+    )
+    p_values = [
+        None if runs is free else student.paired_p(runs, free) for runs in by_seed
+    ]
     return [
         dataclasses.replace(_with_gap(row, fedavg), last5_p=p)
         for row, p in zip(summaries, student.holm_adjusted(p_values), strict=True)
@@ -141,11 +145,11 @@ def _last5_by_seed(seeds: dict[int, list[read.Row]]) -> dict[int, float]:
 
 def csv_table(rows: Sequence[SummaryRow]) -> str:
     """The table as CSV: numbers to the seven digits of float32, empty where unknown."""
-    named = columns(rows)
+    by_column = columns(rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(named)
-    for row in zip(*named.values(), strict=True):
+    writer.writerow(by_column)
+    for row in zip(*by_column.values(), strict=True):
         writer.writerow(float(f"{v:.7g}") if isinstance(v, float) else v for v in row)
     return text.getvalue()
 
@@ -153,7 +157,7 @@ def csv_table(rows: Sequence[SummaryRow]) -> str:
 def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
     """The rows by column; ε spent and status have one per accounting method."""
     fields = [f.name for f in dataclasses.fields(SummaryRow)]
-    named = {
+    by_column = {
         name: [getattr(row, name) for row in rows]
         for name in fields
         if name not in _BY_METHOD
@@ -163,8 +167,8 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
     for name in _BY_METHOD:
         for method in methods:
             values = [getattr(row, name).get(method) for row in rows]
-            named[f"{name}_{method}"] = values
-    return named
+            by_column[f"{name}_{method}"] = values
+    return by_column
 
 
 def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
@@ -175,7 +179,7 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     """
     totals = any(row.total_epsilon for row in rows)
     costs = spent.least_columns([dataclasses.asdict(row) for row in rows])
-    return [_shown(row, totals, cost) for row, cost in zip(rows, costs, strict=True)]
+    return [_cells(row, totals, cost) for row, cost in zip(rows, costs, strict=True)]
 
 
 def _accuracy(row: SummaryRow) -> str:
@@ -192,12 +196,12 @@ def _accuracy(row: SummaryRow) -> str:
 def group_cells(rows: Sequence[tuple[Spread, Spread]]) -> list[dict[str, str]]:
     """Columns of the private attribute and of the worst served; empty ones left out."""
     heads = ("private, last 5 %", "worst tenth, last 5 %")
-    kept = [
+    filled = [
         number
         for number in range(len(heads))
         if any(row[number][0] is not None for row in rows)
     ]
-    return [{heads[n]: labels.percent(*row[n]) for n in kept} for row in rows]
+    return [{heads[n]: labels.percent(*row[n]) for n in filled} for row in rows]
 
 
 def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
@@ -245,7 +249,7 @@ def _row(group: Group, runs: Sequence[Sequence[read.Row]]) -> SummaryRow:
     scores = [_scores(run) for run in runs]
 
     def spread(name: str) -> Spread:
-        return mean_std([one[name] for one in scores if one[name] is not None])
+        return mean_std([score[name] for score in scores if score[name] is not None])
 
     best_mean, best_std = spread("best_accuracy")
     last5_mean, last5_std = spread("final5_accuracy")
@@ -337,7 +341,7 @@ def _order(group: Group) -> tuple[bool, str, list[float]]:
     return mechanism != "none", mechanism, levels
 
 
-def _shown(row: SummaryRow, totals: bool, cost: dict[str, str]) -> dict[str, str]:
+def _cells(row: SummaryRow, totals: bool, cost: dict[str, str]) -> dict[str, str]:
     """By column; `totals`: the rows are named by the ε of the run."""
     gap = row.last5_below_fedavg
     return {

@@ -81,8 +81,8 @@ class SweepPlan:
         """
         if self.part is None:
             return 1, 1
-        found = re.fullmatch(r"(\d+)/(\d+)", self.part)
-        number, parts = map(int, found.groups()) if found else (0, 0)
+        match = re.fullmatch(r"(\d+)/(\d+)", self.part)
+        number, parts = map(int, match.groups()) if match else (0, 0)
         if not 1 <= number <= parts:
             raise ValueError(
                 "part must be I/N, the I-th of N parts with I from 1 to N, got "
@@ -117,8 +117,8 @@ def cell_name(config: AccountedSettings) -> dict[str, Any]:
     whose noise was solved for has its `total_epsilon` in its place.
     """
     mechanism, solved = config.mechanism, config.solve == "noise"
-    told = not solved and mechanisms.about(mechanism).epsilon_sets_noise
-    epsilon = config.epsilon if told else None
+    claims_epsilon = not solved and mechanisms.about(mechanism).epsilon_sets_noise
+    epsilon = config.epsilon if claims_epsilon else None
     name = {"mechanism": mechanism, "epsilon": epsilon, "seed": config.seed}
     return name | ({"total_epsilon": config.total_epsilon} if solved else {})
 
@@ -166,9 +166,9 @@ def sweep(
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
       epsilon_spent, and `risk` by adversary (`accounting.tradeoff`).
     """
-    asked = {**vars(base), **vars(options)}
+    choices = {**vars(base), **vars(options)}
     for name in ("patience", "publish_scores", "on_round", "reveal", "keep_best"):
-        if asked[name]:
+        if choices[name]:
             raise ValueError(
                 f"{name} must be left out of a sweep, whose cells run side by side"
             )

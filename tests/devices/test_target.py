@@ -14,7 +14,7 @@ from fedsvp_jax import models
 from fedsvp_jax.algorithm.state import RoundMetrics
 from fedsvp_jax.devices.target import named_target
 from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation.plan import sides
+from fedsvp_jax.federation.plan import choose_parallelism
 
 SIZES = st.integers(1, 400)
 
@@ -50,7 +50,7 @@ def test_a_network_with_batch_statistics_has_a_plan(
     target = named_target(platform)
     model = models.make_model("resnet18", num_classes=10, kernels=target.platform)
     config = small(model="resnet18", client_chunk_size=None)
-    assert sides(config, target, model, (32, 32, 3)).clients == clients
+    assert choose_parallelism(config, target, model, (32, 32, 3)).clients == clients
 
 
 def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:

@@ -101,4 +101,4 @@ def test_the_preset_is_a_proved_promise_and_what_is_typed_wins(dataset: str) -> 
     # N6: each record at one client.
     assert route["partition"] == "iid" and "class_share" not in route
     given = ExperimentConfig(**route, total_epsilon=2.0, data_dir="data")
-    assert plan.told_and_made(resolve(given))[1].claim.proved
+    assert plan.make_configured_mechanism(resolve(given))[1].claim.proved

@@ -97,7 +97,7 @@ def test_a9_more_epsilon_is_less_noise() -> None:
             **steps | {"total_epsilon": total},
         )
         solved = federation.solve_noise(config, **sizes)
-        _, mechanism = plan.told_and_made(solved, **sizes)
+        _, mechanism = plan.make_configured_mechanism(solved, **sizes)
         planned = budget.account_of(solved, mechanism).plan
         spent = planned.promised(planned.always)
         assert total * (1 - 1e-4) < spent <= total

@@ -138,7 +138,7 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     }
     if config.solve == "noise":
         config = solve_noise(config, **ends)
-    told, mechanism = plan.told_and_made(config, **ends)
+    told, mechanism = plan.make_configured_mechanism(config, **ends)
     played.check_noise(mechanism, told, uniform=config.weighting == "uniform")
     before = account_of(
         config,

@@ -45,7 +45,7 @@ def test_the_noise_has_the_std_asked_for_and_lies_on_the_grid():
 def test_rounding_leaves_neighbours_as_far_apart_as_they_may_be():
     """Two vectors beside the edges of the grid, which rounding drives apart."""
     apart, size = 0.02, 400
-    grid = Grid(18, 1, 1.0, distance=lambda held: apart / held.astype(jnp.float32))
+    grid = Grid(18, 1, 1.0, apart=lambda held: apart / held.astype(jnp.float32))
     step = float(grids.grid_step(grid, jnp.float32(0)))
     kept = 1 - grids.rounding_share(apart / 2, step, size)
     middle = (np.arange(size) + 0.5) * step / kept
@@ -77,7 +77,7 @@ def test_an_upload_that_is_not_finite_stays_so():
 @pytest.mark.parametrize("apart", [None, lambda held: 0.01 / held])
 def test_a_grid_that_is_too_coarse_is_refused_with_the_bits_that_suffice(apart):
     def check(bits, std=0.1):
-        grid = Grid(bits, 10, 1.0, distance=apart)
+        grid = Grid(bits, 10, 1.0, apart=apart)
         grids.check_grid(grid, std=std, num_examples=1, size=10_000)
 
     with pytest.raises(ValueError, match=r"noise_bits must be [0-9]+ for") as refusal:
