@@ -91,7 +91,7 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
     """
     key, trained_model = prng.root_key(0), adapters.in_dtype(model, dtype)
     params, stats = jax.eval_shape(model.init, key, data.example)
-    inputs, wanted = (
+    inputs, targets = (
         jax.ShapeDtypeStruct((batch_size, *leaf.shape[1:]), leaf.dtype)
         for leaf in (data.example, data.examples.wanted)
     )
@@ -114,7 +114,7 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
             singly(params, stats, x[:, None], y[:, None], key),
         )
 
-    return traced_sha256(program, params, stats, inputs, wanted, key)
+    return traced_sha256(program, params, stats, inputs, targets, key)
 
 
 def of_mechanism(
@@ -123,19 +123,21 @@ def of_mechanism(
     settings: MechanismConfig,
     model: Model,
     data: FederatedData,
-    asked: QueryParts | None,
+    query_parts: QueryParts | None,
 ) -> str:
     """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
 
     Args:
       name: under which it is registered.
       concrete: made from `settings`; a round makes it anew, of traced numbers.
-      asked: what of the model is noised; None: all of it.
+      query_parts: the parts of the model that are noised; None: all.
     """
 
     def noised_part(example: Array) -> Params:
         params, _ = model.init(prng.root_key(0), example)
-        return params if asked is None else private_query.chosen(params, asked)
+        return (
+            params if query_parts is None else private_query.chosen(params, query_parts)
+        )
 
     def program(
         settings: MechanismConfig,

@@ -67,17 +67,19 @@ class Program:
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:
-        """One per cell: what each one claims, of data that were read as they were."""
+        """The mechanism of each cell, with its claim on the data as they were read."""
         return tuple(
             over_data(
-                claimed(make_mechanism(self.plan.mechanism, told), config),
+                claimed(make_mechanism(self.plan.mechanism, settings), config),
                 self.data.from_records,
             )
-            for told, config in zip(self.mechanism_configs, self.configs, strict=True)
+            for settings, config in zip(
+                self.mechanism_configs, self.configs, strict=True
+            )
         )
 
     def solved(self) -> Iterator[ExperimentConfig]:
-        """Whose noise was solved for."""
+        """The configs whose noise was solved for."""
         return (config for config in self.configs if config.solve == "noise")
 
     @property
@@ -111,8 +113,8 @@ class Program:
     def equal_weights(self) -> bool:
         """Whether every client weighs the same in every cohort that may be drawn."""
         data = self.data
-        same = data.min_num_examples == data.max_num_examples
-        return self.uniform_weights or same
+        one_size = data.min_num_examples == data.max_num_examples
+        return self.uniform_weights or one_size
 
     def is_over(
         self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
@@ -176,31 +178,35 @@ def build(
         return models.make_model(first.model, num_classes=num_classes, kernels=kernels)
 
     build_model = by_name if model is None else None
-    own, model = model, model or by_name(dataset.num_classes)
+    given_model, model = model, model or by_name(dataset.num_classes)
     if loss is not None:
         model = model._replace(loss=losses.of_examples(loss))
     data = federate(configs, dataset)
-    if own is not None and data.examples.targets is None:
-        checks.check_outputs(own, data)
+    if given_model is not None and data.examples.targets is None:
+        checks.check_outputs(given_model, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     configs = [
-        solve_noise(one, **plans.sizes(one, data)) if one.solve == "noise" else one
-        for one in configs
+        solve_noise(config, **plans.sizes(config, data))
+        if config.solve == "noise"
+        else config
+        for config in configs
     ]
     made = [
-        plans.make_configured_mechanism(one, **plans.sizes(one, data))
-        for one in configs
+        plans.make_configured_mechanism(config, **plans.sizes(config, data))
+        for config in configs
     ]
-    told = [one for one, _ in made]
+    told = [settings for settings, _ in made]
     asked = plans.choose_query_parts(told[0], model, build_model, data)
     for one, mechanism in made:
         checks.check_mechanism(first, one, mechanism, model, data, asked)
     check_draws(made[0][1], told[0])  # cells differ in numbers alone
     of_model = ""
-    if (own is not None or loss is not None) and not first.paired_noise:
+    if (given_model is not None or loss is not None) and not first.paired_noise:
         # By name, the same on every device.
-        traced = model if own is not None else by_name(dataset.num_classes, "cpu")
+        traced = (
+            model if given_model is not None else by_name(dataset.num_classes, "cpu")
+        )
         of_model = own_code.of_model(
             traced._replace(loss=model.loss),
             data,
@@ -220,7 +226,7 @@ def build(
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest))
         codes.append(tuple(words))
-    mechanism_configs = tuple(jax.tree.map(np.float32, one) for one in told)
+    mechanism_configs = tuple(jax.tree.map(np.float32, part) for part in told)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
     if data.reader is not None:
@@ -230,18 +236,18 @@ def build(
             cohorts=first.cohorts,
             allowance=allowances[0],
         )
-    together = plans.choose_parallelism(
+    parallelism = plans.choose_parallelism(
         first, target, model, data.examples.inputs.shape[1:]
     )
     return Program(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, told[0], data, target, together, asked),
+        plan=plans.make_plan(first, told[0], data, target, parallelism, asked),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,
-        cells_together=together.cells,
+        cells_together=parallelism.cells,
         stream=stream,
         own_code=tuple(codes),
     )

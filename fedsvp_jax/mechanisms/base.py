@@ -272,13 +272,13 @@ def chain(clip: Sensitivity, law: Law) -> Mechanism:
 
 
 def claim_of(
-    clip: Sensitivity, *more: str, proved: bool = True, any_epsilon: bool = False
+    clip: Sensitivity, *assumptions: str, proved: bool = True, any_epsilon: bool = False
 ) -> Basis:
     """The clip's claim with further assumptions; nominal if either is."""
     return Basis(
         relation=clip.relation,
         proved=proved and not clip.rule.granted,
-        assumptions="; ".join((clip.assumptions, *more, NOTHING_ELSE)),
+        assumptions="; ".join((clip.assumptions, *assumptions, NOTHING_ELSE)),
         client_swap=clip.client_swap,
         any_epsilon=any_epsilon,
     )
@@ -288,11 +288,11 @@ def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
     """The mechanism, nominal if the preprocessing of the data follows their records."""
     if not from_records:
         return mechanism
-    named = ", ".join(from_records[:_MOST_NAMED])
-    if (more := len(from_records) - _MOST_NAMED) > 0:
-        named += f" and {more} more"
+    names = ", ".join(from_records[:_MOST_NAMED])
+    if (num_more := len(from_records) - _MOST_NAMED) > 0:
+        names += f" and {num_more} more"
     why = (
-        f"{mechanism.claim.assumptions}; nominal, because {named} were taken from the "
+        f"{mechanism.claim.assumptions}; nominal, because {names} were taken from the "
         "records, so that one of them may change the features of all: declare them in "
         "a schema (`fedsvp schema`) or by --classes"
     )

@@ -26,17 +26,17 @@ _KEY = 0  # of draws that no run has
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
     """(|D|, R, round) -> what the mechanism says of such an upload; none is noised."""
     memory = mechanism.init(1).of(0)
-    one = {"w": jnp.ones((1,), jnp.float32)}
+    ones = {"w": jnp.ones((1,), jnp.float32)}
 
     def upload(num_examples: Array, ratio: Array, round_num: Array) -> NoiseInfo:
         return mechanism.update(
-            one,
+            ones,
             memory,
             key=None,
             num_examples=num_examples,
             contribution_ratio=ratio,
             round_num=round_num,
-            params=one,
+            params=ones,
         )[2]
 
     return upload
@@ -78,53 +78,59 @@ def check_noise(
     upload = jax.vmap(player(mechanism), (None, 0, None))
     of_sizes = jax.vmap(jax.vmap(upload, (None, None, 0)), (0, None, None))
     numbers = _sizes(config)
-    played = jax.device_get(jax.jit(of_sizes)(numbers, ratios, rounds))
+    infos = jax.device_get(jax.jit(of_sizes)(numbers, ratios, rounds))
 
-    def refuse(wrong: np.ndarray, what: str, values: np.ndarray) -> None:
+    def refuse(wrong: np.ndarray, rule: str, values: np.ndarray) -> None:
         for size, at, ratio in zip(*np.nonzero(wrong), strict=True):
             where = f"round {rounds[at] + 1} at R = {ratios[ratio]:g}"
-            of = f" of a client of {numbers[size]} examples" if len(numbers) > 1 else ""
-            raise ValueError(f"{what}, got {values[size, at, ratio]:g} in {where}{of}")
+            client = (
+                f" of a client of {numbers[size]} examples" if len(numbers) > 1 else ""
+            )
+            raise ValueError(
+                f"{rule}, got {values[size, at, ratio]:g} in {where}{client}"
+            )
 
     for name in ("noise_multiplier", "noise_std", "step_noise_std"):
-        value = getattr(played, name)
-        what = f"{name} of an upload must be at least 0 and finite"
-        refuse(~((value >= 0) & (value < math.inf)), what, value)
+        value = getattr(infos, name)
+        rule = f"{name} of an upload must be at least 0 and finite"
+        refuse(~((value >= 0) & (value < math.inf)), rule, value)
     claim = mechanism.claim
     if not claim.proved:
         return
-    given = (ratios == 1) | mechanism.needs_contribution
-    counted, most = played.noise_multiplier, 1 + _ROUNDING[0]
+    possible = (ratios == 1) | mechanism.needs_contribution
+    counted, slack = infos.noise_multiplier, 1 + _ROUNDING[0]
     subject, multiplier = "an upload", counted
     if claim.central:
         subject, weight = "a cohort's average", numbers.astype(float)
         if uniform or mechanism.uniform_weights:
             weight = np.ones(len(numbers))
         multiplier = _averaged_multiplier(
-            claim.view, config, played, weight[:, None, None], given
+            claim.view, config, infos, weight[:, None, None], possible
         )
     limits = mechanism.least_multiplier, mechanism.most_epsilon, mechanism.most_delta
-    least, most_epsilon, most_delta = (
+    least_multiplier, most_epsilon, most_delta = (
         np.broadcast_to(np.asarray(limit, float), config.num_rounds)[rounds, None]
         for limit in limits
     )
-    private = (least < math.inf) & given
-    what = f"noise_multiplier of {subject} must be at least least_multiplier"
-    refuse((multiplier * most < least) & private, what, multiplier)
-    std = played.noise_std + played.step_noise_std
-    sure = np.where(given, std / played.sensitivity, math.inf).min(2, keepdims=True)
-    what = "counted_multiplier must be at most the least that a noise has at any R"
-    refuse((counted > most * sure) & given, what, counted)
-    said = (claim.any_epsilon | (played.epsilon < 1)) & given  # else it is nominal
-    spent = _spent(np.where(said, multiplier, math.inf), played.delta)
-    what = f"epsilon of {subject} must be at least what its noise spends at its delta"
-    refuse(said & (spent > played.epsilon * most + _ROUNDING[1]), what, played.epsilon)
+    private = (least_multiplier < math.inf) & possible
+    rule = f"noise_multiplier of {subject} must be at least least_multiplier"
+    refuse((multiplier * slack < least_multiplier) & private, rule, multiplier)
+    std = infos.noise_std + infos.step_noise_std
+    sure = np.where(possible, std / infos.sensitivity, math.inf).min(2, keepdims=True)
+    rule = "counted_multiplier must be at most the least that a noise has at any R"
+    refuse((counted > slack * sure) & possible, rule, counted)
+    promised = (claim.any_epsilon | (infos.epsilon < 1)) & possible  # else nominal
+    spent = _spent(np.where(promised, multiplier, math.inf), infos.delta)
+    rule = f"epsilon of {subject} must be at least what its noise spends at its delta"
+    refuse(
+        promised & (spent > infos.epsilon * slack + _ROUNDING[1]), rule, infos.epsilon
+    )
     for name, value, limit in (
-        ("epsilon", played.epsilon, most_epsilon),
-        ("delta", played.delta, most_delta),
+        ("epsilon", infos.epsilon, most_epsilon),
+        ("delta", infos.delta, most_delta),
     ):
-        what = f"{name} of {subject} must be at most most_{name}"
-        refuse((value > limit * most + _ROUNDING[1]) & private, what, value)
+        rule = f"{name} of {subject} must be at most most_{name}"
+        refuse((value > limit * slack + _ROUNDING[1]) & private, rule, value)
 
 
 def _sizes(config: MechanismConfig) -> np.ndarray:
@@ -137,9 +143,9 @@ def _sizes(config: MechanismConfig) -> np.ndarray:
 def _averaged_multiplier(
     view: str,
     config: MechanismConfig,
-    played: NoiseInfo,
+    infos: NoiseInfo,
     weight: np.ndarray,
-    given: np.ndarray,
+    possible: np.ndarray,
 ) -> np.ndarray:
     """(sizes, rounds, ratios): z of a cohort's average, as the view counts it.
 
@@ -147,12 +153,12 @@ def _averaged_multiplier(
 
     Over all others j that the view does not know, each with the least n_j σ_j.
     """
-    known = {"observer": 0, "curious_client": 1}.get(view, config.colluders)
-    std = weight * played.noise_multiplier * played.sensitivity
-    least = np.where(given, std, math.inf).min((0, 2), keepdims=True)
-    others = max(config.cohort_size - 1 - known, 0)
-    ratio = np.divide(least, std, out=np.zeros(std.shape), where=std > 0)
-    return np.asarray(played.noise_multiplier * np.sqrt(1 + others * ratio**2))
+    num_known = {"observer": 0, "curious_client": 1}.get(view, config.colluders)
+    std = weight * infos.noise_multiplier * infos.sensitivity
+    lowest_std = np.where(possible, std, math.inf).min((0, 2), keepdims=True)
+    num_others = max(config.cohort_size - 1 - num_known, 0)
+    ratio = np.divide(lowest_std, std, out=np.zeros(std.shape), where=std > 0)
+    return np.asarray(infos.noise_multiplier * np.sqrt(1 + num_others * ratio**2))
 
 
 def check_draws(mechanism: Mechanism, config: MechanismConfig) -> None:
@@ -261,10 +267,12 @@ def _spent(multiplier: np.ndarray, delta: np.ndarray) -> np.ndarray:
         np.stack([multiplier, delta]).reshape(2, -1), axis=1, return_inverse=True
     )
 
-    def one(z: float, delta: float) -> float:
+    def epsilon_of(z: float, delta: float) -> float:
         if delta >= 1 or z == math.inf:
             return 0.0
         return gaussian_epsilon(z**-2, delta) if delta > 0 and z > 0 else math.inf
 
-    found = np.asarray([one(*pair) for pair in pairs.T.astype(float).tolist()])
-    return found[where.ravel()].reshape(multiplier.shape)
+    epsilons = np.asarray(
+        [epsilon_of(*pair) for pair in pairs.T.astype(float).tolist()]
+    )
+    return epsilons[where.ravel()].reshape(multiplier.shape)

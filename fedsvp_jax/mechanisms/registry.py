@@ -112,9 +112,11 @@ def unread_settings(name: str) -> frozenset[str]:
     entry = about(name)
     if entry.factory is None:
         return frozenset()
-    others = frozenset().union(*(one.own_settings for one in _REGISTRY.values()))
+    all_settings = frozenset().union(
+        *(registered.own_settings for registered in _REGISTRY.values())
+    )
     common = entry.unread if entry.epsilon_sets_noise else (*entry.unread, "epsilon")
-    return others - entry.own_settings | frozenset(common)
+    return all_settings - entry.own_settings | frozenset(common)
 
 
 def from_outside(name: str) -> bool:
@@ -132,12 +134,12 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     if entry.factory is None:
         raise ValueError(unknown("mechanism", name, mechanism_names()))
     check_config(config)
-    wanted = entry.settings
-    if wanted is not None and config.settings is None:
-        config = dataclasses.replace(config, settings=wanted())
-    if wanted is not None and not isinstance(config.settings, wanted):
+    settings_class = entry.settings
+    if settings_class is not None and config.settings is None:
+        config = dataclasses.replace(config, settings=settings_class())
+    if settings_class is not None and not isinstance(config.settings, settings_class):
         raise ValueError(
-            f"settings of {name} must be {wanted.__name__}, got "
+            f"settings of {name} must be {settings_class.__name__}, got "
             f"{type(config.settings).__name__}"
         )
     mechanism = entry.factory(config)
@@ -184,8 +186,8 @@ def _baseline(module: str, name: str) -> Callable[[MechanismConfig], Mechanism]:
     """A factory of the room around the core, loaded when the mechanism is made."""
 
     def factory(config: MechanismConfig) -> Mechanism:
-        made: Mechanism = getattr(around(f"baselines.{module}"), name)(config)
-        return made
+        mechanism: Mechanism = getattr(around(f"baselines.{module}"), name)(config)
+        return mechanism
 
     return factory
 
