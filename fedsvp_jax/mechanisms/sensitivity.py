@@ -130,15 +130,15 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     Where the cohort shares its noise, the bound is that of the smallest client for all
     clients, over √(K − h): `shared_noise`.
     """
-    base = _own_sensitivity(config)
+    own = _own_sensitivity(config)
     if config.noise_trust == "nobody":
-        return base._replace(grid=_grid(config, base.bound, summed=1))
+        return own._replace(grid=_grid(config, own.bound, summed=1))
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 
     def largest(_: Array) -> Array:
-        return base.bound(smallest)
+        return own.bound(smallest)
 
-    return base._replace(
+    return own._replace(
         bound=lambda _: largest(_) / root_sharers(config),
         grid=_grid(config, largest, summed=config.cohort_size),
     )
