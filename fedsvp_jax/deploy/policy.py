@@ -19,7 +19,7 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     noise_setting,
 )
-from fedsvp_jax.mechanisms.played import check_draws, check_noise
+from fedsvp_jax.mechanisms.played import check_noise
 from fedsvp_jax.run.files import plain
 from fedsvp_jax.settings import part
 from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
@@ -220,7 +220,6 @@ def make_policy(
         )
     _check_deployable(config.mechanism, mechanism)
     check_noise(mechanism, mechanism_config)
-    check_draws(mechanism, mechanism_config)
     if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "

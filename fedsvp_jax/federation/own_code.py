@@ -26,20 +26,21 @@ from fedsvp_jax.structs import Array, MechanismState, Model, Params
 def traced_sha256(function: Callable[..., Any], *args: Any) -> str:
     """SHA-256 of a function's traced program, the same in every process.
 
-    The text of a program lacks the arrays that are closed over, so they are hashed
-    beside it. Of Python functions, such as rules of differentiation, it has the names
-    alone, without addresses: trace gradients to see their rules.
+    The text of a program lacks the arrays that are closed over and those that it is
+    given, so they are hashed beside it. Of Python functions, such as rules of
+    differentiation, it has the names alone, without addresses: trace gradients to see
+    their rules.
 
     Args:
       function: traceable.
-      args: arrays, or their shapes.
+      args: arrays, whose numbers count, or their shapes.
 
     Raises:
       ValueError: the program calls Python code on the host, which no trace shows.
     """
     traced = jax.make_jaxpr(function)(*args)
     digest = hashlib.sha256(str(traced).encode())
-    for array in _arrays(traced):
+    for array in (array for part in (traced, args) for array in _arrays(part)):
         if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
             array = jax.random.key_data(array)
         numbers = np.ascontiguousarray(array)
@@ -48,21 +49,19 @@ def traced_sha256(function: Callable[..., Any], *args: Any) -> str:
 
 
 def _arrays(part: Any) -> Iterator[Any]:
-    """The arrays of a program, of those in it too, in their order."""
-    if isinstance(part, ClosedJaxpr):
-        yield from part.consts
-        part = part.jaxpr
-    if isinstance(part, Jaxpr):
-        for equation in part.eqns:
-            _check_traced(equation)
-            inner = jax.tree.leaves(
-                list(equation.params.values()),
-                is_leaf=lambda leaf: isinstance(leaf, ClosedJaxpr | Jaxpr),
-            )
-            for leaf in inner:
-                yield from _arrays(leaf)
-    elif isinstance(part, jax.Array | np.ndarray):
-        yield part
+    """The arrays of a tree and of the programs in it, in their order."""
+    for leaf in jax.tree.leaves(
+        part, is_leaf=lambda leaf: isinstance(leaf, ClosedJaxpr | Jaxpr)
+    ):
+        if isinstance(leaf, ClosedJaxpr):
+            yield from leaf.consts
+            leaf = leaf.jaxpr
+        if isinstance(leaf, Jaxpr):
+            for equation in leaf.eqns:
+                _check_traced(equation)
+                yield from _arrays(list(equation.params.values()))
+        elif isinstance(leaf, jax.Array | np.ndarray | np.generic):
+            yield leaf
 
 
 def _check_traced(equation: Any) -> None:
@@ -97,14 +96,15 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
     )
 
     def passes(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
-        def total(params: Params) -> tuple[Array, Any]:
-            outputs, moved = trained_model.apply(params, stats, x, train=True, key=key)
+        def total(params: Params, model: Model, **how: Any) -> tuple[Array, Any]:
+            outputs, moved = model.apply(params, stats, x, **how)
             return jnp.sum(model.loss(outputs, y)), (outputs, moved)
 
-        trained = jax.value_and_grad(total, has_aux=True)(params)
-        outputs, _ = model.apply(params, stats, x, train=False, key=None)
+        gradient = jax.value_and_grad(total, has_aux=True)
+        trained = gradient(params, trained_model, train=True, key=key)
+        asked = gradient(params, model, train=False, key=None)  # as a private query
         scale = None if model.gradient_scale is None else model.gradient_scale(x)
-        return trained, outputs, model.loss(outputs, y), scale
+        return trained, asked, scale
 
     def program(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
         singly = jax.vmap(passes, (None, None, 0, 0, None))
@@ -175,11 +175,16 @@ def of_mechanism(
                 valid=jnp.ones((settings.cohort_size,), bool),
             )
         promised = concrete.least_multiplier, concrete.most_epsilon, concrete.most_delta
-        average = concrete.uniform_weights, concrete.claim.central
+        average = concrete.uniform_weights, concrete.claim.central, grid
+        ratio_cost = concrete.needs_contribution, concrete.release_epsilon
         first = mechanism.init(settings.num_clients)
-        return noised, after, info, step, server, promised, average, first
+        return (
+            *(noised, after, info, step, server),
+            *(promised, average, ratio_cost, first),
+        )
 
     params = jax.eval_shape(noised_part, data.example)
+    grid = concrete.grid and concrete.grid._replace(apart=None)
     memory = concrete.init(settings.num_clients)
     call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), np.int32(1)
     return traced_sha256(program, jax.tree.map(np.float32, settings), *call, params)

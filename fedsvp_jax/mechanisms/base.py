@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from operator import is_
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.sensitivity import Sensitivity
@@ -78,6 +80,7 @@ class Mechanism(NamedTuple):
       follows_num_rounds: whether the noise of a round depends on how many there will
         be. Runs of other lengths then share no draw of noise (`run_digest`).
       release_epsilon: () what one upload spends on telling R; 0 where none is told.
+      source: as in `Sensitivity`, of what `chain` made of a clip that is unchanged.
     """
 
     init: Callable[[int], MechanismState]
@@ -94,6 +97,7 @@ class Mechanism(NamedTuple):
     most_delta: Array | float = 1.0
     follows_num_rounds: bool = False
     release_epsilon: Array | float = 0.0
+    source: tuple[Any, ...] = ()
 
 
 def stateless(num_clients: int) -> MechanismState:
@@ -255,7 +259,7 @@ def chain(clip: Sensitivity, law: Law) -> Mechanism:
     largest = clip.bound(jnp.asarray(law.min_num_examples, jnp.float32))
     of_rounds = jax.vmap(law.calibrate, (None, 0, None))
     possible = jax.vmap(of_rounds, (0, None, None))(ends, rounds, largest)
-    return Mechanism(
+    made = Mechanism(
         init=stateless,
         update=update,
         step_noise_std=step_noise_std if clip.rule.in_steps else None,
@@ -269,6 +273,25 @@ def chain(clip: Sensitivity, law: Law) -> Mechanism:
         most_epsilon=jnp.squeeze(jnp.max(possible.epsilon, axis=0)),
         most_delta=jnp.squeeze(jnp.max(possible.delta, axis=0)),
     )
+    source = clip.source[:1] if unchanged(clip) else ()
+    return made._replace(source=(*source, *made[:-1]))
+
+
+def unchanged(made: Sensitivity | Mechanism) -> bool:
+    """Whether every field is as it was made: the same object, not an equal one."""
+    return len(made.source) == len(made) and all(map(is_, made[:-1], made.source[1:]))
+
+
+def over_own_code(mechanism: Mechanism, config: MechanismConfig) -> Mechanism:
+    """The mechanism, nominal if it is not what `chain` makes of this config's clip."""
+    if unchanged(mechanism) and mechanism.source[0] is config:
+        return mechanism
+    why = (
+        f"{mechanism.claim.assumptions}; nominal, because its noise or clip is code of "
+        "its own, which nothing here proves"
+    )
+    claim = mechanism.claim._replace(proved=False, assumptions=why)
+    return mechanism._replace(claim=claim)
 
 
 def claim_of(

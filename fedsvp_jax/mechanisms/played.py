@@ -2,8 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,11 +14,6 @@ from fedsvp_jax.structs import Array, NoiseInfo
 
 _LOOKED_AT = 64  # rounds of a run, at most
 _ROUNDING = 1e-5, 1e-6  # of an ε of float32: relative, absolute
-_DRAWN = 4096  # numbers of an upload, which tell its std to 1.1 %
-_SLACK = 0.1  # of that std
-_FAR = 1e6  # each number of a long update
-_CLIP_ROUNDING = 1e-3, 1e-4  # of a move: of its bound, of the std of its noise
-_KEY = 0  # of draws that no run has
 
 
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
@@ -159,106 +152,6 @@ def _averaged_multiplier(
     num_others = max(config.cohort_size - 1 - num_known, 0)
     ratio = np.divide(lowest_std, std, out=np.zeros(std.shape), where=std > 0)
     return np.asarray(infos.noise_multiplier * np.sqrt(1 + num_others * ratio**2))
-
-
-def check_draws(mechanism: Mechanism, config: MechanismConfig) -> None:
-    """Refuses noise that is less than `NoiseInfo` says, and updates that nothing clips.
-
-    Of claims that are called proved; to compile it takes most of its time.
-
-    Uploads of 4096 numbers are drawn with fixed keys, of an update of zeros and of two
-    long ones, +x and −x. The noise of a server that is trusted is that of a whole
-    cohort's average, with the server's step.
-
-    Raises:
-      ValueError: a std is 10 % below what is said, two clients have one noise, or an
-        update moves an upload by more than the relation's bound.
-    """
-    shape, claim = (_DRAWN,), mechanism.claim
-    if not claim.proved:
-        return
-    sizes, ratios = _sizes(config), np.asarray([0, 1], np.float32)
-    ends = np.unique(np.asarray([0, config.num_rounds - 1], np.int32))
-    cases = np.meshgrid(sizes, ratios if mechanism.needs_contribution else 1, ends)
-    if not claim.against_server:
-        cases = np.meshgrid(np.full(config.cohort_size, sizes[0]), 1, ends[-1:])
-    size, ratio, at = (case.ravel() for case in cases)
-    state, nothing = mechanism.init(config.num_clients), {"w": jnp.zeros(shape)}
-
-    def play(size: Array, ratio: Array, at: Array, key: Array) -> Any:
-        def upload(value: Array) -> tuple[Array, NoiseInfo]:
-            update = {"w": jnp.broadcast_to(value, shape)}
-            sent, _, info = mechanism.update(
-                update,
-                state.of(0),
-                key=key,
-                num_examples=size,
-                contribution_ratio=ratio,
-                round_num=at,
-                params=nothing,
-            )
-            return sent["w"], info
-
-        values = jnp.asarray([0, _FAR, -_FAR], jnp.float32)
-        sent, info = jax.vmap(upload)(values)
-        info = jax.tree.map(lambda leaf: leaf[0], info)
-        step = info.step_noise_std
-        if mechanism.step_noise_std is not None:
-            step = mechanism.step_noise_std(ratio, round_num=at)
-        return sent, info, step
-
-    @partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
-    def draw(size: Array, ratio: Array, at: Array) -> Any:
-        keys = jax.random.split(jax.random.key(_KEY), len(size))
-        sent, info, step = jax.vmap(play)(size, ratio, at, keys)
-        if claim.against_server:
-            return sent, sent[:, 0], info, step
-        model = {"w": jnp.mean(sent[:, 0], axis=0)}
-        if mechanism.server is not None:
-            model, _ = mechanism.server(
-                model,
-                nothing,
-                state,
-                key=jax.random.key(_KEY),
-                round_num=at[0],
-                infos=info,
-                valid=jnp.ones(size.shape, bool),
-            )
-        return sent, model["w"][None], info, step
-
-    sent, noise, info, step = jax.device_get(
-        draw(size.astype(np.int32), ratio.astype(np.float32), at)
-    )
-    std = info.noise_std
-    if not claim.against_server:
-        std = np.sqrt(np.square(std).sum(keepdims=True)) / len(std)
-    stds = [*noise.std(1), *step], [*std, *info.step_noise_std]
-    for drawn, due in zip(*stds, strict=True):
-        if not drawn >= (1 - _SLACK) * due:
-            raise ValueError(
-                f"noise must have the std that an upload says, which is {due:g}, got "
-                f"{drawn:g}: the mechanism adds less noise than it counts"
-            )
-    several = len(noise) > 1 and std.all()
-    alike = np.corrcoef(noise[[0, -1]])[0, 1] if several else 0.0
-    if alike > 0.5:
-        raise ValueError(
-            "noise must be drawn from the key that update is given, but two keys gave "
-            f"noise of correlation {alike:.2f}"
-        )
-    if config.clip.asks or config.clip.in_steps:  # where gradients are clipped
-        return
-    moves = [(sent[:, 1] - sent[:, 0], 1.0)]
-    if claim.client_swap is not None:
-        moves.append((sent[:, 1] - sent[:, 2], claim.client_swap))
-    for move, times in moves:
-        far, bound = np.linalg.norm(move, axis=1), times * info.sensitivity
-        more = _CLIP_ROUNDING[0] * bound + _CLIP_ROUNDING[1] * info.noise_std
-        if not np.all(far <= bound + more):
-            raise ValueError(
-                "an upload must be clipped to its sensitivity: a long update moved it "
-                f"by {far.max():g}, where the claim allows {bound.max():g}"
-            )
 
 
 def _spent(multiplier: np.ndarray, delta: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.extras import around
 from fedsvp_jax.mechanisms import baseline_settings, fixed, shapley_guided
-from fedsvp_jax.mechanisms.base import Mechanism, free_before
+from fedsvp_jax.mechanisms.base import Mechanism, free_before, over_own_code
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
 from fedsvp_jax.mechanisms.discrete_noise import discrete
 from fedsvp_jax.mechanisms.release import spends_release_budget
@@ -143,6 +143,8 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
             f"{type(config.settings).__name__}"
         )
     mechanism = entry.factory(config)
+    if from_outside(name):
+        mechanism = over_own_code(mechanism, config)
     if mechanism.needs_contribution and spends_release_budget(config):
         mechanism = mechanism._replace(release_epsilon=config.release_epsilon)
     if is_poisson(config):

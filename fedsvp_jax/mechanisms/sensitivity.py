@@ -17,7 +17,7 @@ the private attribute, has a C of its own (`private_query`).
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,6 +49,8 @@ class Sensitivity(NamedTuple):
         nothing bounds it. Amplification by client sampling rests on it.
       grid: on which discrete noise is drawn; None with Gaussian noise, and where there
         is no grid for this rule.
+      source: the config and the fields above, as `make_sensitivity` made them, by which
+        code of one's own is told (`registry.make_mechanism`).
     """
 
     rule: Clip
@@ -58,6 +60,7 @@ class Sensitivity(NamedTuple):
     assumptions: str
     client_swap: float | None = None
     grid: Grid | None = None
+    source: tuple[Any, ...] = ()
 
 
 def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
@@ -131,17 +134,19 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     clients, over √(K − h): `shared_noise`.
     """
     own = _own_sensitivity(config)
-    if config.noise_trust == "nobody":
-        return own._replace(grid=_grid(config, own.bound, summed=1))
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 
     def largest(_: Array) -> Array:
         return own.bound(smallest)
 
-    return own._replace(
-        bound=lambda _: largest(_) / root_sharers(config),
-        grid=_grid(config, largest, summed=config.cohort_size),
-    )
+    if config.noise_trust == "nobody":
+        made = own._replace(grid=_grid(config, own.bound, summed=1))
+    else:
+        made = own._replace(
+            bound=lambda _: largest(_) / root_sharers(config),
+            grid=_grid(config, largest, summed=config.cohort_size),
+        )
+    return made._replace(source=(config, *made[:-1]))
 
 
 def _grid(

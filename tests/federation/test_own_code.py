@@ -1,5 +1,6 @@
 """Runs of one seed whose code differs share no draw of noise."""
 
+import dataclasses
 import functools
 import json
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import flax.linen as nn
+import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,12 +16,14 @@ import optax
 import pytest
 from commands import start
 from jax import Array
-from small_runs import digits, small
+from small_runs import SMALL, digits, small
 
 from fedsvp_jax import federation, mechanisms, models, prng, run
+from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import target
 from fedsvp_jax.mechanisms import base, calibration, registry, sensitivity
 from fedsvp_jax.models.networks import MLP
+from fedsvp_jax.settings import Settings, setting
 from fedsvp_jax.structs import MechanismState, Model
 from fedsvp_jax.tree import cell_of
 
@@ -182,6 +186,93 @@ def test_models_and_losses_that_differ_in_anything_share_no_noise(what: str) -> 
     assert first == noise_key(**PAIRS[what][0])  # traced anew
 
 
+@pytest.mark.hole
+def test_f2_the_gradient_of_evaluation_which_a_private_query_asks_is_traced() -> None:
+    def with_rule(factor: float) -> Model:
+        @jax.custom_vjp
+        def same(x: Array) -> Array:
+            return x
+
+        same.defvjp(lambda x: (x, None), lambda _, g: (factor * g,))
+        return apply_with(lambda o, x, train: o if train else same(o))
+
+    asked = {"sensitivity": "attribute_records"}
+    first, second = (noise_key(model=with_rule(f), **asked) for f in (1.0, 2.0))
+    assert first != second
+
+
+def own_settings(default: float) -> type[Settings]:
+    """The settings of `shrunk`, whose author chose a default."""
+
+    @flax.struct.dataclass(frozen=True)
+    class Own(Settings):
+        """Own."""
+
+        shrink: float = setting(default, "Of an update.", above=0, traced=True)
+
+    return Own
+
+
+def shrunk(*, remembers: bool = False, uniform: bool = False) -> Any:
+    """A factory whose updates are shrunk by a setting, or by what it remembers."""
+
+    def make(config: Any) -> Any:
+        def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
+            z = jnp.float32(8)
+            epsilon = calibration.concentrated_epsilon(z, config.delta)
+            return base.claimed(z, epsilon, config.delta)
+
+        clip = sensitivity.make_sensitivity(config)
+        made = base.chain(clip, base.Law(calibrate, any_epsilon=True))
+        factor, update = jnp.asarray(config.settings.shrink, jnp.float32), made.update
+
+        def shrinking(updates: Any, state: Any, **rest: Any) -> Any:
+            by = state.clients["by"] if remembers else factor
+            return update(jax.tree.map(lambda x: by * x, updates), state, **rest)
+
+        def init(num_clients: int) -> MechanismState:
+            return MechanismState({"by": jnp.full((num_clients,), factor)}, {})
+
+        made = made._replace(update=shrinking, uniform_weights=uniform)
+        return made._replace(init=init) if remembers else made
+
+    return make
+
+
+@pytest.mark.hole
+def test_f2_an_edited_default_or_another_field_of_a_plugin_shares_no_noise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def key(default: float, epsilon: float = 1.0, **code: bool) -> bytes:
+        settings = own_settings(default)
+        config_class = dataclasses.make_dataclass(
+            "C", [], bases=(ExperimentConfig, settings), frozen=True
+        )
+        with monkeypatch.context() as patch:
+            patch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+            mechanisms.register_mechanism(
+                *("shrunk", shrunk(**code)),
+                **{"settings": settings, "summary": "", "noise_setting": None},
+            )
+            told = {"mechanism": "shrunk", "sensitivity": "update_clip"}
+            told |= {"epsilon": epsilon, "num_rounds": 2}
+            config = resolve(config_class(**(dataclasses.asdict(SMALL) | told)))
+            made = federation.build([config], digits())
+        own = cell_of(made.cells.root, 0).secret
+        return np.asarray(jax.random.key_data(own)).tobytes()
+
+    assert key(1.0) == key(1.0)
+    others = [
+        key(1.0),
+        key(0.5),
+        key(1.0, epsilon=2.0),  # which it may read, though it scales no noise
+        key(1.0, uniform=True),
+        key(1.0, remembers=True),
+        key(0.5, remembers=True),
+    ]
+    assert len({*others}) == len(others)
+
+
 def phases(
     late: float,
     *,
@@ -205,12 +296,10 @@ def phases(
 
         law = base.Law(calibrate, any_epsilon=True, num_rounds=config.num_rounds)
         made = base.chain(sensitivity.make_sensitivity(config), law)
+        if config.noise_sampler == "discrete":  # which code of one's own cannot have
+            return made
         made = made._replace(
             least_multiplier=promised * made.least_multiplier,
-            # Else its noise is checked; discrete noise asks for a proved claim.
-            claim=made.claim._replace(proved=config.noise_sampler == "discrete"),
-        )
-        made = made._replace(
             uniform_weights=uniform,
             init=lambda n: MechanismState({}, {"w": jnp.float32(first)}),
         )
