@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.copies import certain_chance_of_copies, epsilon_of_copies
+from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.recorded import Recorded
@@ -266,7 +267,8 @@ def _spent(account: Recorded, methods: Sequence[str]) -> list[Claim]:
             f"of {account.even_cohort} of {who.num_clients}, kept secret; {assumptions}"
         )
         method = "rdp, sampled without replacement"
-        one = _claim(account, "observer", method, amplified, text)
+        epsilon, certain = amplified
+        one = _claim(account, "observer", method, epsilon, text, certain=certain)
         found.append(one._replace(relation="replace a client"))
     return found
 
@@ -311,8 +313,9 @@ def _promised(account: Recorded) -> Claim:
     return one._replace(method=f"promise by {method}", proved=one.proved and kept)
 
 
-def _amplified(account: Recorded) -> float | None:
-    """ε with amplification by sampling, or None where it does not apply.
+def _amplified(account: Recorded) -> tuple[float, float] | None:
+    """ε with amplification by sampling, and the chance that the end of the noise tells
+    one neighbour for certain; or None where it does not apply.
 
     Cohorts must be a uniform draw that nobody but the server sees, the same for all
     clients (so without caps, promise and filter), in which every client would weigh the
@@ -337,7 +340,7 @@ def _amplified(account: Recorded) -> float | None:
 
     multiplier = float(account.least[VIEWS.index("observer")]) / basis.client_swap
     if multiplier <= 0:
-        return math.inf
+        return math.inf, 1.0
     event = dp_accounting.SampledWithoutReplacementDpEvent(
         who.num_clients,
         account.even_cohort,
@@ -347,7 +350,9 @@ def _amplified(account: Recorded) -> float | None:
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
     )
     accountant.compose(event, account.rounds)
-    return float(accountant.get_epsilon(account.terms.target_delta))
+    epsilon = accountant.get_epsilon(account.terms.target_delta)
+    rate = account.even_cohort / who.num_clients
+    return float(epsilon), certain_chance(multiplier, account.rounds, rate)
 
 
 def summary(account: Recorded, planned: Recorded | None = None) -> dict[str, Any]:

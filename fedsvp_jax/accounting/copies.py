@@ -30,8 +30,12 @@ def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
 
 
 def certain_chance_of_copies(account: Recorded, view: str) -> float:
-    """`Recorded.certain_chance` of all k, by either bound of `epsilon_of_copies`."""
-    return max(
+    """`Recorded.certain_chance` of all k, by the bounds of `epsilon_of_copies`.
+
+    In one round an average moves by at most what k clients move it by, k/z with the
+    least z of one client.
+    """
+    return min(
         bound.certain_chance(sums, cost) for bound, sums, cost in _bounds(account, view)
     )
 
@@ -58,11 +62,12 @@ def _of_view(account: Recorded, view: str) -> tuple[Recorded, Sums, FilterCost]:
         rates, steps = zip(*mechanism.subsampling.kinds, strict=True)
         worst = mechanism.subsampling._replace(kinds=((max(rates), max(steps)),))
         mechanism = mechanism._replace(subsampling=worst if view == "server" else None)
+    least = float(account.least[number].min())
     sums = Sums(
         uploads=float(most(account.uploads).sum()),
         precision=float(total),
         epsilon=0.0,
-        least=float(account.least[number].min()),
+        least=least if view == "server" else least / copies,
     )
     one = dataclasses.replace(account, mechanism=mechanism)
     return one, sums, account.filter_cost.times(copies)
