@@ -95,7 +95,7 @@ def main(arguments: Sequence[str]) -> None:
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])
-    table = csv_file.read_csv(path)
+    table = csv_file.read_csv(path, schema.encoding)
     if schema.client is not None and schema.client not in table:
         raise ValueError(f"{path} lacks the column {schema.client}")
     rows = len(next(iter(table.values())))

@@ -48,6 +48,7 @@ A line `from_data = true` marks what was read off the records. State what is kno
 without them, then delete the line; while one is left, every ε is nominal.
 unit: "row" protects one row, "client" all rows of one client. If a person has several
 rows, "row" protects one of them, not the person.
+decimal, encoding: how every such file is written, whatever its records.
 Types: number, category (* takes all other texts, and blanks), date, drop."""
 
 
@@ -95,7 +96,8 @@ def main(arguments: Sequence[str]) -> None:
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     if target.exists():
         raise ValueError(f"{target} exists; name another file by --output")
-    columns = csv_file.read_csv(path)
+    encoding = csv_file.encoding_of(path)
+    columns = csv_file.read_csv(path, encoding)
     label, client = draft.guessed(columns)
     guessed = [
         name
@@ -110,7 +112,12 @@ def main(arguments: Sequence[str]) -> None:
     if label is None:
         raise ValueError(f"{path}: name the class by --label_column")
     drafted, notes = draft.proposed(
-        columns, label=label, client=client, drop=_DROP.value, source=str(path)
+        columns,
+        label=label,
+        client=client,
+        drop=_DROP.value,
+        source=str(path),
+        encoding="cp1252" if encoding == "cp1252" else "utf-8",
     )
     notes |= {name: "TODO: guessed, check it" for name in guessed}
     head = _HEAD.format(name=path.name)

@@ -8,6 +8,7 @@ import numpy as np
 
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.copies import certain_chance_of_copies, epsilon_of_copies
+from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.recorded import Recorded
@@ -275,7 +276,8 @@ def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
             f"{assumptions}"
         )
         method = "rdp, sampled without replacement"
-        claim = _claim(account, "observer", method, amplified, text)
+        epsilon, certain = amplified
+        claim = _claim(account, "observer", method, epsilon, text, certain=certain)
         claims.append(claim._replace(relation="replace a client"))
     return claims
 
@@ -320,8 +322,9 @@ def _promise_claim(account: Recorded) -> Claim:
     return claim._replace(method=f"promise by {method}", proved=claim.proved and holds)
 
 
-def _amplified_epsilon(account: Recorded) -> float | None:
-    """ε with amplification by sampling, or None where it does not apply.
+def _amplified_epsilon(account: Recorded) -> tuple[float, float] | None:
+    """ε with amplification by sampling, and the chance that the end of the noise tells
+    one neighbour for certain; or None where it does not apply.
 
     Cohorts must be a uniform draw that nobody but the server sees, the same for all
     clients (so without caps, promise and filter), in which every client would weigh the
@@ -353,7 +356,7 @@ def _amplified_epsilon(account: Recorded) -> float | None:
 
     multiplier = float(account.least[VIEWS.index("observer")]) / basis.client_swap
     if multiplier <= 0:
-        return math.inf
+        return math.inf, 1.0
     event = dp_accounting.SampledWithoutReplacementDpEvent(
         participation.num_clients,
         account.even_cohort,
@@ -363,7 +366,9 @@ def _amplified_epsilon(account: Recorded) -> float | None:
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
     )
     accountant.compose(event, account.rounds)
-    return float(accountant.get_epsilon(account.terms.target_delta))
+    epsilon = accountant.get_epsilon(account.terms.target_delta)
+    rate = account.even_cohort / participation.num_clients
+    return float(epsilon), certain_chance(multiplier, account.rounds, rate)
 
 
 def summary(account: Recorded, planned: Recorded | None = None) -> dict[str, Any]:

@@ -30,8 +30,12 @@ def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
 
 
 def certain_chance_of_copies(account: Recorded, view: str) -> float:
-    """`Recorded.certain_chance` of all k, by either bound of `epsilon_of_copies`."""
-    return max(
+    """`Recorded.certain_chance` of all k, by the bounds of `epsilon_of_copies`.
+
+    In one round an average moves by at most what k clients move it by, k/z with the
+    least z of one client.
+    """
+    return min(
         bound.certain_chance(sums, cost) for bound, sums, cost in _bounds(account, view)
     )
 
@@ -59,11 +63,12 @@ def _sums_of_copies(account: Recorded, view: str) -> tuple[Recorded, Sums, Filte
         largest_kind = max(rate for rate, _ in kinds), max(steps for _, steps in kinds)
         worst = mechanism.subsampling._replace(kinds=(largest_kind,))
         mechanism = mechanism._replace(subsampling=worst if view == "server" else None)
+    least = float(account.least[number].min())
     sums = Sums(
         uploads=float(largest(account.uploads).sum()),
         precision=float(total),
         epsilon=0.0,
-        least_multiplier=float(account.least[number].min()),
+        least_multiplier=least if view == "server" else least / copies,
     )
     bound = dataclasses.replace(account, mechanism=mechanism)
     return bound, sums, account.filter_cost.times(copies)

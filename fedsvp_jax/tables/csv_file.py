@@ -19,16 +19,20 @@ _QUOTED = re.compile('"[^"]*"')
 _SHOWN = 5  # faults of which an error tells
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
-_WINDOWS = "cp1252"
+ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
 
 
-def read_csv(path: Path) -> dict[str, np.ndarray]:
+def read_csv(path: Path, encoding: str | None = "utf-8") -> dict[str, np.ndarray]:
     """Every column as (rows,) text, without blanks around the values.
 
     The header names the columns; a comma, a semicolon, a tab or a bar divides them,
     whichever the header has most of outside quotes. A first line `sep=;`, as Excel
-    writes it, says it too. Empty lines are left out. The file is UTF-8, or UTF-16 with
-    its mark; any other is read as Windows-1252 (Latin-1), with a warning.
+    writes it, says it too. Empty lines are left out.
+
+    Args:
+      path: of the file.
+      encoding: of ENCODINGS, where it was stated without the records; a file with the
+        mark of UTF-16 is read as that. None: as `encoding_of` guesses.
 
     Raises:
       OSError: it cannot be read.
@@ -36,7 +40,9 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
     """
     line = 1
     try:
-        with path.open(newline="", encoding=_encoding(path)) as handle:
+        encoding = encoding_of(path, encoding)
+        codec = "utf-8-sig" if encoding == "utf-8" else encoding
+        with path.open(newline="", encoding=codec) as handle:
             divider = _divider(handle)
             reader = csv.reader(handle, delimiter=divider, strict=True)
             names = [name.strip() for name in next(reader, [])]
@@ -74,8 +80,16 @@ def read_csv(path: Path) -> dict[str, np.ndarray]:
     return {name: table[:, place] for place, name in enumerate(names)}
 
 
-def _encoding(path: Path) -> str:
-    """The encoding of a file; warns where it is a guess."""
+def encoding_of(path: Path, stated: str | None = None) -> str:
+    """utf-16 by its mark, or what is stated; else utf-8, or cp1252 with a warning.
+
+    One byte of one record decides that guess, and it changes how all others are read.
+    No line is therefore read otherwise than stated.
+
+    Raises:
+      OSError: it cannot be read.
+      ValueError: it is no text, or a line of it is not in the stated encoding.
+    """
     with path.open("rb") as handle:
         first = handle.read(2)
         if first in _UTF16:
@@ -85,20 +99,27 @@ def _encoding(path: Path) -> str:
                 f"{path} is a workbook or an archive, not a CSV file; open it in the "
                 "program that wrote it, and export the sheet as CSV (UTF-8)"
             )
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with path.open("rb") as handle:
-            while block := handle.read(2**20):
-                if b"\0" in block:
-                    raise ValueError(f"{path} holds NUL bytes: it is no text file")
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        warnings.warn(
-            f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)", stacklevel=3
-        )
-        return _WINDOWS
-    return "utf-8-sig"
+        handle.seek(0)
+        for number, line in enumerate(handle, start=1):
+            if b"\0" in line:
+                raise ValueError(f"{path} holds NUL bytes: it is no text file")
+            try:
+                line.decode(stated or "utf-8")
+            except UnicodeDecodeError as error:
+                if stated is None:
+                    break
+                number += line.count(b"\r", 0, error.start)
+                raise ValueError(
+                    f"{path}, line {number}, has the byte 0x{line[error.start]:02x}, "
+                    f"which is not {stated}; save the file as UTF-8, or state "
+                    'encoding = "cp1252" in its schema'
+                ) from error
+        else:
+            return stated or "utf-8"
+    warnings.warn(
+        f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)", stacklevel=3
+    )
+    return "cp1252"
 
 
 def _divider(handle: io.TextIOBase) -> str:

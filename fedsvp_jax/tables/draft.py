@@ -50,6 +50,7 @@ def proposed(
     client: str | None,
     drop: Sequence[str] = (),
     source: str,
+    encoding: str = "utf-8",
 ) -> Draft:
     """The draft that `fedsvp schema` writes, of a table of texts.
 
@@ -78,6 +79,7 @@ def proposed(
         classes_from_data=True,
         client=client,
         decimal=decimal,
+        encoding=encoding,
         test_fraction=None if "split" in columns else 0.2,
     )
     return Draft(schema, notes)

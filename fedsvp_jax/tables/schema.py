@@ -5,6 +5,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     schema = 1
     unit = "row"                 # what is protected: one row, or all of a client
     decimal = "."
+    encoding = "cp1252"          # left out: "utf-8"
     test_fraction = 0.2          # where no column `split` says train or test
 
     [label]
@@ -48,7 +49,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.settings import unknown
-from fedsvp_jax.tables import column_values, files
+from fedsvp_jax.tables import column_values, csv_file, files
 
 OTHERS = "*"  # the category of whatever has none of its own
 MOST_CLASSES = 1000
@@ -104,6 +105,7 @@ class Schema:
       client: the column that says whose each row is, or None.
       unit: of privacy, of `UNITS`.
       decimal: the mark before a fraction.
+      encoding: of a CSV file without the mark of UTF-16, of `csv_file.ENCODINGS`.
       test_fraction: part of the rows for the test; None: the setting decides.
     """
 
@@ -114,6 +116,7 @@ class Schema:
     client: str | None = None
     unit: str = "row"
     decimal: str = "."
+    encoding: str = "utf-8"
     test_fraction: float | None = None
 
     @property
@@ -169,7 +172,7 @@ def from_toml(text: str, source: str) -> Schema:
             columns[name] = _column(table if isinstance(table, dict) else {})
         except ValueError as error:
             wrong.append(f"column {name}: {error}")
-    _refuse_others(content, {"unit", "decimal", "test_fraction"}, wrong)
+    _refuse_others(content, {"unit", "decimal", "encoding", "test_fraction"}, wrong)
     for name, table, keys in (
         ("label", label, {"column", "classes", "from_data"}),
         ("client", client, {"column"}),
@@ -179,11 +182,13 @@ def from_toml(text: str, source: str) -> Schema:
         else:
             _refuse_others(table, keys, wrong, f"{name}: ")
     unit, decimal = content.get("unit", "row"), content.get("decimal", ".")
-    share = content.get("test_fraction")
+    share, encoding = content.get("test_fraction"), content.get("encoding", "utf-8")
     if unit not in UNITS:
         wrong.append(unknown("unit", unit, UNITS))
     if decimal not in column_values.DECIMALS:
         wrong.append(f'decimal must be "." or ",", got {decimal!r}')
+    if encoding not in csv_file.ENCODINGS:
+        wrong.append(unknown("encoding", encoding, csv_file.ENCODINGS))
     if share is not None and not (_is_number(share) and 0 < share < 1):
         wrong.append(f"test_fraction must be between 0 and 1, got {share!r}")
     if wrong:
@@ -205,6 +210,7 @@ def from_toml(text: str, source: str) -> Schema:
         client=client.get("column"),
         unit=unit,
         decimal=decimal,
+        encoding=encoding,
         test_fraction=share,
     )
 
@@ -293,6 +299,8 @@ def to_toml(
     lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
     lines += [f"schema = {VERSION}", f"unit = {_toml(schema.unit)}"]
     lines += [f"decimal = {_toml(schema.decimal)}"]
+    if schema.encoding != "utf-8":
+        lines.append(f"encoding = {_toml(schema.encoding)}")
     if schema.test_fraction is not None:
         lines.append(f"test_fraction = {schema.test_fraction!r}")
     tables: list[tuple[str, str, dict[str, Any]]] = []

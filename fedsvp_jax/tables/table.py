@@ -34,10 +34,10 @@ def load_csv(path: Path, settings: TableSettings) -> Dataset:
       ValueError: it is damaged, or the settings name a column that it lacks.
     """
     schema = settings.declared()
-    columns, test = _read(path, "data_dir"), None
+    columns, test = _read(path, "data_dir", schema), None
     size = path.stat().st_size
     if settings.test_path is not None:
-        test = _read(settings.test_path, "test_data")
+        test = _read(settings.test_path, "test_data", schema)
         size += settings.test_path.stat().st_size
     label = settings.label_column or (schema.label if schema else None)
     if label is None:
@@ -57,12 +57,12 @@ def load_csv(path: Path, settings: TableSettings) -> Dataset:
     )
 
 
-def _read(path: Path, setting: str) -> dict[str, np.ndarray]:
+def _read(path: Path, setting: str, schema: Schema | None) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise FileNotFoundError(
             f"{setting} {path} is not a file; csv expects the path of a CSV file"
         )
-    return csv_file.read_csv(path)
+    return csv_file.read_csv(path, schema.encoding if schema else None)
 
 
 def load_rows(path: Path, schema: Schema) -> np.ndarray:
@@ -72,7 +72,7 @@ def load_rows(path: Path, schema: Schema) -> np.ndarray:
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
-    table = csv_file.read_csv(path)
+    table = csv_file.read_csv(path, schema.encoding)
     if not len(next(iter(table.values()))):
         raise ValueError(f"{path} has no rows")
     return encoding.encode(schema, table, str(path)).inputs

@@ -176,6 +176,71 @@ def test_copies_steps_and_the_filter_are_counted_as_often_as_they_are() -> None:
         assert found == pytest.approx(chance, rel=0.01)
 
 
+CENTRAL = {"proved": True, "view": "observer", "against_server": False}
+
+
+@pytest.mark.parametrize(("seed", "copies"), [(0, 1), (1, 2), (2, 5), (3, 12)])
+def test_copies_move_an_average_by_no_more_than_their_row_counts(
+    seed: int, copies: int
+) -> None:
+    """It counted one client's z: with 12 copies Φ(8 − c) = 0.12 was counted as 1e-16.
+
+    Holders, weights and noise are drawn; the moves of every average are summed.
+    """
+    rng = np.random.default_rng(seed)
+    book, chance, found = Book(14, who={"copies": copies}, **CENTRAL), 0.0, []
+    for _ in range(6):
+        ids = rng.permutation(14)[: rng.integers(copies, 15)]
+        z, weights = rng.uniform(0.4, 1, len(ids)), rng.uniform(0.9, 1.1, len(ids))
+        weights /= weights.sum()
+        record(book, ids, multiplier=z, std=z, weights=weights)
+        holds = np.isin(ids, np.arange(copies))
+        move = weights[holds].sum() / np.sqrt(np.square(weights * z).sum())
+        chance += float(stats.norm.cdf(move - END) - stats.norm.cdf(-END))
+        found.append(move)
+    assert chance <= claims.certain_chance_of_copies(book.account, "observer")
+    assert copies == 1 or max(found) > 0.5
+
+
+def rows_of(book: Book, copies: int) -> list[claims.Claim]:
+    return [
+        row
+        for row in claims.table(book.account, ("rdp",))
+        if row.copies == copies and row.method == "rdp"
+    ]
+
+
+def test_copies_in_one_cohort_are_nominal_where_their_sum_tells() -> None:
+    """Where the uploads are claimed, the average tells no more than they do."""
+    told = {"multiplier": 1.5 / math.sqrt(14), "std": 1.0, "weights": 1 / 14}
+    book = Book(14, who={"copies": 12}, **CENTRAL)
+    record(book, range(14), **told)
+    rows = rows_of(book, 12)
+    assert rows and not any(row.proved for row in rows)
+    assert all(row.proved for row in rows_of(book, 1))
+    uploads = Book(4, who={"copies": 4}, proved=True)
+    record(uploads, range(4), multiplier=0.25, std=1.0, weights=0.25)
+    assert 4 * stats.norm.cdf(4 - END) < 1e-5 < stats.norm.cdf(8 - END)
+    assert [row.proved for row in rows_of(uploads, 4)] == [True] * 4
+
+
+@pytest.mark.parametrize(("z", "proved"), [(0.21, False), (0.3, False), (0.5, True)])
+def test_a_swapped_clients_move_is_counted_whole(z: float, proved: bool) -> None:
+    """A swap moves the sum by 2/z; 1/z was counted, and the row was proved."""
+    who = {"equal_weights": True, "cohort_size": 2}
+    book = Book(4, who=who, client_swap=2.0, **CENTRAL)
+    record(book, [0, 1], multiplier=z / math.sqrt(2), std=1.0, weights=0.5)
+    (row,) = [one for one in claims.table(book.account, ()) if "sampled" in one.method]
+    assert row.proved == proved
+    # Two noises, each of which ends, and a client that is drawn in half of the rounds.
+    noise = np.linspace(-END, END, 20_001)
+    mass = stats.norm.pdf(noise)
+    beyond = stats.norm.sf(2 * END - 2 * math.sqrt(2) / z - noise)
+    chance = 0.5 * float(mass / mass.sum() @ beyond)
+    assert chance <= 1e-5 or not row.proved
+    assert z != 0.21 or chance > 1e-5
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [

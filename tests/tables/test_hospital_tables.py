@@ -91,10 +91,14 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 def drafted(content: str | bytes, folder: pathlib.Path) -> draft.Draft:
     path = folder / "a.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    columns = csv_file.read_csv(path)
+    encoding = csv_file.encoding_of(path)
+    columns = csv_file.read_csv(path, encoding)
     label, client = draft.guessed(columns)
     assert label is not None
-    return draft.proposed(columns, label=label, client=client, source="a.csv")
+    encoding = "cp1252" if encoding == "cp1252" else "utf-8"
+    return draft.proposed(
+        columns, label=label, client=client, source="a.csv", encoding=encoding
+    )
 
 
 @pytest.mark.parametrize("name", list(READ))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -50,6 +51,70 @@ def test_n7_a_changed_record_of_a_declared_table_changes_no_other(
     assert one.num_classes == other.num_classes
     same = (one.train_inputs == other.train_inputs).all(1)
     assert (~same).sum() + (one.train_labels != other.train_labels)[same].sum() <= 1
+
+
+FILE = """
+schema = 1
+{encoding}
+[label]
+column = "ill"
+classes = ["no", "yes"]
+[columns.wage]
+type = "number"
+bounds = [0, 40]
+fill = 0
+[columns.town]
+type = "category"
+values = ["Zürich", "*"]
+[columns.note]
+type = "drop"
+"""
+ODD = (
+    *("Orléans", "a;b;c;d", "a\tb\tc", "1,5", "1.5", "", "sep=;", '"', "NA"),
+    *("two\nlines", "two\r\nlines", "\ufeffx", "31.12.2024", "wage,town,note,ill"),
+)
+
+
+def declared_inputs(
+    folder: pathlib.Path, encoding: str, row: Mapping[str, bytes], said: str = ""
+) -> Dataset:
+    """A file of 20 rows, one of which holds other cells, as its schema reads it."""
+    rows = [["wage", "town", "note", "ill"]]
+    rows += [["1.5", ("Zürich", "x")[n % 2], "", ILL[n % 2]] for n in range(20)]
+    lines = [[cell.encode(encoding) for cell in cells] for cells in rows]
+    lines[8] = [row.get(name, lines[8][n]) for n, name in enumerate(rows[0])]
+    quoted = [[b'"%b"' % cell.replace(b'"', b'""') for cell in one] for one in lines]
+    (folder / "a.csv").write_bytes(b"\n".join(map(b",".join, quoted)))
+    (folder / "s.toml").write_text(FILE.format(encoding=said), encoding="utf-8")
+    return load_csv(folder / "a.csv", TableSettings(schema=str(folder / "s.toml")))
+
+
+@pytest.mark.parametrize("column", ["town", "note"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_a_cell_of_one_row_changes_how_no_other_is_read(
+    column: str, encoding: str, tmp_path: pathlib.Path
+) -> None:
+    """One byte of Latin-1 moved all rows of Zürich into *, in a proved run."""
+    said = f'encoding = "{encoding}"' if encoding == "cp1252" else ""
+    plain = declared_inputs(tmp_path, encoding, {}, said)
+    assert plain.train_inputs[:, 1].any() and not plain.from_records
+    for cell in ODD:
+        written = cell.encode(encoding, "replace")
+        other = declared_inputs(tmp_path, encoding, {column: written}, said)
+        differ = (plain.train_inputs != other.train_inputs).any(1).sum()
+        assert differ + (plain.test_inputs != other.test_inputs).any(1).sum() <= 1
+    foreign = "Orléans".encode({"utf-8": "cp1252", "cp1252": "utf-8"}[encoding])
+    if encoding == "cp1252":  # any byte but five is a letter of it
+        other = declared_inputs(tmp_path, encoding, {column: foreign}, said)
+        assert (plain.train_inputs != other.train_inputs).any(1).sum() <= 1
+        foreign = b"\x81"
+    match = f"line 9, has the byte 0x{foreign.lstrip(b'Orl')[0]:02x}.* not {encoding}"
+    with pytest.raises(ValueError, match=f'{match}.*as UTF-8, or state encoding = "cp'):
+        declared_inputs(tmp_path, encoding, {column: foreign}, said)
+    with pytest.raises(ValueError, match=r"line [29], .* not utf-8"):
+        load_rows(tmp_path / "a.csv", from_toml(FILE.format(encoding=""), "s"))
+    with pytest.raises(ValueError, match="encoding must be one of utf-8, cp1252"):
+        from_toml(FILE.format(encoding='encoding = "latin-1"'), "s.toml")
 
 
 @pytest.mark.parametrize(
