@@ -73,11 +73,18 @@ class Gaussians(NamedTuple):
         if self.rate == 1 or (order + 24 * z) / self._step > _MOST_NODES:
             return order / (2 * z**2)
         loss, log_mass = self.quadrature(-12 * z, order + 12 * z)
-        if order * loss.max() > 30:
-            return float(special.logsumexp(log_mass + order * loss)) / (order - 1)
-        # The mean of e^L is 1. No term below is negative, so none loses digits.
-        excess = np.expm1(order * loss) - order * np.expm1(loss)
-        return math.log1p(float(np.exp(log_mass) @ excess)) / (order - 1)
+        # The mean of e^L is 1, so that of e^(αL) − 1 − α(e^L − 1) is what the moment is
+        # above 1. No term is negative, so none loses digits.
+        far = order * loss > 30
+        near, log_near = loss[~far], log_mass[~far]
+        excess = _curved(order * near) - order * _curved(near)
+        log_moment = math.log1p(float(np.exp(log_near) @ excess))
+        if far.any():
+            growth, loss = order * loss[far], loss[far]
+            less = (order - 1) * np.exp(-growth) - order * np.exp(loss - growth)
+            log_far = special.logsumexp(log_mass[far] + growth + np.log1p(less))
+            log_moment = float(np.logaddexp(log_moment, log_far))
+        return log_moment / (order - 1)
 
     def _loss(self, x: np.ndarray) -> np.ndarray:
         in_batch = (x - 0.5) / self.multiplier**2 + math.log(self.rate)
@@ -150,6 +157,12 @@ class Responses(NamedTuple):
         size = len(places) + 1
         first, second = (np.bincount(cells, one, size) for one in (mass[::-1], mass))
         return places, first, second
+
+
+def _curved(x: np.ndarray) -> np.ndarray:
+    """e^x − 1 − x with all its digits."""
+    series = x**2 / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5)))
+    return np.where(np.abs(x) < 1e-3, series, np.expm1(x) - x)
 
 
 def _normal_masses(x: np.ndarray) -> np.ndarray:

@@ -201,3 +201,20 @@ def test_divergences_are_the_binomial_sums_of_whole_orders(z: float, q: float) -
         assert found == pytest.approx(exact, rel=1e-9, abs=1e-14)
         half = part.divergence(order + 0.5) * (order - 0.5)
         assert found <= half <= (found + part.divergence(order + 1) * order) / 2
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("z", [0.266, 1.0, 20.0])
+@pytest.mark.parametrize("q", [1e-12, 1e-9, 1e-7, 1e-5, 0.01, 0.999])
+def test_divergences_keep_their_digits_at_tiny_rates(z: float, q: float) -> None:
+    """They were short by .4 % at q = 1e-9. The terms of this sum are all positive."""
+    for order in (2, 3, 5):
+        moment = math.fsum(
+            math.comb(order, k)
+            * q**k
+            * (1 - q) ** (order - k)
+            * math.expm1(k * (k - 1) / (2 * z * z))
+            for k in range(2, order + 1)
+        )
+        found = losses.Gaussians(z, q, 1).divergence(order) * (order - 1)
+        assert found == pytest.approx(math.log1p(moment), rel=1e-10, abs=0)
