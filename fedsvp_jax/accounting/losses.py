@@ -80,20 +80,15 @@ class Gaussians(NamedTuple):
         excess = _curved(order * near) - order * _curved(near)
         log_moment = math.log1p(float(np.exp(log_near) @ excess))
         if far.any():
-            loss, log_mass = loss[far], log_mass[far]
-            share = np.log1p(-order * np.exp((1 - order) * loss))
-            log_far = special.logsumexp(log_mass + order * loss + share)
+            growth, loss = order * loss[far], loss[far]
+            less = (order - 1) * np.exp(-growth) - order * np.exp(loss - growth)
+            log_far = special.logsumexp(log_mass[far] + growth + np.log1p(less))
             log_moment = float(np.logaddexp(log_moment, log_far))
         return log_moment / (order - 1)
 
     def _loss(self, x: np.ndarray) -> np.ndarray:
-        """ln(1 − q + q·e^u), of size q where q is small."""
-        exponent = (x - 0.5) / self.multiplier**2
-        if self.rate == 1:
-            return exponent
-        change = self.rate * np.expm1(np.minimum(exponent, _LARGEST))
-        large = np.logaddexp(self._least_loss, exponent + math.log(self.rate))
-        return np.where(np.abs(change) < 0.5, np.log1p(change), large)
+        in_batch = (x - 0.5) / self.multiplier**2 + math.log(self.rate)
+        return in_batch if self.rate == 1 else np.logaddexp(self._least_loss, in_batch)
 
     @property
     def _least_loss(self) -> float:
