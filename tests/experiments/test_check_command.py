@@ -22,7 +22,7 @@ def test_a_hospital_networks_defaults_give_2e8(tmp_path: pathlib.Path) -> None:
         "2.131e+08",
         "it does not follow, ε is 8.523e+08",
         "least change: sensitivity = 2.064 (it is 0.0001)",
-        "replace all records of a client  20 rounds",
+        "replace all records of a client   20 rounds",
         "assumed: what else leaves",
     ):
         assert words in shown.stdout, words

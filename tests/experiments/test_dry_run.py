@@ -91,7 +91,10 @@ def test_dry_run_solver_run_curve_and_table_say_one_number(
     assert {curve.name: curve.y[-1] for curve in curves} == table
 
 
-def test_the_summary_tells_data_noise_epsilon_and_price() -> None:
+def test_the_summary_tells_data_noise_epsilon_and_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "240")  # of a terminal: no head is broken
     text = dry_run.summary(program(num_rounds=3), digits())
     assert "class 5 (private)" in text and "Clients: 7 by partition=paper" in text
     assert "σ on the upload" in text and "ε spent, pld, δ = 1e-05" in text
