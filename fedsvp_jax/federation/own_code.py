@@ -1,8 +1,8 @@
 """Digests of code from outside: a model, a loss or a mechanism of one's own.
 
 Settings name such code, but do not say what it computes. Its traced program does: the
-operations and every number that a function closes over. A jaxpr is read and not
-StableHLO, which follows the device, and not a round's, which follows the layout.
+operations and every number that a function closes over or is given. A jaxpr is read and
+not StableHLO, which follows the device, and not a round's, which follows the layout.
 """
 
 import hashlib

@@ -6,8 +6,8 @@ the key of the noise (`prng.HIDING`), and so do code of one's own (`own_code`) a
 data's fingerprint, since a run without one record is a neighbour. Left out is what
 changes no released number but by rounding, so that it keeps the bits: where the data,
 their schema and kept features lie, what the server tests and when, how the work is laid
-out, and what the mechanism does not read (a sweep's cells have an ε, which `dp_fedavg`
-ignores).
+out, and what a built-in mechanism does not read (a sweep's cells have an ε, which
+`dp_fedavg` ignores).
 
 T, the number of rounds, is left out where nothing follows it (`follows_num_rounds`). A
 run of 10 rounds then is the first part of one of 20, to the bit, and publishing both

@@ -213,7 +213,7 @@ def own_settings(default: float) -> type[Settings]:
     return Own
 
 
-def shrunk(*, remembers: bool = False, uniform: bool = False) -> Any:
+def shrunk(*, remembers: bool = False, **fields: bool) -> Any:
     """A factory whose updates are shrunk by a setting, or by what it remembers."""
 
     def make(config: Any) -> Any:
@@ -233,7 +233,7 @@ def shrunk(*, remembers: bool = False, uniform: bool = False) -> Any:
         def init(num_clients: int) -> MechanismState:
             return MechanismState({"by": jnp.full((num_clients,), factor)}, {})
 
-        made = made._replace(update=shrinking, uniform_weights=uniform)
+        made = made._replace(update=shrinking, **fields)
         return made._replace(init=init) if remembers else made
 
     return make
@@ -266,7 +266,8 @@ def test_f2_an_edited_default_or_another_field_of_a_plugin_shares_no_noise(
         key(1.0),
         key(0.5),
         key(1.0, epsilon=2.0),  # which it may read, though it scales no noise
-        key(1.0, uniform=True),
+        key(1.0, uniform_weights=True),
+        key(1.0, needs_contribution=True),
         key(1.0, remembers=True),
         key(0.5, remembers=True),
     ]
