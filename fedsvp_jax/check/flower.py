@@ -127,7 +127,11 @@ def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
             f"{path} is no pyproject.toml of a Flower app, which has a table "
             "[tool.flwr.app.components]"
         ) from error
-    return config, sorted((path.parent / package).glob("**/*.py"))
+    files = sorted((path.parent / package).glob("**/*.py"))
+    files += [file] if (file := path.parent / f"{package}.py").is_file() else []
+    if not files:
+        raise ValueError(f"{path} names the package {package}, which is not beside it")
+    return config, files
 
 
 def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
@@ -199,6 +203,10 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
     if adaptive and multiplier > 0:  # one client moves the count of clips by 1
         count = server.number("clipped_count_stddev", above=0)
         z = (z**-2 + count**-2) ** -0.5
+        flaws.append(
+            "the clip adapts: Flower lowers it before it computes the noise, which is "
+            "then less than this for what was clipped"
+        )
     if accountant is not None:  # which has Flower refuse clients of other weights
         rounds = accountant.num_releases or None
         spent = accountant.get_privacy_spent()

@@ -25,8 +25,12 @@ def live(config: Any) -> list[Noise]:
     if not lines:
         relation = config.accountant.neighboring_relation.name
         cut = settings.values["truncated_batch_size"] is not None
-        if cut or relation not in _RELATIONS:
-            lines = (f"{settings.source} for {relation}, or of batches that are cut",)
+        normalized = settings.values["column_normalize"]
+        if cut or normalized or relation not in _RELATIONS:
+            lines = (
+                f"{settings.source} for {relation}, with column_normalize, or of "
+                "batches that are cut",
+            )
     if lines:
         return marked([], settings.source, lines)
     event = config.plan.dp_event

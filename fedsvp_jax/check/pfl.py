@@ -31,6 +31,10 @@ _ACCOUNTANTS = [
     for name in ("PLD", "PRV", "RDP")
 ]
 
+_NORM_LEAVES = (
+    "pfl's own metric, each user's norm before clipping, leaves without noise"
+)
+
 
 def live(postprocessors: Sequence[Any]) -> list[Noise]:
     """The noise of the one mechanism in a backend's list, which must be its last.
@@ -96,10 +100,12 @@ def _noise(mechanism: Component, central: bool) -> Noise:
         pure=pure,
         stated=Stated(pure, 0.0, "upload") if pure else None,
         setting=None if pure else Setting("relative_noise_stddev", 1.0),
+        flaws=() if central else (_NORM_LEAVES,),
         assumptions=(
             *trusted,
             "a user takes part in every round",
             "what else leaves, users' metrics and weights, tells nothing",
+            "updates are finite: the clip lets NaN through",
             "the noise, floating-point numbers, is as good as real and nobody's guess",
         ),
     )

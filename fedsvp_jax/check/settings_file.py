@@ -68,6 +68,11 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
     laplace = kind == "laplace"
     if laplace and rate < 1:
         raise ValueError(f"{path}: sampling_rate must be 1 with laplace")
+    if rate < 1 and by == settings.values["unit"] == "client":
+        raise ValueError(
+            f"{path}: sampling_rate must be 1 with unit and added_by client, since the "
+            "server sees who uploads"
+        )
     if claim:
         goal = Component("", f"stated in {path.name}", claim)
         delta = 0.0 if laplace else goal.number("delta", above=0)

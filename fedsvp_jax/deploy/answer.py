@@ -108,7 +108,8 @@ def end_round(
     what failed.
 
     Args:
-      site, received, round_num: as in `begin_round`.
+      site, received, round_num: as in `begin_round`. The update is against `received`,
+        which no training may have changed.
       train: the training, or the private query.
       public: public training, of a private query.
       randomness: `SECRET`, or `Seeded` for tests.
@@ -180,6 +181,7 @@ def answer(
 
     Until it ends, no other process answers for the site.
     """
+    received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num, like=like)
         return end_round(
@@ -220,6 +222,7 @@ def private_round(
       ValueError: `attribute_records`, which needs more than the update.
     """
     site.policy.check_takes_updates()
+    received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
 

@@ -86,8 +86,8 @@ class Client:
       witness: as of a `Site`, which is bound to the data.
 
     Raises:
-      ValueError: a model with statistics (BatchNorm's), which
-        would leave without noise.
+      ValueError: a model with statistics (BatchNorm's), which would leave without
+        noise; or a private query on data whose preprocessing follows their records.
     """
 
     def __init__(
@@ -106,6 +106,12 @@ class Client:
         split = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(split.num_train)
         rows = np.asarray(split.train)[: self.num_examples]
+        if self.policy.is_query and data.from_records:
+            raise ValueError(
+                f"{', '.join(data.from_records[:4])} were taken from the records, so "
+                "that a private record changes the public part of an upload: declare "
+                "them in a schema (`fedsvp schema`)"
+            )
         attributes = np.asarray(data.examples.attributes)[rows]
         records = map(np.asarray, jax.tree.leaves(data.examples))
         self.site = Site(

@@ -115,11 +115,14 @@ class Site:
                     "new log would forget what was spent"
                 )
         make_folder(self.path.parent)
+        witness = (
+            self.witness.public()
+        )  # before a key is there that a failure would leave
         self._key.make()
         body = {
             "site": self._key.public(),
             "name": self.name,
-            "witness": self.witness.public(),
+            "witness": witness,
             "data": self._bound_fingerprint(),
             "policy": self.policy.asked,
             "settings": self.policy.settings(),

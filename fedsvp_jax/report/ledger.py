@@ -100,7 +100,9 @@ def _rows(entries: Sequence[Entry]) -> list[Row]:
     rows: list[Row] = []
     for entry in entries[1:]:
         body = entry.body
-        number, z = body["round"], _number(body["noise_multiplier"])
+        number, z = body["round"], body["noise_multiplier"]
+        # A silent upload, which no record decides, has no noise and spends nothing.
+        z = math.inf if z is None and body["epsilon"] == 0 else _number(z)
         if type(number) is not int:
             raise TypeError(f"{number!r} is no round")
         row = Row(number, entry.time, "", z, 0.0, None)

@@ -157,6 +157,31 @@ def test_to_replace_a_part_under_laplace_noise_moves_it_twice(
     assert (row.relation, row.epsilon) == ("replace all records of a client", 4.0)
 
 
+@pytest.mark.hole
+def test_the_server_sees_who_uploads_so_nothing_is_amplified(
+    tmp_path: pathlib.Path,
+) -> None:
+    """ε = .19 over 100 rounds was proved for 1 % of the clients in each."""
+    path = tmp_path / "a.toml"
+    path.write_text("std = 1.0\nclip = 1.0\nrounds = 100\nsampling_rate = 0.01\n")
+    with pytest.raises(ValueError, match="since the server sees who uploads"):
+        check.READERS["toml"](path, FACTS)
+
+
+@pytest.mark.hole
+def test_a_flower_client_that_is_one_module_is_read(tmp_path: pathlib.Path) -> None:
+    """The file was not looked for, and the status was 0."""
+    path = tmp_path / "pyproject.toml"
+    components = 'clientapp = "client_app:app"\nserverapp = "server_app:app"\n'
+    path.write_text(f"[tool.flwr.app.components]\n{components}")
+    with pytest.raises(ValueError, match="package client_app, which is not beside"):
+        check.READERS["flower"](path, FACTS)
+    text = "from flwr.clientapp import ClientApp\napp = ClientApp()\n"
+    (tmp_path / "client_app.py").write_text(text)
+    noises = check.READERS["flower"](path, FACTS)
+    assert any("client_app.py" in line for n in noises for line in n.not_understood)
+
+
 def gaussian_epsilon(multiplier: float, delta: float) -> float:
     """ε of a Gaussian at δ, by the formula of Balle and Wang 2018."""
 
@@ -345,10 +370,11 @@ def wrapped(inner: Any) -> Any:
 def test_pfls_one_mechanism_is_the_last_of_its_postprocessors() -> None:
     """Two mechanisms, and weights behind one, were central and proved."""
     weights = of("pfl.aggregate.weighting.WeightByDatapoints")
-    for last in (mechanism(), wrapped(mechanism())):
+    for last, central in ((mechanism(), False), (wrapped(mechanism()), True)):
         (noise,) = check.pfl.live([weights, last])
         assert (noise.std, noise.multiplier) == (1.0, 2.0)
-        assert check.claims(noise, 1e-5, None)[0].proved
+        # A local mechanism's own metric, each user's norm, leaves without noise.
+        assert check.claims(noise, 1e-5, None)[0].proved == central
         for order in ([last, weights], [mechanism(), last], [weights], []):
             (noise,) = check.pfl.live(order)
             assert noise.not_understood and noise.std == 0

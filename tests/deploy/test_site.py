@@ -25,8 +25,10 @@ from fedsvp_jax.deploy import (
     answer,
     begin_round,
     end_round,
+    private_round,
 )
 from fedsvp_jax.deploy.site import _check_settings, _policy_of
+from fedsvp_jax.report import ledger
 
 
 @pytest.mark.parametrize("number", [-1, 0, 19, 30.5, 20_001, 10**9, 1e9])
@@ -38,6 +40,53 @@ def test_a_number_of_examples_that_would_take_the_noise_away_is_refused(
         file.begin(number)  # type: ignore[arg-type]
     assert not any(tmp_path.iterdir())
     file.begin(20_000)  # 1,000 times the smallest client's
+
+
+@pytest.mark.hole
+def test_a_training_that_steps_in_place_is_clipped(tmp_path: pathlib.Path) -> None:
+    """The update was counted against weights that the training had moved: 1e6 left."""
+    site, weights = begun(tmp_path / "log"), model()
+
+    def step_in_place() -> Trained:
+        for leaf in weights:
+            leaf += 1e6
+        return Trained(weights)
+
+    upload, _ = answer(site, weights, step_in_place, round_num=1)
+    assert max(float(np.abs(leaf).max()) for leaf in upload) < 1e3
+    weights = model()
+    with private_round(site, weights, round_num=2) as private:
+        upload = private(step_in_place().arrays)
+    assert max(float(np.abs(leaf).max()) for leaf in upload) < 1e3
+
+
+@pytest.mark.hole
+def test_an_upload_that_no_record_decides_is_in_order(tmp_path: pathlib.Path) -> None:
+    """Its noise multiplier is infinite, which JSON has as null: "no site's log"."""
+    settings = {"sensitivity": "attribute_records", "private_from": 1}
+    site = begun(tmp_path / "log", **UPDATE_CLIP | settings)
+    for round_num in (1, 2):
+        answer(site, model(), lambda: Trained(model()), round_num=round_num)
+    assert site.entries()[2].body["noise_multiplier"] is None
+    audited = ledger.audit(site.path)
+    assert not audited.problems and 0 < audited.spent < np.inf
+    assert audited.rows[0].epsilon == 0
+
+
+@pytest.mark.hole
+def test_a_witness_that_has_no_key_leaves_no_key_of_the_site(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The second call said that the site had begun already."""
+    (tmp_path / "mount" / "lost+found").mkdir(parents=True)
+    (tmp_path / "site").mkdir()
+    site = Site(
+        tmp_path / "site" / "log", policy(**UPDATE_CLIP), witness=tmp_path / "mount"
+    )
+    for _ in range(2):
+        with pytest.raises((OSError, Refused, ValueError), match=r"witness\.key"):
+            site.begin(100)
+    assert not any((tmp_path / "site").iterdir())
 
 
 def test_seeded_noise_is_never_without_a_word(
@@ -198,7 +247,7 @@ def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
 ) -> None:
     """The log's entry; then its witness's file, its name, and the name's folder.
 
-    Before the first entry: a key, the witness's folder and key, and the log's folder.
+    Before the first entry: the witness's folder and key, a key, and the log's folder.
     """
     done: list[str] = []
     replace = os.replace
@@ -214,7 +263,7 @@ def test_what_is_written_is_on_the_disk_before_an_upload_leaves(
     monkeypatch.setattr(os, "replace", replaced)
     file = begun(tmp_path / "state.json")
     entry = ["file", "file", "name", "folder"]
-    assert done == ["file", "folder", "file", "folder", *entry]
+    assert done == ["folder", "file", "file", "folder", *entry]
     done.clear()
     with file.opened() as log:
         log.write("charge", log.state, {})

@@ -183,3 +183,11 @@ def test_a_sweep_publishes_nothing(tmp_path: pathlib.Path) -> None:
     plan = sweep.SweepPlan(("nbafl",), (0.5,), (0,))
     with pytest.raises(ValueError, match="publish_scores must be left out of a sweep"):
         run.sweep.sweep(small(**HIDING), plan, tmp_path, dataset=own())
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("count", [-60, 0, 80, 140])
+def test_an_interval_has_ends_wherever_the_noise_leads(count: int) -> None:
+    """Beyond the number of rows by more than its width an end was no number."""
+    low, high = published_scores.interval(count, 80, 1.0)
+    assert 0 <= low < high <= 1
