@@ -68,3 +68,16 @@ def test_seeded_clients_end_with_the_simulators_model_and_ledger(
         np.testing.assert_allclose(*seen, rtol=1e-6)
     with pytest.raises(Refused, match="not one of the 5 rounds"):
         clients[0].answer(arrays, 6)
+
+
+@pytest.mark.hole
+def test_a_private_query_on_scales_of_the_records_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One private record moved the public weights, which leave without noise."""
+    config = small(num_clients=3, cohort_size=3, class_share=0.1, **CASES["attribute"])
+    program = federation.build([config], digits())
+    made = make_policy(config, min_num_examples=least_examples(config, program.data))
+    data = data_of(program.data, 0)._replace(from_records=("bounds of a",))
+    with pytest.raises(ValueError, match="bounds of a were taken from the records"):
+        Client(made, data, tmp_path / "log")

@@ -125,7 +125,8 @@ def test_flowers_adaptive_clipping_is_read_of_its_strategy() -> None:
     assert float(np.std(drawn)) == pytest.approx(noise.std, rel=0.03)
     assert noise.std == pytest.approx((1 - 1 / 16) ** -0.5 * 0.1 / 40)
     assert noise.multiplier == pytest.approx((1 - 1 / 16 + 1 / 4) ** -0.5)
-    assert check.claims(noise, 1e-5, 3)[0].proved
+    # Flower computes the noise from the clip that it has just lowered.
+    assert not check.claims(noise, 1e-5, 3)[0].proved
 
 
 @pytest.mark.hole
