@@ -116,6 +116,10 @@ def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
     if name in _SILENT:
         return nothing(source, f"{_SILENT[name]}, and no noise is added")
     if name == "LocalDifferentialPrivacy":
+        if others := sorted({*settings} - {*FLIP_DEFAULTS, "off"}):
+            raise ValueError(
+                f"{source} has arguments unknown here: {', '.join(others)}"
+            )
         if settings.get("off"):
             return nothing(source, "off is true: updates leave as they are")
         return classical_noise(source, FLIP_DEFAULTS | settings)

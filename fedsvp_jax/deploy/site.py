@@ -376,6 +376,9 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
 
     It stays on the site's machine: whoever knows all records but one could test a
     guess at that one. The log holds it under the site's key.
+
+    Raises:
+      ValueError: a folder holds a link to a folder, whose files would not be read.
     """
     digest = hashlib.sha256()
 
@@ -392,6 +395,8 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
         place = pathlib.Path(record)
         files = sorted(place.rglob("*")) if place.is_dir() else [place]
         for file in files:
+            if file.is_dir() and file.is_symlink():
+                raise ValueError(f"{file} is a link to a folder: name that folder too")
             if not file.is_dir():
                 add(str(file.relative_to(place)), file.read_bytes())
     return digest.hexdigest()

@@ -150,6 +150,8 @@ class SumMod:
             raise Refused(f"fewer than {threshold} clients shared their keys")
         if stage == "unmask":
             active, dead = set(request["active_nids"]), set(request["dead_nids"])
+            if len(active) < threshold:
+                raise Refused(f"fewer than {threshold} clients are in the sum")
             if active & dead:
                 raise Refused("a client is in the sum or dropped out, not both")
             state = context.state.config_records.get(_STATE, {})

@@ -169,6 +169,17 @@ def test_the_server_sees_who_uploads_so_nothing_is_amplified(
 
 
 @pytest.mark.hole
+def test_an_argument_of_flips_filter_that_is_not_known_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
+    """With `exclude_vars` or `enabled` an ε was proved, and the status was 0."""
+    path = tmp_path / "config_fed_client.json"
+    path.write_text(FLARE.format(FLIP.format('"exclude_vars": ["head"]')))
+    with pytest.raises(ValueError, match="arguments unknown here: exclude_vars"):
+        check.READERS["flare"](path, FACTS)
+
+
+@pytest.mark.hole
 def test_a_flower_client_that_is_one_module_is_read(tmp_path: pathlib.Path) -> None:
     """The file was not looked for, and the status was 0."""
     path = tmp_path / "pyproject.toml"

@@ -27,7 +27,7 @@ from fedsvp_jax.deploy import (
     end_round,
     private_round,
 )
-from fedsvp_jax.deploy.site import _check_settings, _policy_of
+from fedsvp_jax.deploy.site import _check_settings, _policy_of, fingerprint
 from fedsvp_jax.report import ledger
 
 
@@ -302,3 +302,13 @@ def test_a_log_of_another_version_goes_on_where_no_setting_in_use_is_gone() -> N
     log = json.dumps({"config": {"clip_weights": True}})
     with pytest.raises(Refused, match="clip_weights, which this version"):
         _policy_of(log)
+
+
+@pytest.mark.hole
+def test_records_behind_a_link_are_not_passed_over(tmp_path: pathlib.Path) -> None:
+    """Other records in a linked folder had the same fingerprint."""
+    (tmp_path / "scans").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "more").symlink_to(tmp_path / "scans")
+    with pytest.raises(ValueError, match="is a link to a folder"):
+        fingerprint(tmp_path / "data")
