@@ -115,9 +115,8 @@ class Site:
                     "new log would forget what was spent"
                 )
         make_folder(self.path.parent)
-        witness = (
-            self.witness.public()
-        )  # before a key is there that a failure would leave
+        # Asked first: where it fails, the site has no key yet.
+        witness = self.witness.public()
         self._key.make()
         body = {
             "site": self._key.public(),
