@@ -24,10 +24,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOLDERS = ("fedsvp_jax", "experiments")
 # An adapter is of no use without its engine; pfl's extra lacks pfl itself.
 ENGINES = {
-    "fedsvp_jax/engines/flower.py": "flwr",
-    "fedsvp_jax/engines/flower_sums.py": "flwr",
-    "fedsvp_jax/engines/nvflare.py": "nvflare",
-    "fedsvp_jax/engines/pfl.py": "pfl",
+    "fedsvp_jax/deploy/flower.py": "flwr",
+    "fedsvp_jax/deploy/flower_sums.py": "flwr",
+    "fedsvp_jax/deploy/nvflare.py": "nvflare",
+    "fedsvp_jax/deploy/pfl.py": "pfl",
 }
 
 
