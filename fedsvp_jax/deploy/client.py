@@ -1,6 +1,6 @@
 """A ready client for models of this package: it estimates R, trains, and asks P.
 
-What it computes is `algorithm.client.local_work`, the simulator's own.
+What it computes is `round.client.local_work`, the simulator's own.
 """
 
 import dataclasses

@@ -98,7 +98,7 @@ class Policy:
         if self.summed:
             raise ValueError(
                 "noise_trust must be nobody here, where the server sees each upload: "
-                "with secure_aggregation take engines.flower_sums.SumMod"
+                "with secure_aggregation take deploy.flower_sums.SumMod"
             )
         if self.is_query:
             raise ValueError(

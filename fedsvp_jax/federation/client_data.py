@@ -25,7 +25,7 @@ class Cohort(NamedTuple):
 
 
 class CohortStream(Protocol):
-    """Who reads them: `store.stream`."""
+    """Who reads them: `federation.cohort_stream`."""
 
     def take(self, round_num: int, spent: Array) -> Cohort:
         """The cohort of a round, after which clients had spent (M,) int32."""

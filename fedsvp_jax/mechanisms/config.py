@@ -23,7 +23,7 @@ class PrivateQuerySettings(Settings):
 
     A client trains on its public records alone, and asks these records one question,
     the mean of their clipped gradients, which the server remembers for the next round's
-    training (`algorithm.private_query`).
+    training (`round.private_query`).
     """
 
     private_clip: float = setting(

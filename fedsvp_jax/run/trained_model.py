@@ -53,7 +53,7 @@ class TrainedModel:
       rounds: rounds done.
       settings: what config.json says; of a model file, a part of it.
       schema: of a table: how rows become examples, and what the classes are called
-        (`tables.schema.Schema`); or None.
+        (`data.tables.schema.Schema`); or None.
       claims: the guarantees of summary.json; none before the run's end.
     """
 

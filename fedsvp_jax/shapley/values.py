@@ -317,23 +317,3 @@ def contribution_ratio(
 ) -> Array:
     """R = ψ_p / Σ_a ψ_a of shape (...): see `contribution_ratio_with_flags`."""
     return contribution_ratio_with_flags(values, private, clip=clip).ratio
-
-
-def as_shapiq_game(utilities: np.ndarray) -> Any:
-    """The game of `exact_shapley`'s (2**N,) utilities as a `shapiq.Game`.
-
-    clients.jsonl has them for every upload with --shapley=exact.
-
-    Raises:
-      ImportError: shapiq is not installed.
-    """
-    import shapiq
-
-    base: Any = shapiq.Game
-    bits = 2 ** np.arange(len(utilities).bit_length() - 1)
-
-    class Known(base):  # type: ignore[misc, valid-type]
-        def value_function(self, coalitions: np.ndarray) -> np.ndarray:
-            return np.asarray(utilities, float)[np.atleast_2d(coalitions) @ bits]
-
-    return Known(len(bits), normalization_value=float(utilities[0]))

@@ -26,8 +26,12 @@ def declarations() -> Iterator[tuple[str, str, bool]]:
     Attacks, models, `check` and single experiments have parameters of their own, which
     may share a name with a setting; what a run is made from may not.
     """
-    apart = {"algorithm", "attacks", "check", "models"}
-    facts = {"participation.py", "base.py"}  # of a program, which no user sets
+    apart = {"attacks", "check", "models", "round"}
+    facts = {
+        "participation.py",
+        "base.py",
+        "coalitions.py",
+    }  # of a program, which no user sets
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name in apart or path.name in facts:
             continue

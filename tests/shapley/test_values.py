@@ -2,8 +2,6 @@
 
 import itertools
 import math
-import sys
-import types
 
 import hypothesis
 import hypothesis.strategies as st
@@ -179,15 +177,3 @@ def test_a_design_of_more_than_ten_has_at_most_256_coalitions() -> None:
         with pytest.raises(ValueError, match="at least 1 with gp, and at most 256"):
             shapley.check_settings(asked, attributes)
     shapley.check_settings(shapley.ShapleySettings(shapley="gp"), 64)
-
-
-def test_others_can_play_our_games(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Base:
-        def __init__(self, number: int, normalization_value: float) -> None:
-            self.told = number, normalization_value
-
-    monkeypatch.setitem(sys.modules, "shapiq", types.SimpleNamespace(Game=Base))
-    game = shapley.as_shapiq_game(np.asarray([0.5, 1, 2, 4]))
-    assert game.told == (2, 0.5)
-    asked = np.asarray([[False, True], [True, True]])
-    np.testing.assert_array_equal(game.value_function(asked), [2, 4])
