@@ -31,7 +31,7 @@ _DELTA = 1e-5
 _TRAINED = 0.99  # of a client's rows; the others choose nothing here
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
-_MOVED = 0.3  # by so much, at most, the noise of the run moves a weight
+_MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
 _PROMISE = {
     "mechanism": "gaussian",
     "relation": "add_remove",
@@ -219,6 +219,9 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
         return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
     colluders = config.colluders if trust == "secure_aggregation" else None
     chosen = steps(sizes, config.total_epsilon, colluders)
+    shares = getattr(data.schema, "shares", ())
+    if shares:
+        settings["class_shares"] = ",".join(map(repr, shares))
     return settings | {
         **_ROWS,
         "learning_rate": chosen.learning_rate,
@@ -244,6 +247,7 @@ def reference(config: ExperimentConfig) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(DataSettings)]
     names += ["model", "num_attributes", "num_clients", "cohort_size", "seed"]
     names += ["num_hbc_clients", "partition", "split", "train_fraction"]
+    names += ["class_weights"]
     settings = {name: getattr(config, name) for name in names}
     return settings | {
         "mechanism": "none",

@@ -11,6 +11,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     [label]
     column = "death"
     classes = ["alive", "dead"]
+    shares = [0.66, 0.34]        # of the rows, where that is known without them
 
     [client]
     column = "hospital"          # leave it out where a table has no such column
@@ -62,6 +63,7 @@ TYPES = {  # and the keys that each may have
     "drop": set(),
 }
 UNITS = ("row", "client")
+_OFF = 0.02  # from 1, by rounding, shares may be
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -101,6 +103,7 @@ class Schema:
       columns: all but label and client.
       label: the column of the class; None of arrays (npz), which have none.
       classes: in their order.
+      shares: of the classes, which sum to 1; () where nobody states them.
       classes_from_data: whether the records said so.
       client: the column that says whose each row is, or None.
       unit: of privacy, of `UNITS`.
@@ -112,6 +115,7 @@ class Schema:
     columns: Mapping[str, SchemaColumn]
     label: str | None = None
     classes: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
     classes_from_data: bool = False
     client: str | None = None
     unit: str = "row"
@@ -174,7 +178,7 @@ def from_toml(text: str, source: str) -> Schema:
             wrong.append(f"column {name}: {error}")
     _refuse_others(content, {"unit", "decimal", "encoding", "test_fraction"}, wrong)
     for name, table, keys in (
-        ("label", label, {"column", "classes", "from_data"}),
+        ("label", label, {"column", "classes", "shares", "from_data"}),
         ("client", client, {"column"}),
     ):
         if not isinstance(table, dict) or not isinstance(table.get("column", ""), str):
@@ -202,10 +206,23 @@ def from_toml(text: str, source: str) -> Schema:
             f"{source}: label: classes must list 2 to {MOST_CLASSES} classes, got "
             f"{len(classes)}"
         )
+    shares = label.get("shares", [])
+    numbers = isinstance(shares, list) and all(map(_is_number, shares))
+    if shares and not (
+        numbers
+        and len(shares) == len(classes)
+        and min(shares) > 0
+        and abs(sum(shares) - 1) < _OFF
+    ):
+        raise ValueError(
+            f"{source}: label: shares must be {len(classes)} positive numbers that sum "
+            f"to 1, got {shares!r}"
+        )
     return Schema(
         columns=columns,
         label=label.get("column"),
         classes=classes,
+        shares=tuple(float(share) for share in shares),
         classes_from_data=bool(label.get("from_data")),
         client=client.get("column"),
         unit=unit,
@@ -305,7 +322,9 @@ def to_toml(
         lines.append(f"test_fraction = {schema.test_fraction!r}")
     tables: list[tuple[str, str, dict[str, Any]]] = []
     if schema.label is not None:
-        label = {"column": schema.label, "classes": schema.classes}
+        label: dict[str, Any] = {"column": schema.label, "classes": schema.classes}
+        if schema.shares:
+            label["shares"] = schema.shares
         marked = {"from_data": True} if schema.classes_from_data else {}
         tables.append(("label", "[label]", label | marked))
     if schema.client is not None:
