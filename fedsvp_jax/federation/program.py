@@ -28,6 +28,7 @@ from fedsvp_jax.mechanisms import (
     MechanismConfig,
     from_outside,
     make_mechanism,
+    noise_setting,
 )
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import cohort
@@ -190,12 +191,7 @@ def build(
         checks.check_outputs(given_model, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
-    configs = [
-        solve_noise(config, **plans.sizes(config, data))
-        if config.solve == "noise"
-        else config
-        for config in configs
-    ]
+    configs = _solved(configs, data)
     made = [
         plans.make_configured_mechanism(config, **plans.sizes(config, data))
         for config in configs
@@ -254,3 +250,21 @@ def build(
         stream=stream,
         own_code=tuple(codes),
     )
+
+
+def _solved(
+    configs: Sequence[ExperimentConfig], data: FederatedData
+) -> list[ExperimentConfig]:
+    """The configs with their noise, solved once for those that differ elsewhere."""
+    multipliers: dict[ExperimentConfig, float] = {}
+    solved = []
+    for config in configs:
+        if config.solve == "noise":
+            name, _ = noise_setting(config.mechanism)
+            key = dataclasses.replace(config, seed=0, learning_rate=1.0)
+            if key not in multipliers:
+                answer = solve_noise(config, **plans.sizes(config, data))
+                multipliers[key] = getattr(answer, name)
+            config = dataclasses.replace(config, **{name: multipliers[key]})
+        solved.append(config)
+    return solved

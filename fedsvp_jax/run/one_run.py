@@ -10,24 +10,22 @@ from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.losses import ExampleLoss
-from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.structs import Model
-from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.data.tables import schema, scores
+from fedsvp_jax.data.tables import schema
 from fedsvp_jax.devices import processes
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
-from fedsvp_jax.run import published_scores, records
+from fedsvp_jax.run import final_scores, published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.trained_model import SCHEMA, TrainedModel
+from fedsvp_jax.run.trained_model import SCHEMA
 from fedsvp_jax.run.trainer import Trainer
 
 
@@ -116,27 +114,15 @@ def train(
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
             summary |= admission.summary(config, program.data.corrupted[0], admitted)
-        features = config.model in FEATURE_MODELS
-        table = (
-            isinstance(data, Dataset)
-            and loss is None
-            and (data.schema is not None or features)
-        )
+        table = final_scores.has_scores(data, loss, config.model)
         if table or config.publish_scores:
-            params, stats = processes.to_host(
-                cell_of((session.state.params, session.state.stats), 0)
-            )
-            test = program.data.test
-            trained = TrainedModel(program.model, params, stats, session.done, settings)
-            chances = trained.probabilities(np.asarray(test.inputs))
-            labels = np.asarray(processes.to_host(test.labels))
-            if table and isinstance(data, Dataset):
-                summary["test_scores"] = scores.of_table(
-                    chances, labels, data.class_names
-                )
+            predicted = final_scores.predictions(session, 0, settings)
+            if table:
+                summary["test_scores"] = final_scores.of_predictions(data, predicted)
             if config.publish_scores:
+                right = predicted.chances.argmax(-1) == predicted.labels
                 summary["published_scores"] = published_scores.noised_accuracy(
-                    chances.argmax(-1) == labels, program, summary
+                    right, program, summary
                 )
         folder.write("summary.json", summary)
     return summary

@@ -11,7 +11,8 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     [label]
     column = "death"
     classes = ["alive", "dead"]
-    shares = [0.66, 0.34]        # of the rows, where that is known without them
+    shares = [0.66, 0.34]        # of the rows, where that is known without them, or
+    shares_epsilon = 0.1         # was counted with noise of this ε, which runs count
 
     [client]
     column = "hospital"          # leave it out where a table has no such column
@@ -104,6 +105,7 @@ class Schema:
       label: the column of the class; None of arrays (npz), which have none.
       classes: in their order.
       shares: of the classes, which sum to 1; () where nobody states them.
+      shares_epsilon: spent on counting the shares; 0 where they are known anyway.
       classes_from_data: whether the records said so.
       client: the column that says whose each row is, or None.
       unit: of privacy, of `UNITS`.
@@ -116,6 +118,7 @@ class Schema:
     label: str | None = None
     classes: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
+    shares_epsilon: float = 0.0
     classes_from_data: bool = False
     client: str | None = None
     unit: str = "row"
@@ -178,7 +181,11 @@ def from_toml(text: str, source: str) -> Schema:
             wrong.append(f"column {name}: {error}")
     _refuse_others(content, {"unit", "decimal", "encoding", "test_fraction"}, wrong)
     for name, table, keys in (
-        ("label", label, {"column", "classes", "shares", "from_data"}),
+        (
+            "label",
+            label,
+            {"column", "classes", "shares", "shares_epsilon", "from_data"},
+        ),
         ("client", client, {"column"}),
     ):
         if not isinstance(table, dict) or not isinstance(table.get("column", ""), str):
@@ -218,11 +225,17 @@ def from_toml(text: str, source: str) -> Schema:
             f"{source}: label: shares must be {len(classes)} positive numbers that sum "
             f"to 1, got {shares!r}"
         )
+    spent = label.get("shares_epsilon", 0.0)
+    if not _is_number(spent) or spent < 0:
+        raise ValueError(
+            f"{source}: label: shares_epsilon must be at least 0, got {spent!r}"
+        )
     return Schema(
         columns=columns,
         label=label.get("column"),
         classes=classes,
         shares=tuple(float(share) for share in shares),
+        shares_epsilon=float(spent),
         classes_from_data=bool(label.get("from_data")),
         client=client.get("column"),
         unit=unit,
@@ -325,6 +338,8 @@ def to_toml(
         label: dict[str, Any] = {"column": schema.label, "classes": schema.classes}
         if schema.shares:
             label["shares"] = schema.shares
+        if schema.shares_epsilon:
+            label["shares_epsilon"] = schema.shares_epsilon
         marked = {"from_data": True} if schema.classes_from_data else {}
         tables.append(("label", "[label]", label | marked))
     if schema.client is not None:
