@@ -194,7 +194,7 @@ def steps(sizes: np.ndarray, epsilon: float, colluders: int | None = None) -> St
 
 def training_sizes(config: ExperimentConfig, data: Dataset) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
-    if config.partition == "by_writer":
+    if config.partition == "by_writer" and data.train_writers is not None:
         counts = np.bincount(data.train_writers)
         counts = counts[counts > 1]
     else:
@@ -242,6 +242,8 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
         settings |= _ROWS | _IMAGES | {"model": f"scatter{channels}_linear"}
         return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
     colluders = config.colluders if trust == "secure_aggregation" else None
+    if config.total_epsilon is None:
+        raise ValueError("the route needs total_epsilon, the promise of the run")
     chosen = steps(sizes, config.total_epsilon, colluders)
     shares = getattr(data.schema, "shares", ())
     if shares:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import jax
 import numpy as np
@@ -265,6 +266,7 @@ def _solved(
             if key not in multipliers:
                 answer = solve_noise(config, **plans.sizes(config, data))
                 multipliers[key] = getattr(answer, name)
-            config = dataclasses.replace(config, **{name: multipliers[key]})
+            noise: dict[str, Any] = {name: multipliers[key]}
+            config = dataclasses.replace(config, **noise)
         solved.append(config)
     return solved

@@ -1,6 +1,6 @@
 """Scores of the final model on the test rows of a table."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,17 +34,18 @@ def predictions(
     return Predictions(chances, np.asarray(processes.to_host(test.labels)))
 
 
-def has_scores(
-    data: Dataset | ClientStore, loss: ExampleLoss | None, model: str
-) -> bool:
-    """Whether the data are a table or features of images, with classes."""
-    features = model in FEATURE_MODELS
-    is_table = isinstance(data, Dataset) and (data.schema is not None or features)
-    return is_table and loss is None
-
-
-def of_predictions(
-    data: Dataset | ClientStore, predicted: Predictions
+def scores_of(
+    data: Dataset | ClientStore,
+    loss: ExampleLoss | None,
+    model: str,
+    predicted: Callable[[], Predictions],
 ) -> dict[str, Any]:
-    """As `tables.scores.of_table`."""
-    return scores.of_table(*predicted, data.class_names)
+    """`test_scores` of a table, or of features of images; {} of other data.
+
+    `predicted` is called where there are any.
+    """
+    if loss is not None or not isinstance(data, Dataset):
+        return {}
+    if data.schema is None and model not in FEATURE_MODELS:
+        return {}
+    return {"test_scores": scores.of_table(*predicted(), data.class_names)}

@@ -1,6 +1,7 @@
 """One run, from settings to a folder of results."""
 
 import dataclasses
+import functools
 import os
 from typing import Any
 
@@ -114,15 +115,14 @@ def train(
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
             summary |= admission.summary(config, program.data.corrupted[0], admitted)
-        table = final_scores.has_scores(data, loss, config.model)
-        if table or config.publish_scores:
-            predicted = final_scores.predictions(session, 0, settings)
-            if table:
-                summary["test_scores"] = final_scores.of_predictions(data, predicted)
-            if config.publish_scores:
-                right = predicted.chances.argmax(-1) == predicted.labels
-                summary["published_scores"] = published_scores.noised_accuracy(
-                    right, program, summary
-                )
+        predicted = functools.cache(
+            lambda: final_scores.predictions(session, 0, settings)
+        )
+        summary |= final_scores.scores_of(data, loss, config.model, predicted)
+        if config.publish_scores:
+            chances, labels = predicted()
+            summary["published_scores"] = published_scores.noised_accuracy(
+                chances.argmax(-1) == labels, program, summary
+            )
         folder.write("summary.json", summary)
     return summary

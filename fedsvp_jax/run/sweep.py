@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -225,10 +226,8 @@ def sweep(
                     "uploads_left": tradeoff.uploads_left(account),
                     "risk": tradeoff.by_adversary(account),
                 }
-                if final_scores.has_scores(data, loss, base.model):
-                    summary["test_scores"] = final_scores.of_predictions(
-                        data, final_scores.predictions(session, cell, settings)
-                    )
+                predicted = partial(final_scores.predictions, session, cell, settings)
+                summary |= final_scores.scores_of(data, loss, base.model, predicted)
                 summaries.append(summary)
             folder.write("cells.json", summaries)
     return summaries
