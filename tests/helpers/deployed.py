@@ -14,6 +14,7 @@ import numpy as np
 from fedsvp_jax import federation, prng
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import Policy, Seeded, Site, Trained, answer, make_policy
+from fedsvp_jax.deploy.chain import Entry, read_entries
 from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.mechanisms.discrete_gaussian import wrapped
@@ -64,6 +65,13 @@ def begun(path: pathlib.Path, **changes: Any) -> Site:
     site = Site(path, policy(**UPDATE_CLIP | changes))
     site.begin(30)
     return site
+
+
+def entries_of(site: Site) -> list[Entry]:
+    """All entries of a site's log, of which every one is verified."""
+    entries, problem = read_entries(site.path.read_bytes(), site.path.name)
+    assert not problem
+    return entries
 
 
 def sent(
