@@ -1,7 +1,7 @@
 """The division of each client's examples into training and validation."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ from fedsvp_jax.structs import Array, Split
 
 
 def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
-    """(N,): how many examples of each attribute are used for training.
+    """(..., N): how many examples of each attribute are used for training.
 
     The counts are `train_fraction` of each attribute's examples, rounded by largest
     remainder so that they sum to round(train_fraction · total). Two exceptions may
@@ -22,8 +22,11 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     """
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
-    missing = int(np.rint(train_fraction * sizes.sum())) - counts.sum()
-    counts[np.argsort(counts - ideal, kind="stable")[:missing]] += 1
+    total = np.rint(train_fraction * sizes.sum(-1)).astype(np.int64)
+    missing = total - counts.sum(-1)
+    order = np.argsort(counts - ideal, kind="stable")
+    first = np.arange(sizes.shape[-1]) < missing[..., None]
+    np.put_along_axis(counts, order, np.take_along_axis(counts, order, -1) + first, -1)
     at_least = np.minimum(sizes, 1)
     return np.clip(counts, at_least, np.maximum(sizes - 1, at_least))
 
@@ -105,10 +108,8 @@ class Division(NamedTuple):
         rng = generator(self.seed, Draw.TRAIN_VALIDATION, client)
         shuffled = rng.permutation(positions)
         if self.how == "by_position":
-            size = len(shuffled)
-            smallest = min(size, 1)
-            rounded = int(np.rint(self.train_fraction * size))
-            count = min(max(rounded, smallest), max(size - 1, smallest))
+            size = np.asarray([len(shuffled)])
+            (count,) = _train_counts(size, self.train_fraction)
             train, validation = shuffled[:count], shuffled[count:]
         else:
             train, validation = _stratified(shuffled, attributes, self.train_fraction)
@@ -120,6 +121,35 @@ class Division(NamedTuple):
                 "one for training and one for validation: use fewer clients or another "
                 "--partition"
             )
+        return train, validation
+
+    def counts(
+        self, sizes: np.ndarray, attributes_of: Callable[[int], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`(train, validation)`: examples by client and attribute, (M, N).
+
+        Args:
+          sizes: (M, N) the examples that each client was dealt, by attribute.
+          attributes_of: the attributes of a client's examples.
+
+        Raises:
+          ValueError: as `of_client`.
+        """
+        sizes, num_attributes = sizes.copy(), sizes.shape[1]
+        sizes[list(self.curious), self.private] = 0
+        train = _train_counts(sizes, self.train_fraction)
+        if self.how == "by_position":  # the draw decides, but where all are of one
+            for client in np.flatnonzero((sizes > 0).sum(1) > 1).tolist():
+                attributes = attributes_of(client)
+                chosen, _ = self.of_client(client, attributes)
+                train[client] = np.bincount(
+                    attributes[chosen], minlength=num_attributes
+                )
+        validation = sizes - train
+        for client in np.flatnonzero(np.minimum(train.sum(1), validation.sum(1)) < 1):
+            self.of_client(
+                int(client), attributes_of(int(client))
+            )  # says what it lacks
         return train, validation
 
     def split(self, parts: Sequence[np.ndarray], attributes: np.ndarray) -> Split:

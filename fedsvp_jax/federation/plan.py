@@ -96,17 +96,17 @@ def choose_parallelism(
 ) -> Parallelism:
     """What trains side by side: as the flags say, else as the target does.
 
-    On a CPU that is the whole cohort for small models whose clients are of one size,
-    and one client for the others (measured on 2 cores, BUILD_NOTES.md): side by side,
-    clients that differ in size would all take the steps of the largest.
+    On a CPU that is the whole cohort where the model has few weights and the clients
+    are of one size, and one client else (measured on 2 cores, BUILD_NOTES.md): side by
+    side, clients that differ in size would all take the steps of the largest.
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
     sampled = 0 if config.shapley == "exact" else config.shapley_trainings
-    weights, activations = 0, 0
+    shape = (config.batch_size, *example_shape)
+    batch = jax.ShapeDtypeStruct(shape, jnp.float32)
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
+    activations = 0
     if target.platform != "cpu":
-        shape = (config.batch_size, *example_shape)
-        batch = jax.ShapeDtypeStruct(shape, jnp.float32)
-        params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
 
         def residuals(params: Params, stats: Params, batch: Array) -> object:
             key = jax.random.key(0)
@@ -114,13 +114,11 @@ def choose_parallelism(
                 lambda p: model.apply(p, stats, batch, train=True, key=key)[0], params
             )[1]
 
-        weights, activations = map(
-            num_bytes, (params, jax.eval_shape(residuals, params, stats, batch))
-        )
+        activations = num_bytes(jax.eval_shape(residuals, params, stats, batch))
     parallelism = target.parallelism(
         clients=config.cohort_size,
         coalitions=max(planned, sampled),
-        weights=weights,
+        weights=num_bytes(params),
         activations=activations,
         alike=config.model in (*TABLE_MODELS, "small_cnn", *FEATURE_MODELS)
         and config.partition in ("iid", "paper", "shards"),

@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,6 +29,7 @@ from fedsvp_jax.federation.run_digest import claimed, run_digest
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
+    about,
     from_outside,
     make_mechanism,
 )
@@ -186,7 +188,14 @@ def build(
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     configs = [
-        solve_noise(config, **plans.sizes(config, data))
+        dataclasses.replace(
+            _solved(
+                dataclasses.replace(config, seed=0),
+                about(config.mechanism),
+                **plans.sizes(config, data),
+            ),
+            seed=config.seed,
+        )
         if config.solve == "noise"
         else config
         for config in configs
@@ -249,3 +258,10 @@ def build(
         stream=stream,
         own_code=tuple(codes),
     )
+
+
+@lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
+def _solved(config: ExperimentConfig, entry: Any, **sizes: Any) -> ExperimentConfig:
+    """As `solve_noise`; `entry` is what is registered under the mechanism's name."""
+    del entry
+    return solve_noise(config, **sizes)

@@ -1,6 +1,7 @@
 """What is tried on a site's budget, and what comes back."""
 
 import errno
+import hashlib
 import json
 import os
 import pathlib
@@ -24,6 +25,7 @@ from fedsvp_jax.deploy import (
     fingerprint,
 )
 from fedsvp_jax.deploy.chain import Key, _canonical, verifies
+from fedsvp_jax.deploy.witness import Seen
 
 
 class Place(NamedTuple):
@@ -100,6 +102,22 @@ def of_another_site(place: Place) -> None:
     shutil.copy(made.path, place.log)
 
 
+def countersigned_forgery(place: Place) -> None:
+    """Of one who holds the witness's key and not the site's."""
+    resigned(lambda told: told["body"].update(noise_multiplier=9.0))(place)
+    *lines, last = place.log.read_bytes().splitlines(keepends=True)
+    told = json.loads(last)
+    told["signature"] = "0" * 128
+    last = _canonical(told)
+    place.log.write_bytes(b"".join([*lines, last, b"\n"]))
+    file = place.folder / "elsewhere" / "log.seen.json"
+    seen = Seen(**json.loads(file.read_bytes()))
+    seen = seen._replace(hash=hashlib.sha256(last).hexdigest())
+    key = Key(place.folder / "elsewhere" / "witness.key")
+    seen = seen._replace(signature=key.sign(seen.message("log")))
+    file.write_text(json.dumps(seen._asdict()))
+
+
 FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
     "deleted log": (lambda p: p.log.unlink(), "missing, and it had 5"),
     "deleted key": (lambda p: (p.folder / "log.key").unlink(), "key .* is missing"),
@@ -120,6 +138,10 @@ FAULTS: dict[str, tuple[Callable[[Place], Any], str]] = {
     "edited, hashed and signed anew": (
         resigned(lambda told: told["body"].update(noise_multiplier=9.0)),
         "is not the one that the witness has",
+    ),
+    "countersigned without the site's key": (
+        countersigned_forgery,
+        "entry 5 of log was changed: its signature is not the site's",
     ),
     "entries in another order": (rewritten(swapped), "entry 2 of log does not follow"),
     "another key": (
@@ -172,6 +194,7 @@ def test_a_log_that_is_not_the_newest_whole_one_answers_nothing(
         place.site.begin(30)
 
 
+@pytest.mark.hole
 def test_a_new_process_verifies_two_signatures_and_a_round_none(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
