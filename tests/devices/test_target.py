@@ -62,7 +62,8 @@ def test_a_large_model_of_ones_own_trains_one_client_at_a_time(
     """Its name was taken for mlp's: ten of 10^8 weights asked for 27.9 GB at once."""
     model = models.make_model("mlp", num_classes=10)
     model = model._replace(init=lambda key, batch: (jnp.zeros(weights), {}))
-    config = small(cohort_size=10, partition="iid", client_chunk_size=None)
+    sizes = {"num_clients": 10, "cohort_size": 10, "partition": "iid"}
+    config = small(**sizes, client_chunk_size=None)
     target = named_target("cpu")
     assert choose_parallelism(config, target, model, (8, 8, 1)).clients == clients
 
