@@ -39,7 +39,10 @@ class Examiner:
         num_images: int,
     ) -> None:
         self._classifier = classifier
-        self._real = {label: np.asarray(images) for label, images in real.items()}
+        self._pixels = {
+            label: np.reshape(images, (len(images), -1))
+            for label, images in real.items()
+        }
         self._features = {
             label: classifier(unit_pixels(evenly(images, num_images)))
             for label, images in real.items()
@@ -47,18 +50,18 @@ class Examiner:
 
     def score(self, images: Array, label: int) -> Scores:
         """The scores of images (n, height, width, channels) that should be `label`."""
+        from scipy.spatial.distance import cdist
+
         real, generated = self._features[label], self._classifier(unit_pixels(images))
-        distance = frechet.frechet_distance(
-            *frechet.gaussian_fit(real), *frechet.gaussian_fit(generated)
-        )
-        kernel = frechet.kernel_distance(real, generated)
-        near = frechet.nearest_distances(np.asarray(images), self._real[label])
+        kernel, error = frechet.kernel_distance(real, generated)
+        pixels = np.reshape(images, (len(images), -1))
+        nearest = cdist(pixels, self._pixels[label]).min(axis=1)
         return Scores(
             recognised=float(np.mean(self._classifier.classify(images) == label)),
-            frechet_distance=distance,
-            kernel_distance=kernel.distance,
-            kernel_standard_error=kernel.standard_error,
-            nearest_distance=float(near.mean()),
+            frechet_distance=frechet.frechet_distance(real, generated),
+            kernel_distance=kernel,
+            kernel_standard_error=error,
+            nearest_distance=float(nearest.mean() / np.sqrt(pixels.shape[1])),
         )
 
 
