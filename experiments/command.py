@@ -20,7 +20,6 @@ from fedsvp_jax import plugin
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import stopping
-from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.settings import kind
 
 from . import config_file, manual, messages
@@ -192,24 +191,6 @@ def define_running() -> None:
         "Index of this process, starting at 0 (with --coordinator_address).",
         lower_bound=0,
     )
-
-
-def start_folder(
-    values: flags.FlagValues, settings: Mapping[str, Any], **chosen: Any
-) -> RunFolder:
-    """Begins the folder of --output_dir, or with --resume goes on with it.
-
-    Its config.json records the settings, the environment, and `chosen`, the flags of
-    this experiment alone.
-
-    Raises:
-      ValueError, WriteError: as `RunFolder.start`.
-    """
-    from fedsvp_jax.run.environment import environment
-
-    folder = RunFolder(values.output_dir)
-    folder.start({**settings, **environment(), **chosen}, resume=values.resume)
-    return folder
 
 
 def shows_progress(values: flags.FlagValues) -> bool:

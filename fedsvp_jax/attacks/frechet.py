@@ -24,10 +24,10 @@ def frechet_distance(features_a: np.ndarray, features_b: np.ndarray) -> float:
     """
     means = [sample.mean(axis=0) for sample in (features_a, features_b)]
     first, second = (
-        np.linalg.qr((sample - mean) / np.sqrt(len(sample) - 1), "r")
+        np.linalg.qr((sample - mean) / np.sqrt(len(sample) - 1)).R
         for sample, mean in zip((features_a, features_b), means, strict=True)
     )
-    overlap = np.linalg.norm(first @ second.T, "nuc")
+    overlap = np.linalg.svd(first @ second.T, compute_uv=False).sum()
     spread = np.sum(first**2) + np.sum(second**2) - 2 * overlap
     return float(np.sum((means[0] - means[1]) ** 2) + max(spread, 0.0))
 
