@@ -12,8 +12,8 @@ from which --resume continues), results.json, and the attack's pictures.
 from absl import flags
 from tqdm import tqdm
 
+from fedsvp_jax.core.files import write_json
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.files import write_json
 from fedsvp_jax.run.folder import RunFolder
 
 from .. import command, provenance

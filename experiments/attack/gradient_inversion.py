@@ -36,11 +36,20 @@ import numpy as np
 import optax
 from absl import flags
 
-from fedsvp_jax import models, prng, tree
-from fedsvp_jax.algorithm import client
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core import prng, tree
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    Model,
+    NoiseInfo,
+    Params,
+    Rows,
+    Weights,
+)
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
@@ -51,16 +60,8 @@ from fedsvp_jax.mechanisms import (
     noise,
 )
 from fedsvp_jax.mechanisms.base import over_data
-from fedsvp_jax.prng import Address
-from fedsvp_jax.structs import (
-    Array,
-    Examples,
-    Model,
-    NoiseInfo,
-    Params,
-    Rows,
-    Weights,
-)
+from fedsvp_jax.round import client
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from .. import flag_values, printed
 from . import upload_claims

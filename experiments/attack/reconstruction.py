@@ -28,17 +28,18 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import models, prng
+from fedsvp_jax import models
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.curious_clients import Attack
 from fedsvp_jax.attacks.scores import Examiner, evenly
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data, loading, plan
 from fedsvp_jax.report import labels
-from fedsvp_jax.structs import Array
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.run.trainer import Trainer
 
 from .. import flag_values, printed
 from . import upload_claims

@@ -4,8 +4,8 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from fedsvp_jax.core.files import read_json, write_json
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.run.files import read_json, write_json
 from fedsvp_jax.run.folder import RunFolder
 
 

@@ -22,12 +22,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, cohort
 from fedsvp_jax.attacks import audit_releases
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.prng import Address
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.round import client, cohort
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
 

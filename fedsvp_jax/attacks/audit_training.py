@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, private_query
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
-from fedsvp_jax.prng import Address
-from fedsvp_jax.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.round import client, private_query
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 _OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
 

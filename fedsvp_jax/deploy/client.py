@@ -1,6 +1,6 @@
 """A ready client for models of this package: it estimates R, trains, and asks P.
 
-What it computes is `algorithm.client.local_work`, the simulator's own.
+What it computes is `round.client.local_work`, the simulator's own.
 """
 
 import dataclasses
@@ -13,10 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import models, prng
-from fedsvp_jax.algorithm import client, private_query
-from fedsvp_jax.algorithm.state import LocalWork, ServerState, Task
+from fedsvp_jax import models
 from fedsvp_jax.config import FederationSettings, check_resolved
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Public, Trained, answer
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
@@ -26,11 +28,11 @@ from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.federated_data import FederatedData, federate
-from fedsvp_jax.prng import Address
+from fedsvp_jax.federation.client_data import FederatedData
+from fedsvp_jax.federation.federated_data import federate
+from fedsvp_jax.round import client, private_query
+from fedsvp_jax.round.state import LocalWork, ServerState, Task
 from fedsvp_jax.run.trained_model import TrainedModel
-from fedsvp_jax.structs import Array, MechanismState, Model, Params
-from fedsvp_jax.tree import cell_of
 
 
 def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:

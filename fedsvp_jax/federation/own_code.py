@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import private_query
-from fedsvp_jax.algorithm.private_query import QueryParts
-from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.models import adapters
-from fedsvp_jax.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.round import private_query
+from fedsvp_jax.round.private_query import QueryParts
 
 
 def traced_sha256(function: Callable[..., Any], *args: Any) -> str:

@@ -9,22 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import extras, prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm.coalitions import (
-    EstimationPlan,
-    coalition_groups,
-    planned_coalitions,
-)
-from fedsvp_jax.algorithm.local_training import (
-    Gradient,
-    TrainingRates,
-    TrainingRecipe,
-    upload_steps,
-)
-from fedsvp_jax.algorithm.private_query import QueryParts
-from fedsvp_jax.algorithm.state import Cell, RoundPlan, ScorePlan
-from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import (
     AccountedSettings,
     FederationSettings,
@@ -32,11 +17,17 @@ from fedsvp_jax.config import (
     PlanSettings,
     check_resolved,
 )
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
+from fedsvp_jax.core.losses import ExampleLoss, name_of
+from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
+from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, part
+from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Parallelism, Target, current_target
-from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.federation.run_digest import claimed
-from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -47,10 +38,20 @@ from fedsvp_jax.mechanisms import (
 )
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.optimizers import ClientSettings, ServerSettings
-from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS, part
-from fedsvp_jax.structs import Array, Model, Params
-from fedsvp_jax.tree import num_bytes
+from fedsvp_jax.round.local_training import (
+    Gradient,
+    TrainingRates,
+    TrainingRecipe,
+    upload_steps,
+)
+from fedsvp_jax.round.private_query import QueryParts
+from fedsvp_jax.round.state import Cell, RoundPlan, ScorePlan
+from fedsvp_jax.shapley import client_values
+from fedsvp_jax.shapley.coalitions import (
+    EstimationPlan,
+    coalition_groups,
+    planned_coalitions,
+)
 
 
 class Sizes(TypedDict, total=False):
@@ -295,7 +296,7 @@ def _score_plan(
 ) -> ScorePlan:
     values = None
     if config.client_values != "none":
-        values = extras.around("estimators.client_values").plan_of(
+        values = client_values.plan_of(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),

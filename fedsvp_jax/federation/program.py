@@ -7,22 +7,19 @@ from functools import cached_property
 import jax
 import numpy as np
 
-from fedsvp_jax import losses, models, prng
+from fedsvp_jax import models
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.accounting.participation import STATS_LEAVE
-from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.core import losses, prng
+from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.budget import account_of, solve_noise
-from fedsvp_jax.federation.federated_data import (
-    CohortStream,
-    FederatedData,
-    federate,
-)
+from fedsvp_jax.federation.client_data import CohortStream, FederatedData
+from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import claimed, run_digest
 from fedsvp_jax.mechanisms import (
@@ -32,7 +29,8 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
 )
 from fedsvp_jax.mechanisms.base import over_data
-from fedsvp_jax.structs import Array, Model
+from fedsvp_jax.round import cohort
+from fedsvp_jax.round.state import Cell, RoundPlan
 
 
 @dataclasses.dataclass(frozen=True)

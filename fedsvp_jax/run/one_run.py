@@ -6,27 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import extras, federation
+from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.core.losses import ExampleLoss
+from fedsvp_jax.core.settings import FEATURE_MODELS
+from fedsvp_jax.core.structs import Model
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.tables import schema, scores
 from fedsvp_jax.devices import processes
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
-from fedsvp_jax.losses import ExampleLoss
+from fedsvp_jax.influence import admission
 from fedsvp_jax.run import published_scores, records
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import USUAL, Options
+from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, TrainedModel
-from fedsvp_jax.settings import FEATURE_MODELS
-from fedsvp_jax.structs import Model
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.run.trainer import Trainer
 
 
 def train(
@@ -64,7 +66,7 @@ def train(
       FloatingPointError: the run diverged; what it wrote so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
-    data = dataset or loading.load_data(config)
+    data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
     logs = logs_of(folder.path, options.loggers)
     program = federation.build([config], data, model=model, loss=loss)
@@ -84,7 +86,7 @@ def train(
         longer=lambda before: check_more_rounds(config, program.mechanism, before),
     )
     if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
-        text = extras.around("tables.schema").to_toml(data.schema)
+        text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
         session = Session(
@@ -113,9 +115,7 @@ def train(
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
-            summary |= extras.around("influence.admission").summary(
-                config, program.data.corrupted[0], admitted
-            )
+            summary |= admission.summary(config, program.data.corrupted[0], admitted)
         features = config.model in FEATURE_MODELS
         table = (
             isinstance(data, Dataset)
@@ -131,7 +131,7 @@ def train(
             chances = trained.probabilities(np.asarray(test.inputs))
             labels = np.asarray(processes.to_host(test.labels))
             if table and isinstance(data, Dataset):
-                summary["test_scores"] = extras.around("tables.scores").of_table(
+                summary["test_scores"] = scores.of_table(
                     chances, labels, data.class_names
                 )
             if config.publish_scores:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.accounting import Account
-from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.run.early_stopping import BestRound
-from fedsvp_jax.structs import Array
-from fedsvp_jax.tree import cell_of
 
 
 def valid_clients(metrics: RoundMetrics) -> ClientMetrics:

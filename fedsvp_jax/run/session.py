@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from fedsvp_jax import extras
 from fedsvp_jax.accounting import claims
-from fedsvp_jax.algorithm.state import RoundMetrics
 from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.core.files import WriteError, plain
+from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.devices import processes
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.mechanisms import noise_setting
+from fedsvp_jax.round.state import RoundMetrics
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.early_stopping import STOP, BestRound, visible_row
-from fedsvp_jax.run.files import WriteError, plain
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.influence_filter import FilterHook
+from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.planned_rounds import planned_account
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
+from fedsvp_jax.run.trainer import Trainer
 
 BEST = "best"  # the folder of the best round's checkpoints
 _ENDED = "released models decide after which round the run ends"
@@ -41,7 +42,7 @@ def logs_of(folder: pathlib.Path, names: Sequence[str]) -> list[Any]:
     Raises:
       ValueError: a name is unknown, or its library is not installed.
     """
-    return [extras.around("report.loggers").Loggers(folder, names)] if names else []
+    return [Loggers(folder, names)] if names else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +113,7 @@ class Session:
         self._options = options
         self._filter: Any = None
         if config.influence_filter != "none":
-            self._filter = extras.around("influence.hook").FilterHook(trainer)
+            self._filter = FilterHook(trainer)
         nominal = _nominal(options.reveal, planned)
         self.accounts = [
             account.with_nominal(nominal) for account in self._program.accounts

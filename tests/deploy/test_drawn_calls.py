@@ -12,11 +12,11 @@ from deployed import model, policy
 from published import make, published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.algorithm import client
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.settings import NEEDS_ESTIMATION
 from fedsvp_jax.deploy import Refused, new_state, privatize
 from fedsvp_jax.deploy.privatize import charge
-from fedsvp_jax.prng import Address
-from fedsvp_jax.settings import NEEDS_ESTIMATION
+from fedsvp_jax.round import client
 
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]

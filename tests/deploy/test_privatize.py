@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from deployed import SUMS, UPDATE_CLIP, model, policy, trained
 
-from fedsvp_jax import mechanisms, prng
-from fedsvp_jax.algorithm import client
+from fedsvp_jax import mechanisms
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
 from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
 from fedsvp_jax.deploy.noise import SECRET, Secret, released
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.mechanisms import fixed, registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
-from fedsvp_jax.prng import Address
+from fedsvp_jax.round import client
 
 
 def asked(**changes: Any) -> Any:

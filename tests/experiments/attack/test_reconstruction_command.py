@@ -10,8 +10,8 @@ from commands import assert_resumed, results, succeeds
 
 from experiments.attack import reconstruction
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
+from fedsvp_jax.run.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 
