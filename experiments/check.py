@@ -1,11 +1,11 @@
 r"""Says which ε follows from somebody else's privacy settings; none of it is run.
 
-  python -m experiments.check flare config_fed_client.json --rounds=20
-  python -m experiments.check toml dp.toml
-  python -m experiments.check flower pyproject.toml
-  python -m experiments.check opacus client.py --examples=3000 --batch_size=32 \
+  fedsvp check flare config_fed_client.json --rounds=20
+  fedsvp check toml dp.toml
+  fedsvp check flower pyproject.toml
+  fedsvp check opacus client.py --examples=3000 --batch_size=32 \
     --epochs=1
-  python -m experiments.check pfl train.py
+  fedsvp check pfl train.py
 
 FILE is FLARE's config_fed_client.json; a TOML file whose settings docs/check.md lists;
 a Flower app's pyproject.toml, or a Python file of Flower, Opacus or pfl. Every noise is

@@ -38,11 +38,11 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
     """
     config_file.define()
     flags.DEFINE_string("plugin", None, plugin.HELP)
-    if path := config_file.last_value(sys.argv, "plugin"):
-        try:
+    try:
+        if path := config_file.early_value(sys.argv, "plugin"):
             plugin.load(path)
-        except ValueError as error:
-            _fail(messages.one_line(error))
+    except (ValueError, flags.Error) as error:
+        _fail(messages.one_line(error))
     for field in dataclasses.fields(plugin.config_class()):
         if field.name in (*without, "plugin"):
             continue

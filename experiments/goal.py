@@ -1,4 +1,4 @@
-"""--goal of experiments.train: settings for a table or images, all but ε.
+"""--goal of `fedsvp train`: settings for a table or images, all but ε.
 
 `proved` refuses a table whose schema was read off the records. `trial` is the same with
 such a schema, so its claims are nominal. The defaults were chosen by trials on flchain,

@@ -1,6 +1,6 @@
 """Says what a table can afford: risk and accuracy by ε, on synthetic rows.
 
-  python -m experiments.plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
+  fedsvp plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
 
 Of DATA.csv only the number of rows of every client is read, which is public in any
 case. As many rows are drawn from the schema: numbers uniformly between their bounds,

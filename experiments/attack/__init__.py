@@ -1,4 +1,4 @@
-"""The attacks that `python -m experiments.attack` runs, one module each.
+"""The attacks that `fedsvp attack` runs, one module each.
 
 The module of an attack holds its manual as docstring, `DEFAULTS` (settings whose
 default differs from `fedsvp_jax.config` for this attack), `define_flags()` for the

@@ -2,7 +2,7 @@
 
 The manual of each attack below says what its adversary sees.
 
-  python -m experiments.attack --attack=membership --dataset=digits \\
+  fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
 
 Written to --output_dir: config.json, pieces/ (one file per finished piece of the work,

@@ -56,7 +56,7 @@ shifted Gaussians. A verdict counts all rows: Holm's test over all claims of all
 contradicts a true claim with a probability of at most 5 %. A bound may therefore
 exceed a claim in a row that holds.
 
-  python -m experiments.attack --attack=audit --output_dir=runs/audit
+  fedsvp attack --attack=audit --output_dir=runs/audit
 
 No data set is read; --dataset only selects the defaults of other settings. A piece of
 the work is a case. The picture is audit.svg.

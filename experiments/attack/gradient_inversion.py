@@ -17,7 +17,7 @@ nominal.
 PSNR and SSIM compare the rebuilt image with the client's, pixels in [0, 1]. "mean
 image" is the average training image, a guess that needs no upload.
 
-  python -m experiments.attack --attack=gradient_inversion --dataset=digits \\
+  fedsvp attack --attack=gradient_inversion --dataset=digits \\
       --output_dir=runs/inversion
 
 A piece of the work is a defence. The picture is inversion.png.

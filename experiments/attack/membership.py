@@ -14,7 +14,7 @@ epochs, and a fifth of random labels, which can only be memorised. AUC is the me
 the attacked federations. TPR at a small FPR is taken over the scores of all federations
 together. Both have a 95 % interval by a jackknife over the federations.
 
-  python -m experiments.attack --attack=membership --dataset=digits \\
+  fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
 
 A piece of the work is the sweep of a mechanism. The picture is roc.svg.

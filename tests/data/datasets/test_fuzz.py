@@ -80,10 +80,8 @@ TABLE = b"age,job,y,split\n" + b"".join(
 NPY = io.BytesIO()
 np.save(NPY, np.ones((3, 2), np.float32))
 AGED = TableSettings(label_column="y")
-FLAGS = (
-    b'[data]\nmodel = "mlp"\nnum_rounds = 3\n[privacy]\nepsilon = 0.5\nseeds = [1, 2]\n'
-)
-KNOWN = {field for field in ExperimentConfig.__dataclass_fields__} | {"seeds"}
+RECORDED = b'{"model": "mlp", "num_rounds": 3, "epsilon": 0.5, "data_fingerprint": "0"}'
+KNOWN = {*ExperimentConfig.__dataclass_fields__}
 FORMATS = {"mnist": "idx images", "fashion_mnist": "idx labels", "femnist": "leaf"}
 READERS: dict[str, Callable[[Path], Reader]] = {
     **{FORMATS.get(name, name): of_data(name) for name in tiny_files.FILES},
@@ -98,7 +96,9 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "state": of_state,
     "checkpoint": of_checkpoint,
     "rows": of_rows,
-    "toml": of_file("a.toml", FLAGS, lambda path: config_file.read(path, KNOWN)),
+    "config": of_file(
+        "config.json", RECORDED, lambda path: config_file.read(path, KNOWN)
+    ),
     "check python": of_check("fixed"),
     "check json": of_check("flip"),
     "check opacus": of_check("shuffled"),
