@@ -239,7 +239,9 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, told[0], data, target, parallelism, asked),
+        plan=plans.make_plan(
+            first, told[0], made[0][1], data, target, parallelism, asked
+        ),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,
