@@ -22,9 +22,11 @@ import tiny_files
 from damage import EDITS, Reader, edited, of_check, of_file, of_store
 from deployed import begun
 from hypothesis import HealthCheck, given, seed, settings
+from others_settings import PROGRAMS
 from safetensors.numpy import save
 from small_folders import copy, whole_run  # noqa: F401, a fixture
 
+from fedsvp_jax import check
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.source_settings import TableSettings
@@ -99,10 +101,12 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "config": of_file(
         "config.json", RECORDED, lambda path: config_file.read(path, KNOWN)
     ),
-    "check python": of_check("fixed"),
+    "check python": of_file(
+        "a.py",
+        PROGRAMS["local"].text.encode(),
+        lambda path: check.READERS["flower"](path, check.Facts()),
+    ),
     "check json": of_check("flip"),
-    "check opacus": of_check("shuffled"),
-    "check pfl": of_check("pfl, central"),
     "check toml": of_check("toml"),
 }
 OF_RUN = read.RUN_FILES
