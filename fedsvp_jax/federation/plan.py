@@ -256,13 +256,13 @@ def make_plan(
     parallelism: Parallelism,
     query_parts: QueryParts | None = None,
     *,
-    aggregate: Aggregator | None = None,
+    aggregator: Aggregator | None = None,
     hooks: Sequence[RoundHook] = (),
 ) -> RoundPlan:
     """The static choices of the round compiled for a target: settings and parts.
 
     Args:
-      aggregate: in the place of what the mechanism asks for.
+      aggregator: in the place of what the mechanism asks for.
       hooks: beside those of the settings.
     """
     longest = data.split.validation.shape[-1]
@@ -286,7 +286,7 @@ def make_plan(
         mechanism=config.mechanism,
         choose_cohort=drawn_in_program if data.reader is None else drawn_by_host,
         work=choose_work(mechanism, query_parts),
-        aggregator=aggregate or choose_aggregator(mechanism, query_parts),
+        aggregator=aggregator or choose_aggregator(mechanism, query_parts),
         hooks=(*value_hooks(config, parallelism), *hooks),
         recipe=recipe,
         cohort_size=config.cohort_size,
