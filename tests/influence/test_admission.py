@@ -18,7 +18,7 @@ from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.influence import Verdict
 from fedsvp_jax.influence.admission import planned_cost
 from fedsvp_jax.influence.hook import FilterHook
-from fedsvp_jax.report.adversaries import adversaries_plot
+from fedsvp_jax.report.curves import run_curves
 from fedsvp_jax.report.read import read_run
 
 FILTERED: dict[str, Any] = {
@@ -123,11 +123,12 @@ def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path)
     first, second = read_rows(tmp_path / "run" / "metrics.jsonl")[:2]
     assert first["influence_filter"]["cost"]["votes_per_pass"] == 9
     assert second["influence_filter"] is None
-    curves = adversaries_plot(read_run(tmp_path / "run")).series
-    ends = {curve.name: curve.y[-1] for curve in curves}
+    plots = {plot.id: plot for plot in run_curves(read_run(tmp_path / "run"))}
+    ends = {curve.name: curve.y[-1] for curve in plots["epsilon"].series}
     for row in summary["guarantees"]:
         if row["method"] == "rdp":
-            assert ends[row["adversary"]] == pytest.approx(row["epsilon"], rel=1e-6)
+            (end,) = (ends[name] for name in ends if f"{row['adversary']} (" in name)
+            assert end == pytest.approx(row["epsilon"], rel=1e-6)
 
 
 def test_a_filter_that_leaves_no_whole_cohort_ends_the_run_with_a_sentence(
