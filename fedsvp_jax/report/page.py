@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from fedsvp_jax import extras
+from fedsvp_jax.core import extras
 from fedsvp_jax.report import read, text_table
 from fedsvp_jax.report.plots import Plot
 
@@ -28,7 +28,8 @@ _LONG = 24  # characters of a word or cell that make a column wide
 @functools.cache
 def _templates() -> Any:
     """The environment of report/templates, which escapes whatever it is handed."""
-    jinja2 = extras.needed("jinja2", "report", "a report page")
+    with extras.needed("report", "a report page"):
+        import jinja2
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedsvp_jax.report"),
         autoescape=True,
@@ -103,8 +104,9 @@ def plotly_script() -> str:
     Raises:
       ImportError: plotly is not installed.
     """
-    plotly = extras.needed("plotly.offline", "report", "a report page")
-    return str(plotly.get_plotlyjs())
+    with extras.needed("report", "a report page"):
+        from plotly.offline import get_plotlyjs
+    return str(get_plotlyjs())
 
 
 def plot_data(plots: Iterable[Plot]) -> list[dict[str, Any]]:

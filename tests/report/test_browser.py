@@ -207,7 +207,10 @@ def test_a_comparison_opens_without_an_error(
     script = """
       const files = [];
       window.Blob = class extends Blob {
-        constructor(parts, ...more) { super(parts, ...more); files.push(parts.join("")); }
+        constructor(parts, ...more) {
+          super(parts, ...more);
+          files.push(parts.join(""));
+        }
       };
       URL.createObjectURL = () => "#";
       document.querySelector("button[data-csv=table]").click();

@@ -15,11 +15,11 @@ from fedsvp_jax.report import (
     epsilon_page,
     headline,
     labels,
-    loggers,
     protection,
     read,
     tables,
 )
+from fedsvp_jax.run import loggers
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 # Claims against other adversaries and of other relations, in one table.
