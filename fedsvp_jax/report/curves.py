@@ -5,22 +5,29 @@ Colour, marker and dashes show the mechanism (`style`), the shade of the colour 
 """
 
 import dataclasses
-import functools
 import itertools
 import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
 Runs: TypeAlias = Sequence[Sequence[read.Row]]  # rows by seed
-Groups: TypeAlias = dict[str, tuple[style.Look, Runs, tables.SummaryRow]]
-_WIDE = 20.0  # ε further apart are drawn on a logarithmic axis
+_WIDE = 20.0  # ε further apart are groups_of_table on a logarithmic axis
 _SPENT = "rdp"  # the accounting that every row has; PLD takes ten times as long
+
+
+class _Group(NamedTuple):
+    """The runs that share a curve."""
+
+    name: str
+    look: style.Look
+    row: tables.SummaryRow
+    runs: Runs
 
 
 _SKIPPED = "Rounds that were not evaluated are skipped."
@@ -110,131 +117,91 @@ def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
     if len(folders) > 1:
         return compare_curves(read.read_all(folders))
     files = read.read_folder(*folders)
-    if isinstance(files, read.RunFiles):
-        return run_curves(files)
-    return sweep_curves(files)
-
-
-def run_curves(run: read.RunFiles) -> list[Plot]:
-    """A run's curves by round, and the ε against each adversary of a claim."""
-    look = style.of_mechanism(str(run.config.get("mechanism")))
-    claims = [
-        row | {"target_delta": row["delta"]}
-        for row in read.guarantees(run.summary)
-        if row.get("method") == _SPENT and row.get("copies", 1) == 1
-    ]
-    spent: dict[tuple[float | None, ...], Series] = {}
-    for row in claims:
-        curve = _series(
-            labels.marked(row["adversary"], row["status"]),
-            style.numbered(len(spent)),
-            [run.metrics],
-            functools.partial(_told, row["adversary"]),
-        )
-        before = spent.setdefault(tuple(curve.y), curve)
-        if before is not curve:  # one curve for those who learn the same
-            name = f"{before.name}, {curve.name}"
-            spent[tuple(curve.y)] = dataclasses.replace(before, name=name)
-    plots = curves({"": (look, [run.metrics])})
-    return [*plots, *_spent_plots([*spent.values()], claims)]
-
-
-def _told(adversary: str, line: read.Row) -> Any:
-    return (line.get("rdp_by_adversary") or {}).get(adversary)
+    return sweep_curves(files) if isinstance(files, read.SweepFiles) else curves(files)
 
 
 def sweep_curves(sweep: read.SweepFiles) -> list[Plot]:
-    """Accuracy against ε, then the curves by round and ε spent: mean over seeds."""
+    """Accuracy against ε, then the curves by round."""
     rows = tables.summarize(sweep.results, sweep.cells)
-    return [
-        *drawable([accuracy_against_epsilon(rows)]),
-        *_by_round(_groups(sweep.results)),
-    ]
+    return [*drawable([accuracy_against_epsilon(rows)]), *curves(sweep)]
 
 
-def compare_curves(files: Mapping[str, read.RunFiles | read.SweepFiles]) -> list[Plot]:
+def curves(files: read.Files) -> list[Plot]:
+    """The curves by round of a run or a sweep, in the shades of their mechanisms."""
+    groups = _groups(files)
+    levels = sorted({row.group[1:] for row, _ in groups if any(row.group[1:])}, key=str)
+    curves = []
+    for row, runs in groups:
+        look = style.of_mechanism(row.mechanism)
+        if row.group[1:] in levels:
+            place = levels.index(row.group[1:])
+            look = style.shaded(look, place, len(levels))
+        curves.append(_Group(row.group.name, look, row, runs))
+    return _by_round(curves)
+
+
+def compare_curves(files: Mapping[str, read.Files]) -> list[Plot]:
     """The curves by round of several folders, each folder in a colour of its own."""
-    groups: Groups = {}
+    curves = []
     for number, (name, result) in enumerate(files.items()):
-        color = style.numbered(number).color
-        drawn = _groups(result.results)
-        for place, (label, (_, runs, row)) in enumerate(drawn.items()):
-            look = style.numbered(place + number)._replace(color=color)
-            groups[name if len(drawn) == 1 else f"{name}: {label}"] = look, runs, row
-    return _by_round(groups)
+        groups = _groups(result)
+        for place, (row, runs) in enumerate(groups):
+            look = style.numbered(place + number)
+            look = look._replace(color=style.numbered(number).color)
+            label = name if len(groups) == 1 else f"{name}: {row.group.name}"
+            curves.append(_Group(label, look, row, runs))
+    return _by_round(curves)
 
 
-def _groups(results: Sequence[read.Row]) -> Groups:
-    """The groups of a table, in the shades of their mechanisms."""
-    groups = tables.groups(results)
-    levels = sorted({group[1:] for group in groups if any(group[1:])}, key=str)
-    drawn: Groups = {}
-    for row, (group, seeds) in zip(
-        tables.summarize(results), groups.items(), strict=True
-    ):
-        look = style.of_mechanism(group.mechanism)
-        if group[1:] in levels:
-            look = style.shaded(look, levels.index(group[1:]), len(levels))
-        drawn[group.name] = look, [*seeds.values()], row
-    return drawn
+def _groups(files: read.Files) -> list[tuple[tables.SummaryRow, Runs]]:
+    seeds = tables.groups(files.results).values()
+    rows = tables.summarize(files.results)
+    return [(row, [*runs.values()]) for row, runs in zip(rows, seeds, strict=True)]
 
 
-def _by_round(groups: Groups) -> list[Plot]:
-    claims = [vars(row) for _, _, row in groups.values() if row.status]
-    spent = [
-        _series(
-            labels.marked(name, row.status.get(_SPENT)),
-            look,
-            runs,
-            lambda line: (line.get("epsilon_spent") or {}).get(_SPENT),
-            max,
-        )
-        for name, (look, runs, row) in groups.items()
-    ]
-    plots = curves({name: (look, runs) for name, (look, runs, _) in groups.items()})
-    return [*plots, *_spent_plots(spent, claims)]
-
-
-def _spent_plots(
-    series: list[Series], claims: Sequence[Mapping[str, Any]]
-) -> list[Plot]:
-    deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
-    relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
-    plot = Plot(
-        "epsilon",
-        "ε spent by round",
-        "By Rényi DP; of several seeds the largest."
-        f" Neighbours: {' | '.join(relations)}.",
-        "round",
-        f"ε spent at {' or '.join(deltas)}",
-        series,
-    )
-    return drawable([plot])
-
-
-def curves(groups: Mapping[str, tuple[style.Look, Runs]]) -> list[Plot]:
+def _by_round(groups: Sequence[_Group]) -> list[Plot]:
     """The plots of `CURVES`: of one group a curve for each field, of several the first.
 
-    Args:
-      groups: look and rows by seed, by the group's name. Of several seeds the curve is
-        their mean, in a band from the smallest to the largest.
+    Of several seeds a curve is their mean, in a band from the smallest to the largest;
+    of ε it is the largest.
     """
     plots = []
     for plot, fields in CURVES:
         series = []
-        for name, (look, runs) in groups.items():
+        for group in groups:
             for place, (field, label) in enumerate(fields.items()):
                 if place and len(groups) > 1:
                     break
+                look = style.numbered(place)._replace(color=group.look.color)
                 curve = _series(
-                    name if len(groups) > 1 else label,
-                    style.numbered(place)._replace(color=look.color) if place else look,
-                    runs,
+                    group.name if len(groups) > 1 else label,
+                    look if place else group.look,
+                    group.runs,
                     operator.methodcaller("get", field),
                 )
                 series.append(curve)
         plots.append(dataclasses.replace(plot, series=series))
-    return drawable(plots)
+    claims = [vars(group.row) for group in groups if group.row.status]
+    deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
+    relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
+    spent = _rounds(
+        "epsilon",
+        "ε spent by round",
+        "By Rényi DP; of several seeds the largest."
+        f" Neighbours: {' | '.join(relations)}.",
+        f"ε spent at {' or '.join(deltas)}",
+    )
+    spent.series.extend(
+        _series(
+            labels.marked(group.name, group.row.status.get(_SPENT)),
+            group.look,
+            group.runs,
+            lambda line: (line.get("epsilon_spent") or {}).get(_SPENT),
+            max,
+        )
+        for group in groups
+    )
+    return drawable([*plots, spent])
 
 
 def _series(

@@ -181,15 +181,13 @@ def _shown_points(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _shown_guarantee(claim: Mapping[str, Any]) -> dict[str, Any]:
     risk, status = claim["risk"], claim["status"]
     right = math.ceil(risk["right_of_100"] - 1e-9)
-    guess, known = protection.risk_sentences(risk)
     return {
         "adversary": claim["adversary"],
         "relation": claim["relation"],
         "status": status,
         "claim": headline.claim(claim, protection.STATUS[status]),
         "right": right,
-        "guess": guess,
-        "known": known,
+        **dict(zip(("guess", "known"), protection.risk_sentences(risk), strict=True)),
         "tpr": f"{labels.percent(risk['recognised'])} %",
         "mu": labels.significant(risk["mu"], 3),
         "delta": labels.significant(claim["delta"], 3),

@@ -235,8 +235,8 @@ def _plot(axes: Any, plot: Plot) -> None:
     axes.set(title=plot.title, ylabel=plot.y_title)
     axes.set_xlabel(textwrap.fill(plot.x_title, _LINE))
     if plot.by_round:
-        whole = MaxNLocator(nbins=6, integer=True, min_n_ticks=1)
-        axes.xaxis.set_major_locator(whole)
+        locator = MaxNLocator(nbins=6, integer=True, min_n_ticks=1)
+        axes.xaxis.set_major_locator(locator)
     for which in plot.log:
         log_axis(axes, which)
     for which in plot.percent:

@@ -312,7 +312,9 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         "dp-accounting from the log's noise multipliers. One that was never sent "
         "counts with the most that it might have cost.",
     )
-    kept = page.table(["what", "value"], details, caption="As the first entry says it.")
+    declared = page.table(
+        ["what", "value"], details, caption="As the first entry says it."
+    )
     return page.write(
         path,
         title=f"Ledger of {ledger.first['name']}",
@@ -320,7 +322,7 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         sections=[
             ("verdict", "Verdict", verdict),
             ("uploads", "Uploads", uploads),
-            ("promise", "Promise and keys", kept),
+            ("promise", "Promise and keys", declared),
         ],
     )
 

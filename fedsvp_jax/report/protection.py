@@ -201,7 +201,7 @@ def write_protection_page(
         hashes.append(("schema.toml, which the sites declared", digest))
     sentences = [headline.privacy(summary), *risk_sentences(claim["risk"])]
     sentences += filter(None, [headline.unprotected(config)])
-    not_published = [f"{', '.join(kept.files)}: {kept.why}" for kept in EXPERIMENTER]
+    not_published = [f"{', '.join(files)}: {why}" for files, why in EXPERIMENTER]
     body = page.part("facts", facts) + page.part("paragraphs", sentences)
     public = page.part("items", "Public, and so not protected", _plain(PUBLIC))
     public += page.part("items", "Kept by the experimenter", _plain(not_published))

@@ -15,7 +15,7 @@ from fedsvp_jax.report import (
     read,
     tables,
 )
-from fedsvp_jax.report.curves import run_curves
+from fedsvp_jax.report.curves import curves
 
 MOST_COALITIONS = 64  # whose utilities the page shows for every upload
 
@@ -37,7 +37,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
     protection.write_protection_page(run, folder, timestamp=timestamp)
-    plots = {plot.id: plot for plot in run_curves(run)}
+    plots = {plot.id: plot for plot in curves(run)}
     spent = [plots.pop("epsilon")] if "epsilon" in plots else []
     attributes = contributions.attribute_plots(run)
     cells = upload_columns(run.clients)

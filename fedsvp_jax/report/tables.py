@@ -84,6 +84,11 @@ class SummaryRow:
     relation: str | None  # the neighbouring relation that it is claimed for
 
     @property
+    def group(self) -> Group:
+        """The mechanism and settings."""
+        return Group(self.mechanism, self.epsilon, self.total_epsilon)
+
+    @property
     def accuracy(self) -> float | None:
         """The mean over seeds of the last five rounds."""
         return self.scores["last5"][0]
@@ -237,14 +242,14 @@ def _scores(rows: Sequence[read.Row]) -> dict[str, Any]:
 
 def _spreads(scores: Mapping[int, Mapping[str, Any]]) -> dict[str, Spread]:
     return {
-        name: mean_std([v for of in scores.values() if (v := of[field]) is not None])
+        name: mean_std([v for run in scores.values() if (v := run[field]) is not None])
         for name, field in SCORES.items()
     }
 
 
 def _last5_by_seed(scores: Mapping[int, Mapping[str, Any]]) -> dict[int, float]:
     field = SCORES["last5"]
-    return {seed: of[field] for seed, of in scores.items() if of[field] is not None}
+    return {seed: run[field] for seed, run in scores.items() if run[field] is not None}
 
 
 def mean_std(values: Sequence[float]) -> Spread:
@@ -299,10 +304,14 @@ def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
         if field.name == "scores":
             for name in SCORES:
                 for place, kind in enumerate(("mean", "std")):
-                    by_column[f"{name}_{kind}"] = [of[name][place] for of in values]
+                    by_column[f"{name}_{kind}"] = [
+                        score[name][place] for score in values
+                    ]
         elif field.name in _BY_METHOD:
             for method in methods:
-                by_column[f"{field.name}_{method}"] = [of.get(method) for of in values]
+                by_column[f"{field.name}_{method}"] = [
+                    item.get(method) for item in values
+                ]
         elif field.name != "total_epsilon" or any(values):
             by_column[field.name] = values
     return by_column
