@@ -17,7 +17,7 @@ from fedsvp_jax.report import labels, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
 Runs: TypeAlias = Sequence[Sequence[read.Row]]  # rows by seed
-_WIDE = 20.0  # ε further apart are groups_of_table on a logarithmic axis
+_WIDE = 20.0  # ε further apart are drawn on a logarithmic axis
 _SPENT = "rdp"  # the accounting that every row has; PLD takes ten times as long
 
 

@@ -7,9 +7,9 @@ draws the same for papers.
 import dataclasses
 from collections.abc import Sequence
 
-from fedsvp_jax.report.style import Look, numbered
+from fedsvp_jax.report.style import OKABE_ITO, Look
 
-_PLAIN = numbered(1)
+_PLAIN = Look(OKABE_ITO[1], "circle", "solid")
 Numbers = Sequence[float | None]
 
 

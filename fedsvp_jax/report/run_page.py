@@ -12,6 +12,7 @@ from fedsvp_jax.report import (
     page,
     protection,
     provenance,
+    quality,
     read,
     tables,
 )
@@ -41,9 +42,11 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
     spent = [plots.pop("epsilon")] if "epsilon" in plots else []
     attributes = contributions.attribute_plots(run)
     cells = upload_columns(run.clients)
-    every = [*plots.values(), *attributes, *spent]
+    tested = quality.plots(run)
+    every = [*plots.values(), *attributes, *spent, *tested]
     sections = [
         ("results", "Result", _result(run, folder)),
+        ("tests", "On the test rows", quality.section(run, tested)),
         ("privacy", "Privacy", _guarantees(run) + page.part("grid", spent)),
         ("curves", "By round", page.part("grid", list(plots.values()))),
         (
@@ -64,6 +67,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
         ),
     ]
     left_out = {
+        "tests": not run.summary.get("test_scores"),
         "curves": not plots,
         "attributes": not contributions.ranked(run),
         "explained": not cells,
