@@ -120,7 +120,7 @@ def client_table(run: read.RunFiles) -> page.Markup:
     """Every client that uploaded: its noise, its ε, and its value where there is one.
 
     Values of different rounds add up: a client's sum is what its uploads have added to
-    the model over the run. Columns without a number are left out.
+    the model over the run.
     """
     by_client: dict[int, list[read.Row]] = {}
     for row in run.clients:
@@ -151,15 +151,12 @@ def client_table(run: read.RunFiles) -> page.Markup:
                 "95 % interval": _margin_text(total_margin(margins)) if valued else "–",
             }
         )
-    names = [name for name in rows[0] if any(row[name] != "–" for row in rows)]
     caption = (
         "Every client that uploaded. ε and δ are what it has spent at the end, by basic"
         " composition; a dash means that there is no finite guarantee, or no end yet."
         " Values are what its uploads added to the model on the validation examples."
     )
-    return page.table(
-        names, [[row[name] for name in names] for row in rows], caption=caption
-    )
+    return page.table([*rows[0]], [[*row.values()] for row in rows], caption=caption)
 
 
 def _mean(rows: Sequence[read.Row], name: str) -> str:

@@ -152,7 +152,8 @@ def _accuracies(run: read.RunFiles) -> list[tuple[str, str]]:
     ]
     if run.config.get("has_targets"):
         last5 = labels.significant(field("final5_loss"))
-        facts = [("test loss, mean of the last 5 evaluations", last5)]
+        name = f"test loss ({run.config.get('loss')}), mean of the last 5 evaluations"
+        facts = [(name, last5)]
     return [fact for fact in facts if fact[1] != labels.significant(None)]
 
 

@@ -341,10 +341,10 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     cells = []
     for row, cost in zip(rows, costs, strict=True):
         gap = row.last5_below_fedavg
+        area = {"AUC": labels.significant(row.scores["auc"][0], 3)} if with_auc else {}
         epsilon = labels.significant(row.total_epsilon or row.epsilon)
         if head == "ε" and epsilon != "–":
             epsilon += _kind(row).removeprefix("ε")
-        area = {"AUC": labels.significant(row.scores["auc"][0], 3)} if with_auc else {}
         cells.append(
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
