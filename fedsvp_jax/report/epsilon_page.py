@@ -6,13 +6,13 @@ only places what stands in its data; every number and sentence is made here, fro
 sweep's files. The JSON's `nist_sp_800_226` has the parts of `protection.pyramid`.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.core.files import write_json
 from fedsvp_jax.report import headline, labels, page, protection, read, tables
 
 _FACTS = {  # by the id under which the script places them
@@ -137,8 +137,7 @@ def write_epsilon_page(
         return []
     place = Path(folder)
     place.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
-    read.write_text(place / "epsilon.json", text + "\n")
+    write_json(place / "epsilon.json", content)
     html = page.write(
         place / "epsilon.html",
         title=f"What an ε is worth: {content['data']}",

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.report import read, text_table
+from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.report import text_table
 from fedsvp_jax.report.plots import Plot
 
 POLICY = (
@@ -94,7 +95,7 @@ def write(
         )
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    read.write_text(path, text + "\n")
+    replace_file(path, text.encode(), b"\n")
     return path
 
 

@@ -184,13 +184,6 @@ def guarantees(summary: Row) -> list[Row]:
     return [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes the whole file or nothing: to a temporary file, which is then renamed."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    partial.replace(path)
-
-
 def diverged(row: Row) -> bool:
     """Whether an upload or the model of the row's round was not finite."""
     return bool(row.get("diverged_clients")) or row.get("model_finite") is False

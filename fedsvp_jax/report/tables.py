@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import student
+from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.report import labels, read, text_table
 from fedsvp_jax.run import records
 
@@ -374,6 +375,6 @@ def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
     sweep = read.read_sweep(sweep_dir)
     rows = summarize(sweep.results, sweep.cells)
     markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    read.write_text(markdown, text_table.markdown(shown_cells(rows)))
-    read.write_text(table, csv_table(rows))
+    replace_file(markdown, text_table.markdown(shown_cells(rows)).encode())
+    replace_file(table, csv_table(rows).encode())
     return markdown, table
