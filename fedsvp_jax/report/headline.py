@@ -26,9 +26,7 @@ def privacy(summary: Mapping[str, Any]) -> str:
     It is about one copy of a record. More copies and stronger adversaries follow with
     their own ε, or with none.
     """
-    guarantees = [
-        row for row in summary.get("guarantees") or () if isinstance(row, dict)
-    ]
+    guarantees = read.guarantees(summary)
     by_adversary: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
     for row in guarantees:
         method, adversary = row.get("method"), str(row.get("adversary"))

@@ -6,8 +6,6 @@ from typing import Any
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import read
 
-VALIDATION = "validation_accuracy"  # `best_by` of a best round that it chose
-
 
 def data_name(config: Mapping[str, Any]) -> str:
     """The name of config.json's data: of the user's own file, its file name."""

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -179,7 +179,7 @@ SPENT = (
 )
 
 
-def guarantees(summary: Row) -> list[Row]:
+def guarantees(summary: Mapping[str, Any]) -> list[Row]:
     """The guarantees of summary.json or of a cell, each with its `status`."""
     return [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
 
