@@ -70,6 +70,8 @@ class Dataset:
       num_classes: number of classes; some of them may have no example.
       train_writers: (n,) int32, who wrote each training example, or None.
       writer_names: the name of writer i, where the data name them.
+      test_writers: (m,) int32, who wrote each test example, -1 for nobody of
+        `writer_names`; or None. Scores by client follow it, and no training does.
       class_names: the names of the classes, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
@@ -105,6 +107,7 @@ class Dataset:
     from_records: tuple[str, ...] = ()
     schema: Any = None
     writer_names: tuple[str, ...] | None = None
+    test_writers: np.ndarray | None = None
     public_test: bool = False
 
     def __post_init__(self) -> None:
@@ -189,6 +192,13 @@ class Dataset:
         self._check_finite(targets, f"{part} targets", "target")
         self._set(f"{part}_targets", targets)
         return targets.dtype, targets.shape[1:]
+
+    @property
+    def test_clients(self) -> list[str] | None:
+        """(m,) the name of each test example's writer, "" for nobody; or None."""
+        if self.test_writers is None or self.writer_names is None:
+            return None
+        return [("", *self.writer_names)[number + 1] for number in self.test_writers]
 
     def _check_columns(self, field: str, kind: str, rows: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""

@@ -17,7 +17,7 @@ from fedsvp_jax import run
 from fedsvp_jax.core import prng
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.mechanisms import discrete_gaussian
-from fedsvp_jax.report import guarantees, headline
+from fedsvp_jax.report import headline, protection
 from fedsvp_jax.run import published_scores, sweep
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
@@ -150,7 +150,9 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
         told
     )
     assert "publish the score with noise alone" in told
-    assert "replace one test row by any other" in guarantees.table(summary)
+    assert "replace one test row by any other" in protection.guarantee_table(
+        [summary["published_scores"]]
+    )
     other = run_small(
         small(**HIDING | {"publish_scores": False}), tmp_path / "b", dataset=own()
     )

@@ -141,7 +141,7 @@ def from_table(
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
-    classes, writers, writer_names = None, None, None
+    classes, writers, writer_names, test_writers = None, None, None, None
     try:
         if schema.classes:
             source = f"{name}: column {label}"
@@ -160,6 +160,10 @@ def from_table(
             )
         names, writers = np.unique(of_row[train], return_inverse=True)
         writers, writer_names = writers.astype(np.int32), tuple(names.tolist())
+        if test is None:  # a table of test rows may lack the column
+            places = {text: number for number, text in enumerate(writer_names)}
+            numbers = [places.get(text, -1) for text in of_row[test_rows].tolist()]
+            test_writers = np.array(numbers, np.int32)
     features = any(column.type != "drop" for column in schema.columns.values())
     if features:
         inputs, attributes = encoding.encode(
@@ -184,6 +188,7 @@ def from_table(
         class_names=classes.categories,
         train_writers=writers,
         writer_names=writer_names,
+        test_writers=test_writers,
         columns={k: c._replace(codes=c.codes[train]) for k, c in attributes.items()},
         test_columns={
             k: c._replace(codes=c.codes[test_rows]) for k, c in attributes.items()
