@@ -38,7 +38,9 @@ gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32
  block_dim_limit_y: 65535 block_dim_limit_z: 65535 memory_bandwidth: 3352320000000
  l2_cache_size: 52428800 clock_rate_ghz: 1.98 device_memory_size: 84929347584
  shared_memory_per_block_optin: 232448 cuda_compute_capability { major: 9 }
- registers_per_core_limit: 65536 registers_per_block_limit: 65536 }
+ registers_per_core_limit: 65536 registers_per_block_limit: 65536
+ driver_version: "12.8.0" runtime_version: "12.8.0"
+ compile_time_toolkit_version: "12.9.0" dnn_version: "9.8.0" }
 platform_name: "CUDA" dnn_version_info { major: 9 minor: 8 }
 runtime_version { major: 12 minor: 8 } device_description_str: "NVIDIA H100 80GB HBM3"
 """
