@@ -6,7 +6,7 @@ outside one. A matrix product has neither problem.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -37,15 +37,11 @@ def conv2d(x: Array, kernel: Array, strides: tuple[int, int], pads: _Pads) -> Ar
     by_rows = width * channels + height * features
     if tuple(strides) == (1, 1) and by_rows <= height * width * channels:
         return _conv_by_rows(pads, x, kernel)
-    return conv_by_windows(strides, pads, x, kernel)
+    return _conv_by_windows(strides, pads, x, kernel)
 
 
-def conv_by_windows(
-    strides: tuple[int, int],
-    pads: _Pads,
-    x: Array,
-    kernel: Array,
-    product: Callable[[Array, Array], Array] = product,
+def _conv_by_windows(
+    strides: tuple[int, int], pads: _Pads, x: Array, kernel: Array
 ) -> Array:
     """Makes every window a row of kernel_height * kernel_width * in numbers.
 

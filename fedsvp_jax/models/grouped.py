@@ -6,6 +6,7 @@ Here groups of the batch stand in its place, which XLA:GPU turns into cuDNN's ba
 filter. Few channels make narrow groups, so that products of windows are less work.
 """
 
+import itertools
 from functools import partial
 from typing import TypeAlias
 
@@ -15,7 +16,6 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models import convolution
 
 _Pair: TypeAlias = tuple[int, int]
 _Pads: TypeAlias = tuple[_Pair, _Pair]
@@ -25,9 +25,8 @@ _LEAST_CHANNELS = 4
 def conv2d(x: Array, kernel: Array, strides: _Pair, pads: _Pads) -> Array:
     """`kernels.conv2d` for a GPU."""
     if kernel.shape[2] < _LEAST_CHANNELS:
-        return convolution.conv_by_windows(
-            strides, pads, x, kernel, product=_product_by_image
-        )
+        rows = _windows(strides, pads, kernel.shape[:2], x)
+        return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
     return _conv(strides, pads, x, kernel)
 
 
@@ -136,12 +135,25 @@ def _filter_backward(
 _filter_gradient.defvjp(_filter_forward, _filter_backward)
 
 
+def _windows(strides: _Pair, pads: _Pads, window: _Pair, x: Array) -> Array:
+    """(batch, out_height, out_width, kernel_height * kernel_width * in)."""
+    padded = jnp.pad(x, ((0, 0), *pads, (0, 0)))
+    lasts = [n - k + 1 for n, k in zip(padded.shape[1:3], window, strict=True)]
+    return jnp.concatenate(
+        [
+            padded[:, u : u + lasts[0] : strides[0], v : v + lasts[1] : strides[1]]
+            for u, v in itertools.product(*map(range, window))
+        ],
+        axis=-1,
+    )
+
+
 @jax.custom_vjp
-def _product_by_image(rows: Array, matrix: Array) -> Array:
+def _product(rows: Array, matrix: Array) -> Array:
     """`products.product`, whose gradient by the matrix is a sum over the images.
 
     A client's one product of all pixels would leave most of a GPU idle. The windows
-    are written once; XLA:GPU refuses a product fused with how they are gathered.
+    are written once.
     """
     return _product_forward(rows, matrix)[0]
 
@@ -160,4 +172,4 @@ def _product_backward(
     return of_rows, jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
 
 
-_product_by_image.defvjp(_product_forward, _product_backward)
+_product.defvjp(_product_forward, _product_backward)
