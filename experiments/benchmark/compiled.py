@@ -72,11 +72,11 @@ def target_of(device: Device) -> target.Target:
 
 def compiled(trainer: Trainer, device: Device) -> Any:
     """The trainer's rounds, compiled for one such device."""
-    options = {"topology": "1x1x1", "target_config": _H100}
+    topology_options = {"topology": "1x1x1", "target_config": _H100}
     topology = topologies.get_topology_desc(
         platform=device.platform,
         topology_name=device.topology,
-        **(options if device.platform == "cuda" else {}),
+        **(topology_options if device.platform == "cuda" else {}),
     )
     exported = trainer.export()
     mesh = Mesh(np.array(topology.devices[:1]), ("device",))
@@ -87,7 +87,8 @@ def compiled(trainer: Trainer, device: Device) -> Any:
     ]
     args, kwargs = jax.tree.unflatten(exported.in_tree, shapes)
     rounds = jax.jit(lambda *a, **k: exported.call(*a, **k), donate_argnums=0)
-    return rounds.lower(*args, **kwargs).compile()
+    options = trainer.program.target.compiler_options
+    return rounds.lower(*args, **kwargs).compile(options)
 
 
 class Part(NamedTuple):

@@ -19,7 +19,11 @@ _COPIES = 5
 # from step to step. W1's step costs 156 thousand cycles a client when each trains
 # alone, 183 thousand in twos, and 440 thousand in tens, whose weights do not fit.
 _FAST_BYTES = 32 * 10**6
-_GRAPHS = "xla_gpu_enable_command_buffer"
+# XLA's own choice with loops and convolutions.
+_IN_GRAPHS = (
+    "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE,"
+    "CONVOLUTION"
+)
 
 
 class Parallelism(NamedTuple):
@@ -77,9 +81,11 @@ class Target:
         A GPU starts whole loops and branches by itself, as CUDA graphs, in place of one
         kernel after another at the host's word.
         """
-        if self.platform != "cuda" or _GRAPHS in os.environ.get("XLA_FLAGS", ""):
+        if self.platform != "cuda" or "command_buffer" in os.environ.get(
+            "XLA_FLAGS", ""
+        ):
             return None
-        return {_GRAPHS: "+WHILE,+CONDITIONAL,+CONVOLUTION"}
+        return {"xla_gpu_enable_command_buffer": _IN_GRAPHS}
 
     def parallelism(
         self,
