@@ -6,8 +6,9 @@ prints row number INDEX of the workload NAME, compiled for DEVICE (`DEVICES`), a
 JSON line. The compiler of the device is all that is used: nothing runs.
 
 libtpu writes beside every instruction how many cycles it estimates. From XLA:GPU come
-the kernels, and the bytes that these read and write. All are counted along the program's loops: a loop whose number of turns
-the program holds counts as often, any other as often as the plan says, by its name.
+the kernels, and the bytes that these read and write. All are counted along the
+program's loops: a loop whose number of turns the program holds counts as often, any
+other as often as the plan says, by its name.
 """
 
 import dataclasses

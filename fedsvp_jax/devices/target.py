@@ -19,6 +19,7 @@ _COPIES = 5
 # from step to step. W1's step costs 156 thousand cycles a client when each trains
 # alone, 183 thousand in twos, and 440 thousand in tens, whose weights do not fit.
 _FAST_BYTES = 32 * 10**6
+_GRAPHS = "xla_gpu_enable_command_buffer"
 # XLA's own choice with loops and convolutions.
 _IN_GRAPHS = (
     "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE,"
@@ -76,16 +77,15 @@ class Target:
 
     @property
     def compiler_options(self) -> dict[str, str] | None:
-        """XLA's options for the rounds, of which XLA_FLAGS may name others.
+        """XLA's options for the rounds; XLA_FLAGS, which names the same one, wins.
 
         A GPU starts whole loops and branches by itself, as CUDA graphs, in place of one
         kernel after another at the host's word.
         """
-        if self.platform != "cuda" or "command_buffer" in os.environ.get(
-            "XLA_FLAGS", ""
-        ):
-            return None
-        return {"xla_gpu_enable_command_buffer": _IN_GRAPHS}
+        is_named = _GRAPHS in os.environ.get("XLA_FLAGS", "")
+        return (
+            {_GRAPHS: _IN_GRAPHS} if self.platform == "cuda" and not is_named else None
+        )
 
     def parallelism(
         self,

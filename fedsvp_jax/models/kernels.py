@@ -1,9 +1,9 @@
 """The products of networks: one face, with one set of kernels for each kind of device.
 
 "tpu" are XLA's own operations. So are "cuda", but for the gradients of a convolution
-(`grouped`) and of the pool, for which XLA's own takes three kernels and scatters. "cpu" are matrix products that XLA:CPU runs
-fast (`convolution`, `products`). All compute the same up to rounding;
-`tests/models/test_convolution.py` holds them together.
+(`grouped`) and of the pool, for which XLA's own takes three kernels and scatters. "cpu"
+are matrix products that XLA:CPU runs fast (`convolution`, `products`). All compute the
+same up to rounding; `tests/models/test_convolution.py` holds them together.
 """
 
 from collections.abc import Sequence
