@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
+from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.influence_filter import FilterHook
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Files, Session, logs_of
@@ -38,6 +41,8 @@ def train(
     dataset: Dataset | ClientStore | None = None,
     model: Model | None = None,
     loss: ExampleLoss | None = None,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
     placement: Placement | None = None,
     options: Options = USUAL,
 ) -> dict[str, Any]:
@@ -54,6 +59,8 @@ def train(
       model: built by name when None.
       loss: `(output, target) -> ()` of one example: what training lowers and metrics
         report; cross-entropy with the labels when None (`losses`).
+      aggregator: in the place of the average (`federation.build`).
+      hooks: measure every round's uploads (`round.state.RoundHook`).
       placement: where and in which portions the work runs.
       options: how it is kept and watched.
 
@@ -69,7 +76,9 @@ def train(
     data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
     logs = logs_of(folder.path, options.loggers)
-    program = federation.build([config], data, model=model, loss=loss)
+    program = federation.build(
+        [config], data, model=model, loss=loss, aggregator=aggregator, hooks=hooks
+    )
     (config,) = program.configs
     published_scores.check(program, options, loss)
     trainer = Trainer(program, placement=placement)
@@ -78,6 +87,10 @@ def train(
         settings["own_code"] = program.own_code
     if options.reveal:
         settings["reveal"] = sorted(options.reveal)
+    if hooks:
+        settings["hooks"] = [
+            getattr(hook, "__qualname__", repr(hook)) for hook in hooks
+        ]
     layout = dataclasses.asdict(trainer.placement)
     processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     planned = folder.start(
@@ -96,6 +109,7 @@ def train(
             Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
             options,
             planned,
+            [FilterHook(trainer)] if config.influence_filter != "none" else [],
         )
         (summary,) = session.run(stop)
         attributes = program.data.game.attributes

@@ -77,7 +77,7 @@ def load_rows(path: Path, schema: Schema) -> np.ndarray:
     return encoding.encode(schema, table, str(path)).inputs
 
 
-def from_table(  # noqa: PLR0913
+def from_table(
     table: Any,
     *,
     label: str | None = None,
