@@ -280,8 +280,16 @@ def make_plan(
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1
     if known_steps:
-        steps = upload_steps(recipe, data.max_num_examples)
-        recipe = dataclasses.replace(recipe, most_steps=int(steps))
+        least, most = (
+            int(upload_steps(recipe, number))
+            for number in (data.min_num_examples, data.max_num_examples)
+        )
+        recipe = dataclasses.replace(
+            recipe,
+            most_steps=most,
+            all_active=0 < least == most and query_parts is None,
+            first_apart=target.first_apart(parallelism),
+        )
     return RoundPlan(
         mechanism=config.mechanism,
         choose_cohort=drawn_in_program if data.reader is None else drawn_by_host,

@@ -43,6 +43,8 @@ class TrainingRecipe:
     momentum: float = 0.0  # of the steps; it starts at 0 in every training
     compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
     most_steps: int | None = None  # every lane runs so many; None: until all are done
+    all_active: bool = False  # no lane is done earlier
+    first_apart: bool = False  # the first step precedes the loop: weights are shared
 
 
 @flax.struct.dataclass
@@ -381,18 +383,21 @@ def local_update(
         )
         if recipe.gradient == "per_example":
             updates = rounded(updates, jnp.minimum(count, 0))
-        updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
-        stats_new, optimizer_new = jax.tree.map(
-            lambda new, old: jnp.where(active, new, old),
-            (stats_new, optimizer_new),
-            (stats_now, optimizer_state),
-        )
+        if not recipe.all_active:
+            updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
+            stats_new, optimizer_new = jax.tree.map(
+                lambda new, old: jnp.where(active, new, old),
+                (stats_new, optimizer_new),
+                (stats_now, optimizer_state),
+            )
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
 
     trips: Array | int | None = recipe.most_steps
     if trips is None:
         trips = lanes.largest(num_steps, lane_axes)
-    first = *start, optimizer.init(start.params)
+    first, begin = (*start, optimizer.init(start.params)), 0
+    if recipe.first_apart and recipe.most_steps:
+        first, begin = step(jnp.int32(0), first), 1
     with jax.named_scope("steps"):
-        trained, stats, _ = jax.lax.fori_loop(0, trips, step, first)
+        trained, stats, _ = jax.lax.fori_loop(begin, trips, step, first)
     return Weights(trained, stats)
