@@ -105,6 +105,7 @@ class FederatedData(NamedTuple):
     client_names: tuple[str, ...] | None = None  # (M,) of the first cell, if any
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
+    rows_per_person: int | None = None  # as `Dataset` has it
 
     @property
     def example(self) -> Array:
@@ -148,6 +149,7 @@ def federate(
         federated: FederatedData = extras.around("store").federate(*configs, dataset)
         return federated
     first, fingerprint = configs[0], dataset.fingerprint
+    loading.check_persons(first, dataset)
     withheld = loading.withhold_validation(first, dataset)
     dataset, chooses = withheld
     warmup = None
@@ -164,6 +166,7 @@ def federate(
         dataset.train_labels,
         attributes.ids,
         dataset.train_targets,
+        dataset.train_persons if dataset.rows_per_person is not None else None,
     )
     by_seed: dict[int, Split] = {}
     corrupted: dict[int, np.ndarray] = {}
@@ -180,7 +183,8 @@ def federate(
         parts = loading.client_parts(config, dataset)
         if config is first:
             client_names = loading.client_names(config, dataset, parts)
-        split = division_of(config, attributes.private).split(parts, attributes.ids)
+        division = division_of(config, attributes.private)
+        split = division.split(parts, attributes.ids, dataset.train_persons)
         copies[config.seed] = train_validation.most_copies(split, protected)
         corrupted[config.seed] = np.zeros(config.num_clients, bool)
         if config.corrupted_share > 0:
@@ -219,6 +223,7 @@ def federate(
         warmup=warmup,
         validation=chooses,
         client_names=client_names,
+        rows_per_person=dataset.rows_per_person,
     )
 
 
