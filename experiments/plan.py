@@ -3,11 +3,12 @@
   python -m experiments.plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
 
 Of DATA.csv only the number of rows of every client, and of every person of a [person]
-column, is read, which is public in any case. As many rows are drawn from the schema: numbers uniformly between their bounds,
-categories evenly, classes by a random linear model. The route of train --goal is then
-trained on them at every ε and seed, and FedAvg without noise. So the loss by the noise
-is that of clients of these sizes and of so many features; the accuracy of your own rows
-is not known before a run, and none of it is spent here.
+column, is read, which is public in any case. As many rows are drawn from the schema:
+numbers uniformly between their bounds, categories evenly, classes by a random linear
+model. The route of train --goal is then trained on them at every ε and seed, and FedAvg
+without noise. So the loss by the noise is that of clients of these sizes and of so many
+features; the accuracy of your own rows is not known before a run, and none of it is
+spent here.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows

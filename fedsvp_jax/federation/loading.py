@@ -317,19 +317,15 @@ def client_parts(
 
     Where examples have persons these are dealt, each with all of its examples.
     """
+    labels, writers = dataset.train_labels, dataset.train_writers
     persons = dataset.train_persons if isinstance(dataset, Dataset) else None
-    if persons is not None:
-        _, first, whose = np.unique(persons, return_index=True, return_inverse=True)
-        alone = dataclasses.replace(
-            _only(dataset, "train", first), train_persons=None, rows_per_person=None
-        )
-        return [
-            np.flatnonzero(np.isin(whose, part)) for part in client_parts(config, alone)
-        ]
-    labels = dataset.train_labels
     min_examples = least_examples(
         config.dataset, config.batch_size, config.train_fraction
     )
+    if persons is not None:
+        _, first, whose = np.unique(persons, return_index=True, return_inverse=True)
+        labels, min_examples = labels[first], 2
+        writers = None if writers is None else writers[first]
     deal: Callable[..., list[np.ndarray]]
     match config.partition:
         case "iid":
@@ -343,14 +339,16 @@ def client_parts(
             skewed = partial(partition.dirichlet, labels, alpha=config.dirichlet_alpha)
             deal = partial(skewed, min_examples=min_examples)
         case _:
-            writers = dataset.train_writers
             if writers is None:
                 raise ValueError(
                     f"partition=by_writer needs writers; dataset {dataset.name} has "
                     "none"
                 )
             deal = partial(partition.by_writer, writers, min_examples=min_examples)
-    return deal(config.num_clients, seed=config.seed)
+    parts = deal(config.num_clients, seed=config.seed)
+    if persons is None:
+        return parts
+    return [np.flatnonzero(np.isin(whose, part)) for part in parts]
 
 
 def client_names(
