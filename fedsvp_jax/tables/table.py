@@ -283,7 +283,8 @@ def _warn_of_persons(
     for column in columns.keys() - dropped:
         if not _PERSON.search(column):
             continue
-        values, counts = np.unique(columns[column].astype(str), return_counts=True)
+        texts = column_values.texts(columns[column], f"{name}: column {column}")
+        values, counts = np.unique(texts, return_counts=True)
         if _FEW < len(values) < counts.sum() <= _MOST_ROWS * len(values):
             warnings.warn(
                 f"{name}: column {column} has {len(values)} values in {counts.sum()} "
