@@ -13,17 +13,17 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy import integrate, optimize, stats
 
-from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
 from fedsvp_jax.mechanisms.sensitivity import OF_A_PERSON
-from fedsvp_jax.tables import from_table
-from fedsvp_jax.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+from fedsvp_jax.round import local_training
+from fedsvp_jax.run.trainer import Trainer
 
 PERSONS, MOST, DELTA = 120, 3, 1e-5
 NUMBER = SchemaColumn("number", bounds=(0.0, 1.0))
