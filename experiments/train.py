@@ -119,7 +119,8 @@ def main(_: list[str]) -> None:
     data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
-        print(goal.route(config))
+        of_person = getattr(data, "rows_per_person", None) is not None
+        print(goal.route(config, "person" if of_person else "row"))
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)

@@ -77,11 +77,13 @@ class Sizes(TypedDict, total=False):
       batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples; by default 1.
       max_num_examples: the largest client's; m by default.
+      rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
     """
 
     batch_size: int | None
     min_num_examples: float
     max_num_examples: int | None
+    rows_per_person: int | None
 
 
 def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
@@ -90,6 +92,7 @@ def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
         batch_size=batch_size(config, data),
         min_num_examples=least_examples(config, data),
         max_num_examples=data.max_num_examples,
+        rows_per_person=data.rows_per_person,
     )
 
 
@@ -168,6 +171,7 @@ def make_configured_mechanism(
         batch_size=sizes.get("batch_size") or config.batch_size,
         min_num_examples=smallest,
         max_num_examples=sizes.get("max_num_examples") or int(smallest),
+        rows_per_person=sizes.get("rows_per_person"),
         settings=settings_class and part(settings_class, config),
     )
     if entry.always_analytic or settings.calibration == "analytic":
@@ -186,7 +190,10 @@ def poisson_places(config: MechanismConfig) -> int | None:
         return None
     batches = config.num_rounds * subsampling.most_steps(config)
     return subsampling.poisson_places(
-        config.batch_size, config.max_num_examples, batches
+        config.batch_size,
+        config.max_num_examples,
+        batches,
+        config.rows_per_person or 1,
     )
 
 
