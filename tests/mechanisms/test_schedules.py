@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from published import make, says, upload
 
-from fedsvp_jax.mechanisms import schedules
-from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms import Mechanism, schedules
 
 
 def time_varying(num_rounds: int, rate: float) -> jax.Array:
