@@ -36,6 +36,7 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
+from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round.aggregator import (
@@ -176,7 +177,21 @@ def make_configured_mechanism(
     )
     if entry.always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
-    return settings, claimed(make_mechanism(config.mechanism, settings), config)
+    return settings, finished_mechanism(config, settings)
+
+
+def finished_mechanism(
+    config: NoisedSettings,
+    settings: MechanismConfig,
+    from_records: tuple[str, ...] = (),
+) -> Mechanism:
+    """The mechanism with the claim that a run of the config leaves to it.
+
+    Args:
+      from_records: facts that were taken from the records, as `Dataset` has them.
+    """
+    mechanism = claimed(make_mechanism(config.mechanism, settings), config)
+    return over_data(mechanism, from_records)
 
 
 def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:

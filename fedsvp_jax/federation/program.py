@@ -21,14 +21,12 @@ from fedsvp_jax.federation.budget import account_of, solve_noise
 from fedsvp_jax.federation.client_data import CohortStream, FederatedData
 from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
-from fedsvp_jax.federation.run_digest import claimed, run_digest
+from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
     from_outside,
-    make_mechanism,
 )
-from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
@@ -66,10 +64,7 @@ class Program:
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """The mechanism of each cell, with its claim on the data as they were read."""
         return tuple(
-            over_data(
-                claimed(make_mechanism(self.plan.mechanism, settings), config),
-                self.data.from_records,
-            )
+            plans.finished_mechanism(config, settings, self.data.from_records)
             for settings, config in zip(
                 self.mechanism_configs, self.configs, strict=True
             )
