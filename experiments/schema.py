@@ -1,7 +1,7 @@
 """Drafts the public schema of a CSV file.
 
-  python -m experiments.schema DATA.csv --output=schema.toml
-  python -m experiments.schema DATA.csv --label_column=death --client_column=hospital
+  fedsvp schema DATA.csv --output=schema.toml
+  fedsvp schema DATA.csv --label_column=death --client_column=hospital
 
 The schema says of every column what it is: number, category, date, or nothing to learn
 from; its bounds or categories; what fills a missing cell; which column is the class and
@@ -11,7 +11,7 @@ and classes from the records and marks each with `from_data = true`: state what 
 without them (a form, a codebook, a law of nature) and delete the line. While a line is
 there, every ε is nominal. --label_column and --client_column are guessed by name.
 
-  python -m experiments.schema --confirm=schema.toml
+  fedsvp schema --confirm=schema.toml
 
 lists what is marked and deletes the marks: your statement that each entry, as it stands
 in the file now, is known without the records.
@@ -58,9 +58,9 @@ def confirm(path: pathlib.Path) -> None:
     Raises:
       OSError, ValueError: as `read_schema`.
     """
-    from fedsvp_jax.run.files import replace_file
-    from fedsvp_jax.tables.column_values import date_of
-    from fedsvp_jax.tables.schema import read_schema
+    from fedsvp_jax.core.files import replace_file
+    from fedsvp_jax.data.tables.column_values import date_of
+    from fedsvp_jax.data.tables.schema import read_schema
 
     marked = read_schema(path)
     text = path.read_text(encoding="utf-8-sig")
@@ -89,9 +89,9 @@ def main(arguments: Sequence[str]) -> None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
-    from fedsvp_jax.run.files import replace_file
-    from fedsvp_jax.settings import unknown
-    from fedsvp_jax.tables import csv_file, draft, schema
+    from fedsvp_jax.core.files import replace_file
+    from fedsvp_jax.core.settings import unknown
+    from fedsvp_jax.data.tables import csv_file, draft, schema
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     if target.exists():

@@ -1,6 +1,6 @@
 """Begins a site's log, once: what it promises, and what it has spent from then on.
 
-  python -m experiments.site init --log=FILE --num_examples=N --min_num_examples=M
+  fedsvp site init --log=FILE --num_examples=N --min_num_examples=M
       [--witness=FOLDER] [--site_name=NAME] [--records=FILE] SETTINGS
 
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account, Participation, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import (
     audit,
     audit_bands,
@@ -24,8 +22,9 @@ from fedsvp_jax.attacks import (
     epsilon_bounds,
 )
 from fedsvp_jax.attacks.audit import Player, Scores
-from fedsvp_jax.clips import CLIPS
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.deploy import make_policy
 from fedsvp_jax.influence import pipeline
 from fedsvp_jax.mechanisms import (
@@ -34,6 +33,7 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     subsampling,
 )
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from . import audit_claims
 from .audit_cases import (
@@ -42,6 +42,7 @@ from .audit_cases import (
     COLLUDERS,
     FILTER,
     IN_SUM,
+    PERSON,
     PROMISED,
     SECRET,
     SEVERAL,
@@ -61,7 +62,7 @@ _PRESENT = 2  # clients in a partial cohort
 _WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the largest
 _VOTES = 4  # votes of one tester
 _BATCHES = 40  # so many times a secret batch's records the client has
-_SECRET = (SECRET, SEVERAL, SUMMED)
+_SECRET = (SECRET, SEVERAL, SUMMED, PERSON)
 _CLEAR = 3.0  # log likelihood ratio at which a hook that sees it ends the run
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
 
@@ -226,12 +227,14 @@ def _training_player(
         steps = subsampling.most_steps(settings)
         recipe = dataclasses.replace(
             recipe,
-            places=subsampling.poisson_places(size, num_examples, rounds * steps),
+            places=subsampling.poisson_places(
+                size, num_examples, rounds * steps, settings.rows_per_person or 1
+            ),
             local_steps=steps,
         )
     worlds = audit_training.neighbours(
         num_examples if secret else size,
-        1,
+        settings.rows_per_person or 1,
         2.0 * float(settings.l2_norm_clip),
         left_out=case.relation == "add_remove",
         others_push=not secret,
@@ -244,6 +247,7 @@ def _training_player(
         rounds,
         setting.num_games,
         num_others=settings.cohort_size - 1 if case.worlds == SUMMED else 0,
+        rows_per_person=settings.rows_per_person,
     )
 
 

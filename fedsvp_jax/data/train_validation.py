@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.prng import Draw, generator
-from fedsvp_jax.structs import Array, Split
+from fedsvp_jax.core.prng import Draw, generator
+from fedsvp_jax.core.structs import Array, Split
 
 
 def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
@@ -78,7 +78,7 @@ class Division(NamedTuple):
     `by_position` takes the first round(train_fraction · n), at least one and at most
     n - 1 where n ≥ 2, of a random order of the positions in the list of the n examples
     that the client holds: the order depends on the seed, the client and n, the counts
-    on n alone.
+    on n alone. Where examples have persons it divides these, likewise.
 
     Attributes:
       private: the attribute whose examples the honest-but-curious clients lose.
@@ -95,9 +95,17 @@ class Division(NamedTuple):
     how: str
 
     def of_client(
-        self, client: int, attributes: np.ndarray
+        self,
+        client: int,
+        attributes: np.ndarray,
+        persons: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The positions of a client's examples as `(train, validation)`.
+
+        Args:
+          client: its number.
+          attributes: (n,) of its examples.
+          persons: (n,) whose they are; None: each is divided by itself.
 
         Raises:
           ValueError: the client is left without training or validation examples.
@@ -106,11 +114,15 @@ class Division(NamedTuple):
         if curious:
             positions = positions[attributes != self.private]
         rng = generator(self.seed, Draw.TRAIN_VALIDATION, client)
-        shuffled = rng.permutation(positions)
-        if self.how == "by_position":
+        units = positions if persons is None else np.unique(persons[positions])
+        shuffled = rng.permutation(units)
+        if self.how == "by_position" or persons is not None:
             size = np.asarray([len(shuffled)])
             (count,) = _train_counts(size, self.train_fraction)
             train, validation = shuffled[:count], shuffled[count:]
+            if persons is not None:
+                trains = np.isin(persons[positions], train)
+                train, validation = positions[trains], positions[~trains]
         else:
             train, validation = _stratified(shuffled, attributes, self.train_fraction)
         if not len(train) or not len(validation):
@@ -118,8 +130,9 @@ class Division(NamedTuple):
             raise ValueError(
                 f"client {client} holds {len(positions)} examples ({lacking}"
                 f"train_fraction {self.train_fraction}); every client needs at least "
-                "one for training and one for validation: use fewer clients or another "
-                "--partition"
+                "one for training and one for validation"
+                + ("" if persons is None else ", of two persons")
+                + ": use fewer clients or another --partition"
             )
         return train, validation
 
@@ -146,21 +159,26 @@ class Division(NamedTuple):
                     attributes[chosen], minlength=num_attributes
                 )
         validation = sizes - train
-        for client in np.flatnonzero(np.minimum(train.sum(1), validation.sum(1)) < 1):
-            self.of_client(
-                int(client), attributes_of(int(client))
-            )  # says what it lacks
+        lacking = np.minimum(train.sum(1), validation.sum(1)) == 0
+        for client in np.flatnonzero(lacking).tolist():
+            self.of_client(client, attributes_of(client))  # says what it lacks
         return train, validation
 
-    def split(self, parts: Sequence[np.ndarray], attributes: np.ndarray) -> Split:
+    def split(
+        self,
+        parts: Sequence[np.ndarray],
+        attributes: np.ndarray,
+        persons: np.ndarray | None = None,
+    ) -> Split:
         """The training and validation examples of every client, by its indices.
 
-        `attributes`, (n,) int32, are those of all training examples.
+        `attributes` and `persons`, (n,) int32, are those of all training examples.
         """
-        divided = [
-            [rows[side] for side in self.of_client(client, attributes[rows])]
-            for client, rows in enumerate(parts)
-        ]
+        divided = []
+        for client, rows in enumerate(parts):
+            whose = None if persons is None else persons[rows]
+            sides = self.of_client(client, attributes[rows], whose)
+            divided.append([rows[side] for side in sides])
         train, validation = zip(*divided, strict=True)
         return Split(*_pad(train), *_pad(validation))
 

@@ -7,6 +7,7 @@ TPU compiler's cycles, and the kernels that a GPU is told to start.
 """
 
 import dataclasses
+import os
 from typing import Literal, NamedTuple
 
 import jax
@@ -20,6 +21,12 @@ _COPIES = 5
 _FAST_BYTES = 32 * 10**6
 # On a CPU, weights of all clients side by side: beyond it memory is what they cost.
 _SMALL_BYTES = 2**28
+_GRAPHS = "xla_gpu_enable_command_buffer"
+# XLA's own choice with loops and convolutions.
+_IN_GRAPHS = (
+    "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE,"
+    "CONVOLUTION"
+)
 
 
 class Parallelism(NamedTuple):
@@ -60,6 +67,27 @@ class Target:
         """
         is_single = parallelism.clients == parallelism.coalitions == 1
         return self.platform == "cuda" or (self.platform == "tpu" and not is_single)
+
+    def first_apart(self, parallelism: Parallelism) -> bool:
+        """Whether the first step precedes the loop over a training's steps.
+
+        All lanes start from the broadcast weights. In a step of its own these are read
+        once, and convolutions with them are not grouped.
+        """
+        is_single = parallelism.clients == parallelism.coalitions == 1
+        return self.platform == "cuda" and not is_single
+
+    @property
+    def compiler_options(self) -> dict[str, str] | None:
+        """XLA's options for the rounds; XLA_FLAGS, which names the same one, wins.
+
+        A GPU starts whole loops and branches by itself, as CUDA graphs, in place of one
+        kernel after another at the host's word.
+        """
+        is_named = _GRAPHS in os.environ.get("XLA_FLAGS", "")
+        return (
+            {_GRAPHS: _IN_GRAPHS} if self.platform == "cuda" and not is_named else None
+        )
 
     def parallelism(
         self,

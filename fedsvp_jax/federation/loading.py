@@ -7,30 +7,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedsvp_jax import extras, prng
-from fedsvp_jax.common_settings import EvaluationSettings
 from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.common_settings import EvaluationSettings
+from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
+from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.dataset import ClientStore, Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.prng import Stream
-from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
-from fedsvp_jax.structs import Examples
+from fedsvp_jax.models import kept_features
 
 Data = TypeVar("Data", bound=Dataset | ClientStore)
-
-
-def load_data(config: FederationSettings) -> Dataset | ClientStore:
-    """The data set by name, in memory or, for `store`, on disk.
-
-    Raises:
-      ValueError, OSError: it is not fit for the model, or cannot be read.
-    """
-    if config.dataset != "store":
-        return load_dataset(config)
-    stored: ClientStore = extras.around("store").load(config)
-    return stored
 
 
 def load_dataset(config: FederationSettings) -> Dataset:
@@ -49,9 +38,7 @@ def load_dataset(config: FederationSettings) -> Dataset:
         dataset = preprocessing.to_rgb32(dataset)
     check_inputs(config, dataset.example_shape)
     if config.model in FEATURE_MODELS:
-        dataset = extras.around("features.kept").of_images(
-            config.model, dataset, config.features_dir
-        )
+        dataset = kept_features.of_images(config.model, dataset, config.features_dir)
     return evaluated_on(dataset, config.max_test_examples)
 
 
@@ -244,6 +231,44 @@ def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, .
     return tuple(np.flatnonzero(classes.ids == classes.private).tolist())
 
 
+def check_persons(config: FederationSettings, dataset: Dataset) -> None:
+    """Refuses what would part a person's rows, where the data say whose each is.
+
+    Raises:
+      ValueError: a setting that divides single rows, or a person with rows of several
+        writers, each of whom is a client.
+    """
+    if dataset.train_persons is None:
+        return
+    needed = {
+        "partition": ("iid", "by_writer"),
+        "influence_filter": ("none",),
+        "corrupted_share": (0.0,),
+        "split": ("by_position", *(("stratified",) * (config.num_attributes == 1))),
+    }
+    for name, allowed in needed.items():
+        if (value := getattr(config, name)) not in allowed:
+            raise ValueError(
+                f"{name} must be {' or '.join(map(str, allowed))} for data with a "
+                f"person column, whose rows of one person stay together, got {value}"
+            )
+    writers = dataset.train_writers
+    if config.partition != "by_writer" or writers is None:
+        return
+    pairs = np.unique(np.stack([dataset.train_persons, writers]), axis=1)
+    persons, counts = np.unique(pairs[0], return_counts=True)
+    roaming = persons[counts > 1]
+    if len(roaming):
+        clients = pairs[1][pairs[0] == roaming[0]].tolist()
+        names = dataset.writer_names or range(max(clients) + 1)
+        raise ValueError(
+            f"dataset {dataset.name}: {len(roaming)} of {len(persons)} persons have "
+            f"rows at several clients, the first at "
+            f"{' and '.join(str(names[client]) for client in clients)}: no ε covers "
+            "them; keep the rows that each has at one client and leave out the others"
+        )
+
+
 def neighbour_assumptions(config: FederationSettings) -> str:
     """What dealing and splitting the examples ask of two neighbouring data sets.
 
@@ -275,11 +300,19 @@ def neighbour_assumptions(config: FederationSettings) -> str:
 def client_parts(
     config: FederationSettings, dataset: Dataset | RowSource
 ) -> list[np.ndarray]:
-    """Each client's example indices, by `config.partition` and `config.seed`."""
-    labels = dataset.train_labels
+    """Each client's example indices, by `config.partition` and `config.seed`.
+
+    Where examples have persons these are dealt, each with all of its examples.
+    """
+    labels, writers = dataset.train_labels, dataset.train_writers
+    persons = dataset.train_persons if isinstance(dataset, Dataset) else None
     min_examples = least_examples(
         config.dataset, config.batch_size, config.train_fraction
     )
+    if persons is not None:
+        _, first, whose = np.unique(persons, return_index=True, return_inverse=True)
+        labels, min_examples = labels[first], 2
+        writers = None if writers is None else writers[first]
     deal: Callable[..., list[np.ndarray]]
     match config.partition:
         case "iid":
@@ -293,14 +326,16 @@ def client_parts(
             skewed = partial(partition.dirichlet, labels, alpha=config.dirichlet_alpha)
             deal = partial(skewed, min_examples=min_examples)
         case _:
-            writers = dataset.train_writers
             if writers is None:
                 raise ValueError(
                     f"partition=by_writer needs writers; dataset {dataset.name} has "
                     "none"
                 )
             deal = partial(partition.by_writer, writers, min_examples=min_examples)
-    return deal(config.num_clients, seed=config.seed)
+    parts = deal(config.num_clients, seed=config.seed)
+    if persons is None:
+        return parts
+    return [np.flatnonzero(np.isin(whose, part)) for part in parts]
 
 
 def client_names(

@@ -16,7 +16,6 @@ from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen
 from fedsvp_jax.report import labels, page
-from fedsvp_jax.report.plots import Plot, Series
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _SEEDED = "noise was seeded: every ε is nominal"
@@ -300,60 +299,40 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
 
 
 def write_page(ledger: Ledger, path: Path) -> Path:
-    """Writes the auditor's page: one file that asks nothing of the network.
+    """Writes the auditor's page: one small file of tables, without a script.
 
     Raises:
-      ImportError: plotly is not installed.
+      ImportError: jinja2 is not installed.
     """
     promise, rows = ledger.first["promise"], table(ledger)
-    rounds: list[float | None] = [row.round for row in ledger.rows]
-    finite = [e if math.isfinite(e) else None for e in (r.epsilon for r in ledger.rows)]
-    series = [Series({"what": "spent"}, "spent", rounds, finite)]
-    if (limit := promise["total_epsilon"]) is not None:
-        flat = [limit] * len(rounds)
-        series.append(Series({"what": "promised"}, "promised", rounds, flat))
-    plot = Plot(
-        id="spent",
-        title="ε spent",
-        note="Added up by dp-accounting from the log's noise multipliers.",
-        x_title="round",
-        y_title="ε",
-        series=series,
-    )
     details = [
         *((name, str(promise[name])) for name in _PROMISE_FIELDS),
         ("entries that are right", str(ledger.entries)),
         ("public key of the site", ledger.first["site"]),
         ("public key of its witness", ledger.first["witness"]),
     ]
-    sections = [
-        ("verdict", "Verdict", page.part("facts", facts(ledger)) + _listed(ledger)),
-        (
-            "uploads",
-            "Uploads",
-            page.table(
-                list(rows[0]) if rows else ["round"],
-                [list(row.values()) for row in rows],
-                caption="Every round that was charged, and the ε of all by then. One "
-                "that was never sent counts with the most that it might have cost.",
-            ),
-        ),
-        ("curve", "ε by round", page.part("grid", [plot] if rows else [])),
-        (
-            "promise",
-            "Promise and keys",
-            page.table(
-                ["what", "value"], details, caption="As the first entry says it."
-            ),
-        ),
-    ]
+    verdict = page.part("facts", facts(ledger))
+    verdict += page.part("items", "Not in order", ledger.problems)
+    verdict += page.part("items", "To be known", ledger.notes)
+    uploads = page.table(
+        list(rows[0]) if rows else ["round"],
+        [list(row.values()) for row in rows],
+        caption="Every round that was charged, and the ε of all by then, added up by "
+        "dp-accounting from the log's noise multipliers. One that was never sent "
+        "counts with the most that it might have cost.",
+    )
+    declared = page.table(
+        ["what", "value"], details, caption="As the first entry says it."
+    )
     return page.write(
         path,
         title=f"Ledger of {ledger.first['name']}",
         subtitle=f"What the site has sent, by its log {ledger.file}",
-        sections=sections,
-        data={"plots": page.plot_data([plot] if rows else [])},
-        timestamp=None,
+        sections=[
+            ("verdict", "Verdict", verdict),
+            ("uploads", "Uploads", uploads),
+            ("promise", "Promise and keys", declared),
+        ],
     )
 
 
@@ -365,9 +344,3 @@ _PROMISE_FIELDS = (
     "total_accounting",
     "release_epsilon",
 )
-
-
-def _listed(ledger: Ledger) -> page.Markup:
-    """The problems and the notes, as markup."""
-    problems = page.part("items", "Not in order", ledger.problems)
-    return problems + page.part("items", "To be known", ledger.notes)
