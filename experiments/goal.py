@@ -1,13 +1,13 @@
-"""--goal of experiments.train: settings for a table or images, all but ε.
+"""--goal of `fedsvp train`: settings for a table or images, all but ε.
 
 `proved` refuses a table whose schema was read off the records. `trial` is the same with
 such a schema, so its claims are nominal.
 
-- unit = "row": every client runs DP-SGD, one step per round, on a logistic model, and
-  adds all of the noise itself: against the server too (P15). A step takes all rows of a
-  client, and the learning rate follows the noise (`steps`), from public counts alone.
-  For images it is the same on scattering coefficients, which nobody's data decided,
-  with steps of their own.
+- unit = "row" or "person": every client runs DP-SGD, one step per round, on a logistic
+  model, and adds all of the noise itself: against the server too (P15, P21). A step
+  takes all rows of a client, and the learning rate follows the noise (`steps`), from
+  public counts alone. For images it is the same on scattering coefficients, which
+  nobody's data decided, with steps of their own.
 - unit = "client": clipped updates, of which the cohort shares the noise by secure
   aggregation: against other clients, not against the server's aggregator.
 """
@@ -157,7 +157,12 @@ class Steps(NamedTuple):
     noise: float
 
 
-def steps(sizes: np.ndarray, epsilon: float, colluders: int | None = None) -> Steps:
+def steps(
+    sizes: np.ndarray,
+    epsilon: float,
+    colluders: int | None = None,
+    rows_per_person: int = 1,
+) -> Steps:
     """Steps of all rows, at a learning rate that keeps the noise of the run small.
 
     With z for one step of all rows, client i of n_i rows uploads η/B times the sum of
@@ -176,6 +181,7 @@ def steps(sizes: np.ndarray, epsilon: float, colluders: int | None = None) -> St
       sizes: (K,) training rows of the clients.
       epsilon: of the run, at δ = 1e-5.
       colluders: h of secure aggregation; None without it.
+      rows_per_person: m; z hides m rows at once where a person is the unit.
     """
     from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
@@ -188,6 +194,7 @@ def steps(sizes: np.ndarray, epsilon: float, colluders: int | None = None) -> St
         norm = 1 / math.sqrt(clients * max(clients - colluders, 1))
     rows = float(weights @ np.minimum(sizes, batch_size))
     noise = float(analytic_multiplier(epsilon, _DELTA)) * _CLIP * norm / rows
+    noise *= rows_per_person
     slowed = 2 * _MOVED * (1 - _MOMENTUM) / (_ROUNDS * noise)
     return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
 
@@ -244,7 +251,7 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
     colluders = config.colluders if trust == "secure_aggregation" else None
     if config.total_epsilon is None:
         raise ValueError("the route needs total_epsilon, the promise of the run")
-    chosen = steps(sizes, config.total_epsilon, colluders)
+    chosen = steps(sizes, config.total_epsilon, colluders, data.rows_per_person or 1)
     shares = getattr(data.schema, "shares", ())
     if shares:
         settings["class_shares"] = ",".join(map(repr, shares))
@@ -256,10 +263,10 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
     }
 
 
-def route(config: ExperimentConfig) -> str:
+def route(config: ExperimentConfig, unit: str) -> str:
     """Names the route and says how it was chosen, in a line."""
     if config.clip.in_steps:
-        name = "DP-SGD in every client with Poisson batches (unit: row)"
+        name = f"DP-SGD in every client with Poisson batches (unit: {unit})"
     else:
         name = "clipped updates, noise shared by secure aggregation (unit: client)"
     single_client = (

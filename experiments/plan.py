@@ -1,15 +1,15 @@
 """Says what a table can afford: risk, accuracy and AUC by ε and by whom you trust.
 
-  python -m experiments.plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
+  fedsvp plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
 
-Of DATA.csv only the number of rows of every client is read, which is public in any
-case. As many synthetic rows are drawn from the schema: numbers uniformly between their
-bounds, categories evenly, classes by a random linear model in the shares that the
-schema states (or that --shares_epsilon buys). How much your columns tell of the class
-nobody knows before a run. So there are two such models, one whose best AUC is the first
-number of --auc and one of the second, and every figure is an interval from the one to
-the other. The route of train --goal is trained on both at every ε and seed, and FedAvg
-without noise, for three kinds of trust side by side:
+Of DATA.csv only the number of rows of every client, and of every person of a [person]
+column, is read, which is public in any case. As many synthetic rows are drawn from the
+schema: numbers uniformly between their bounds, categories evenly, classes by a random
+linear model in the shares that the schema states (or that --shares_epsilon buys). How
+much your columns tell of the class nobody knows before a run. So there are two such
+models, one whose best AUC is the first number of --auc and one of the second, and every
+figure is an interval from the one to the other. The route of train --goal is trained on
+both at every ε and seed, and FedAvg without noise, for three kinds of trust:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
@@ -123,8 +123,13 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return powers / powers.sum(1, keepdims=True)
 
 
-def synthetic(schema: Any, sizes: Sequence[int], seed: int, auc: float) -> Any:
-    """A data set of the schema's shape with so many training rows of each client."""
+def synthetic(
+    schema: Any, sizes: Sequence[int], seed: int, auc: float, persons: Any = None
+) -> Any:
+    """A data set of the schema's shape with so many training rows of each client.
+
+    `persons`, (rows,) says whose each is; None: each is of a person of its own.
+    """
     from fedsvp_jax.data.dataset import Dataset
 
     rng = np.random.default_rng(seed)
@@ -150,6 +155,8 @@ def synthetic(schema: Any, sizes: Sequence[int], seed: int, auc: float) -> Any:
         schema=schema,
         from_records=schema.from_records,
         public_test=True,
+        train_persons=persons,
+        rows_per_person=schema.rows_per_person if schema.unit == "person" else None,
     )
 
 
@@ -207,10 +214,13 @@ def main(arguments: Sequence[str]) -> None:
         sizes = np.unique(table[schema.client], return_counts=True)[1].tolist()
     train_share = 1 - (schema.test_fraction or 0.2)
     sizes = [max(2, round(train_share * size)) for size in sizes]
+    persons = None
+    if schema.person is not None:
+        sizes, persons = _persons(schema, table, train_share)
     left = goal.left_of(epsilons, schema.shares_epsilon)
     with shared_programs():
         plans = [
-            _planned(synthetic(schema, sizes, _SEED.value, area), left)
+            _planned(synthetic(schema, sizes, _SEED.value, area, persons), left)
             for area in (min(areas), max(areas))
         ]
     document = _joined(plans, areas)
@@ -226,7 +236,7 @@ def main(arguments: Sequence[str]) -> None:
     print(
         f"{_sizes_text(sizes)} training rows, synthetic rows of the schema; "
         f"every ε is at δ = {main['delta']:g}; {meaning(main)}; without noise: "
-        f"accuracy {_ends(bare)}, AUC {_ends(bare['auc'])}; guessing "
+        f"accuracy {_ends(bare)}, AUC {_ends(bare['auc_between'])}; guessing "
         f"{document['guessing']:.3f}. From the first to the second number your columns "
         "tell more of the class; which it is, only a run tells.\n"
     )
@@ -269,6 +279,22 @@ def _counted(schema: Any, table: Any, path: pathlib.Path) -> Any:
     )
 
 
+def _persons(schema: Any, table: Any, share: float) -> tuple[list[int], np.ndarray]:
+    """Each client's training rows, and whose they are: by the numbers in the table."""
+    whose = np.unique(table[schema.person], return_inverse=True)[1]
+    client = np.zeros_like(whose)
+    if schema.client is not None:
+        client = np.unique(table[schema.client], return_inverse=True)[1]
+    most = schema.rows_per_person if schema.unit == "person" else len(whose)
+    pairs, counts = np.unique(np.stack([client, whose]), axis=1, return_counts=True)
+    counts = np.minimum(counts, most)
+    numbers = [np.flatnonzero(pairs[0] == number) for number in np.unique(pairs[0])]
+    train = [part[: max(2, round(share * len(part)))] for part in numbers]
+    sizes = [int(counts[part].sum()) for part in train]
+    chosen = np.concatenate(train)
+    return sizes, np.repeat(np.arange(len(chosen)), counts[chosen])
+
+
 def _sizes_text(sizes: Sequence[int]) -> str:
     if len(sizes) == 1:
         return f"1 client of {sizes[0]}"
@@ -297,7 +323,7 @@ def _row(point: dict[str, Any], bare: dict[str, Any]) -> dict[str, str]:
         "ε of the run": f"{point['epsilon']:g}",
         "guesses right, of 100, at most": f"{main['risk']['right_of_100']:.1f}",
         "synthetic accuracy": _ends(point["accuracy"]),
-        "synthetic AUC": _ends(point["auc"]),
+        "synthetic AUC": _ends(point["accuracy"]["auc_between"]),
         "model": _word(point, bare),
         "status": main["status"],
     }
@@ -305,7 +331,8 @@ def _row(point: dict[str, Any], bare: dict[str, Any]) -> dict[str, str]:
 
 def _left(point: dict[str, Any], bare: dict[str, Any]) -> list[float]:
     """Parts of AUC's gain over guessing that the noise leaves, by strength."""
-    pairs = zip(point["auc"], bare["auc"], strict=True)
+    ends = (value["auc_between"] for value in (point["accuracy"], bare))
+    pairs = zip(*ends, strict=True)
     return [(area - 0.5) / max(best - 0.5, 1e-9) for area, best in pairs]
 
 
@@ -392,24 +419,10 @@ def _swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> dict[st
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
         sweep(config, plan, place, dataset=data)
-        files = read.read_sweep(place)
-    document = epsilon_page.document(
-        files, rows="synthetic rows that were drawn from the schema"
-    )
-
-    def area(epsilon: float | None) -> float:
-        of_epsilon = [
-            cell["test_scores"]["auc"]
-            for cell in files.cells
-            if cell.get("total_epsilon") == epsilon
-        ]
-        return float(np.mean(of_epsilon))
-
-    for point in document["points"]:
-        point["auc"] = area(point["epsilon"])
-    if trust is None:
-        document["fedavg"]["auc"] = area(None)
-    return document
+        return epsilon_page.document(
+            read.read_sweep(place),
+            rows="synthetic rows that were drawn from the schema",
+        )
 
 
 def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str, Any]:
@@ -424,19 +437,16 @@ def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str
             "mean": (low["mean"] + high["mean"]) / 2,
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),
+            "auc": (low["auc"] + high["auc"]) / 2,
+            "auc_between": [low["auc"], high["auc"]],
             "interval": words,
         }
 
     points = [
-        point
-        | {
-            "accuracy": between(point["accuracy"], other["accuracy"]),
-            "auc": [point["auc"], other["auc"]],
-        }
+        point | {"accuracy": between(point["accuracy"], other["accuracy"])}
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
     bare = between(weak["fedavg"], strong["fedavg"])
-    bare["auc"] = [weak["fedavg"]["auc"], strong["fedavg"]["auc"]]
     return weak | {"points": points, "fedavg": bare}
 
 

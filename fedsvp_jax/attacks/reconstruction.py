@@ -116,7 +116,7 @@ def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerS
 
 
 @partial(jax.jit, static_argnames=("plan", "model"))
-def attack_round(  # noqa: PLR0913
+def attack_round(
     plan: AttackPlan,
     model: Model,
     params: Params,

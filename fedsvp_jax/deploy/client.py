@@ -1,6 +1,6 @@
 """A ready client for models of this package: it estimates R, trains, and asks P.
 
-What it computes is `round.client.local_work`, the simulator's own.
+What it computes is `ClientWork.prepare`, the simulator's own.
 """
 
 import dataclasses
@@ -30,7 +30,8 @@ from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.federation.federated_data import federate
-from fedsvp_jax.round import client, private_query
+from fedsvp_jax.round import private_query
+from fedsvp_jax.round.private_query_work import query_gradient
 from fedsvp_jax.round.state import LocalWork, ServerState, Task
 from fedsvp_jax.run.trained_model import TrainedModel
 
@@ -130,7 +131,13 @@ class Client:
         )
         parallelism = plans.choose_parallelism(config, target, self._model, shape)
         self._plan = plans.make_plan(
-            config, self.policy.config, data, target, parallelism, query_leaves
+            config,
+            self.policy.config,
+            self.policy.mechanism,
+            data,
+            target,
+            parallelism,
+            query_leaves,
         )
         mechanism_config = jax.tree.map(np.float32, self.policy.config)
         roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
@@ -226,7 +233,7 @@ class Client:
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
         if work.private is None:
             return jax.tree.leaves(work.weights.params), ratio
-        return client.query_gradient(task, work.private), ratio
+        return query_gradient(task, work.private), ratio
 
     def _task(
         self,
@@ -236,7 +243,7 @@ class Client:
         client_id: Array,
         round_index: Array,
     ) -> tuple[Task, LocalWork]:
-        """A round's task, and the result of `local_work` on it."""
+        """A round's task, and the client's work on it."""
         plan, cell, data = self._plan, self._cell, self._data
         split = cell_of(cell.split, 0)
         nobody = jnp.zeros((1,), jnp.int32)
@@ -251,4 +258,4 @@ class Client:
         mechanism = self.policy.mechanism
         at = Address(key, client_id, round_index)
         task = Task(self._model, plan, cell, mechanism, state, data.examples, split, at)
-        return task, client.local_work(task)
+        return task, plan.work.prepare(task)

@@ -40,8 +40,17 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
+from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
+from fedsvp_jax.round.aggregator import (
+    SUM_OF_ANSWERS_ON_GRID,
+    SUM_OF_UPDATES_ON_GRID,
+    WEIGHTED_SUM,
+)
+from fedsvp_jax.round.client_value_hook import ClientValueHook
+from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
+from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
 from fedsvp_jax.round.local_training import (
     Gradient,
     TrainingRates,
@@ -49,7 +58,15 @@ from fedsvp_jax.round.local_training import (
     upload_steps,
 )
 from fedsvp_jax.round.private_query import QueryParts
-from fedsvp_jax.round.state import Cell, RoundPlan, ScorePlan
+from fedsvp_jax.round.private_query_work import PRIVATE_QUERY
+from fedsvp_jax.round.state import (
+    Aggregator,
+    Cell,
+    ClientWork,
+    RoundHook,
+    RoundPlan,
+    ScorePlan,
+)
 from fedsvp_jax.shapley import client_values
 from fedsvp_jax.shapley.coalitions import (
     EstimationPlan,
@@ -65,11 +82,13 @@ class Sizes(TypedDict, total=False):
       batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples; by default 1.
       max_num_examples: the largest client's; m by default.
+      rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
     """
 
     batch_size: int | None
     min_num_examples: float
     max_num_examples: int | None
+    rows_per_person: int | None
 
 
 def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
@@ -78,6 +97,7 @@ def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
         batch_size=batch_size(config, data),
         min_num_examples=least_examples(config, data),
         max_num_examples=data.max_num_examples,
+        rows_per_person=data.rows_per_person,
     )
 
 
@@ -101,17 +121,17 @@ def choose_parallelism(
 ) -> Parallelism:
     """What trains side by side: as the flags say, else as the target does.
 
-    On a CPU that is the whole cohort for small models whose clients are of one size,
-    and one client for the others (measured on 2 cores, BUILD_NOTES.md): side by side,
-    clients that differ in size would all take the steps of the largest.
+    On a CPU that is the whole cohort where the model has few weights and the clients
+    are of one size, and one client else (measured on 2 cores, BUILD_NOTES.md): side by
+    side, clients that differ in size would all take the steps of the largest.
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
     sampled = 0 if config.shapley == "exact" else config.shapley_trainings
-    weights, activations = 0, 0
+    shape = (config.batch_size, *example_shape)
+    batch = jax.ShapeDtypeStruct(shape, jnp.float32)
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
+    activations = 0
     if target.platform != "cpu":
-        shape = (config.batch_size, *example_shape)
-        batch = jax.ShapeDtypeStruct(shape, jnp.float32)
-        params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
 
         def residuals(params: Params, stats: Params, batch: Array) -> object:
             key = jax.random.key(0)
@@ -119,13 +139,11 @@ def choose_parallelism(
                 lambda p: model.apply(p, stats, batch, train=True, key=key)[0], params
             )[1]
 
-        weights, activations = map(
-            num_bytes, (params, jax.eval_shape(residuals, params, stats, batch))
-        )
+        activations = num_bytes(jax.eval_shape(residuals, params, stats, batch))
     parallelism = target.parallelism(
         clients=config.cohort_size,
         coalitions=max(planned, sampled),
-        weights=weights,
+        weights=num_bytes(params),
         activations=activations,
         alike=config.model in (*TABLE_MODELS, "small_cnn", *FEATURE_MODELS)
         and config.partition in ("iid", "paper", "shards"),
@@ -156,11 +174,26 @@ def make_configured_mechanism(
         batch_size=sizes.get("batch_size") or config.batch_size,
         min_num_examples=smallest,
         max_num_examples=sizes.get("max_num_examples") or int(smallest),
+        rows_per_person=sizes.get("rows_per_person"),
         settings=settings_class and part(settings_class, config),
     )
     if entry.always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
-    return settings, claimed(make_mechanism(config.mechanism, settings), config)
+    return settings, finished_mechanism(config, settings)
+
+
+def finished_mechanism(
+    config: NoisedSettings,
+    settings: MechanismConfig,
+    from_records: tuple[str, ...] = (),
+) -> Mechanism:
+    """The mechanism with the claim that a run of the config leaves to it.
+
+    Args:
+      from_records: facts that were taken from the records, as `Dataset` has them.
+    """
+    mechanism = claimed(make_mechanism(config.mechanism, settings), config)
+    return over_data(mechanism, from_records)
 
 
 def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:
@@ -174,7 +207,10 @@ def poisson_places(config: MechanismConfig) -> int | None:
         return None
     batches = config.num_rounds * subsampling.most_steps(config)
     return subsampling.poisson_places(
-        config.batch_size, config.max_num_examples, batches
+        config.batch_size,
+        config.max_num_examples,
+        batches,
+        config.rows_per_person or 1,
     )
 
 
@@ -243,12 +279,21 @@ def choose_query_parts(
 def make_plan(
     config: PlanSettings,
     mechanism_config: MechanismConfig,
+    mechanism: Mechanism,
     data: FederatedData,
     target: Target,
     parallelism: Parallelism,
     query_parts: QueryParts | None = None,
+    *,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
 ) -> RoundPlan:
-    """The static choices of the round compiled for a target."""
+    """The static choices of the round compiled for a target: settings and parts.
+
+    Args:
+      aggregator: in the place of what the mechanism asks for.
+      hooks: beside those of the settings.
+    """
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
         batch_size=batch_size(config, data),
@@ -265,10 +310,22 @@ def make_plan(
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1
     if known_steps:
-        steps = upload_steps(recipe, data.max_num_examples)
-        recipe = dataclasses.replace(recipe, most_steps=int(steps))
+        least, most = (
+            int(upload_steps(recipe, number))
+            for number in (data.min_num_examples, data.max_num_examples)
+        )
+        recipe = dataclasses.replace(
+            recipe,
+            most_steps=most,
+            all_active=0 < least == most and query_parts is None,
+            first_apart=target.first_apart(parallelism),
+        )
     return RoundPlan(
         mechanism=config.mechanism,
+        choose_cohort=drawn_in_program if data.reader is None else drawn_by_host,
+        work=choose_work(mechanism, query_parts),
+        aggregator=aggregator or choose_aggregator(mechanism, query_parts),
+        hooks=(*value_hooks(config, parallelism), *hooks),
         recipe=recipe,
         cohort_size=config.cohort_size,
         cohorts=config.cohorts,
@@ -289,7 +346,14 @@ def make_plan(
             num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
-        scores=_score_plan(config, data, parallelism),
+        scores=ScorePlan(
+            num_tested_attributes=data.game.num_tested_attributes,
+            differ_by_class=(
+                data.test.targets is None and config.partition != "by_writer"
+            ),
+            test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
+            eval_every=config.eval_every,
+        ),
         private_classes=data.game.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
@@ -301,24 +365,33 @@ def make_plan(
     )
 
 
-def _score_plan(
-    config: PlanSettings, data: FederatedData, parallelism: Parallelism
-) -> ScorePlan:
-    values = None
-    if config.client_values != "none":
-        values = client_values.plan_of(
-            config,
-            config.cohort_size,
-            batch_size=min(config.eval_batch_size, config.validation_examples),
-            num_parallel=parallelism.clients,
-        )
-    return ScorePlan(
-        num_tested_attributes=data.game.num_tested_attributes,
-        differ_by_class=data.test.targets is None and config.partition != "by_writer",
-        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
-        eval_every=config.eval_every,
-        client_values=values,
+def choose_work(mechanism: Mechanism, query_parts: QueryParts | None) -> ClientWork:
+    """The kind of client that the mechanism and its clip ask for."""
+    if query_parts is not None:
+        return PRIVATE_QUERY
+    return ESTIMATING if mechanism.needs_contribution else PLAIN
+
+
+def choose_aggregator(
+    mechanism: Mechanism, query_parts: QueryParts | None
+) -> Aggregator:
+    """A sum on the grid where the claim is about that sum, else a weighted sum."""
+    if mechanism.grid is None or not mechanism.claim.central:
+        return WEIGHTED_SUM
+    return SUM_OF_UPDATES_ON_GRID if query_parts is None else SUM_OF_ANSWERS_ON_GRID
+
+
+def value_hooks(config: PlanSettings, parallelism: Parallelism) -> list[RoundHook]:
+    """The hook of `--client_values`, if it is set."""
+    if config.client_values == "none":
+        return []
+    plan = client_values.plan_of(
+        config,
+        config.cohort_size,
+        batch_size=min(config.eval_batch_size, config.validation_examples),
+        num_parallel=parallelism.clients,
     )
+    return [ClientValueHook(plan)]
 
 
 def make_cells(

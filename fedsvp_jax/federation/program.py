@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import jax
@@ -23,17 +23,15 @@ from fedsvp_jax.federation.budget import account_of, solve_noise
 from fedsvp_jax.federation.client_data import CohortStream, FederatedData
 from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
-from fedsvp_jax.federation.run_digest import claimed, run_digest
+from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
+    about,
     from_outside,
-    make_mechanism,
-    noise_setting,
 )
-from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import cohort
-from fedsvp_jax.round.state import Cell, RoundPlan
+from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +67,7 @@ class Program:
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """The mechanism of each cell, with its claim on the data as they were read."""
         return tuple(
-            over_data(
-                claimed(make_mechanism(self.plan.mechanism, settings), config),
-                self.data.from_records,
-            )
+            plans.finished_mechanism(config, settings, self.data.from_records)
             for settings, config in zip(
                 self.mechanism_configs, self.configs, strict=True
             )
@@ -146,6 +141,8 @@ def build(
     *,
     model: Model | None = None,
     loss: losses.ExampleLoss | None = None,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
     target: Target | None = None,
 ) -> Program:
     """The program of one config per cell.
@@ -157,6 +154,9 @@ def build(
       model: built by the config's name when None.
       loss: `(output, target) -> ()` of one example, in the place of cross-entropy.
         With it a model has any outputs that the loss takes.
+      aggregator: in the place of the average of uploads. What it does to noised uploads
+        costs no ε; a claim about the average does not take it.
+      hooks: measure every round's uploads; their fields stand in the clients' rows.
       target: the device that the rounds are for; the one that JAX computes on when
         None.
 
@@ -192,7 +192,19 @@ def build(
         checks.check_outputs(given_model, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
-    configs = _solved(configs, data)
+    configs = [
+        dataclasses.replace(
+            _solved(
+                dataclasses.replace(config, seed=0),
+                about(config.mechanism),
+                **plans.sizes(config, data),
+            ),
+            seed=config.seed,
+        )
+        if config.solve == "noise"
+        else config
+        for config in configs
+    ]
     made = [
         plans.make_configured_mechanism(config, **plans.sizes(config, data))
         for config in configs
@@ -201,6 +213,8 @@ def build(
     asked = plans.choose_query_parts(told[0], model, build_model, data)
     for one, mechanism in made:
         checks.check_mechanism(first, one, mechanism, model, data, asked)
+        if aggregator is not None:
+            checks.check_aggregator(first.mechanism, mechanism)
     of_model = ""
     if (given_model is not None or loss is not None) and not first.paired_noise:
         # By name, the same on every device.
@@ -216,6 +230,10 @@ def build(
     allowances, roots, codes = [], [], []
     for config, (settings, mechanism) in zip(configs, made, strict=True):
         words = [of_model] if of_model else []
+        if aggregator is not None and not config.paired_noise:
+            words.append(
+                own_code.of_aggregator(aggregator, mechanism, settings, model, data)
+            )
         if from_outside(config.mechanism) and not config.paired_noise:
             words.append(
                 own_code.of_mechanism(
@@ -243,7 +261,17 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, told[0], data, target, parallelism, asked),
+        plan=plans.make_plan(
+            first,
+            told[0],
+            made[0][1],
+            data,
+            target,
+            parallelism,
+            asked,
+            aggregator=aggregator,
+            hooks=hooks,
+        ),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,
@@ -253,20 +281,8 @@ def build(
     )
 
 
-def _solved(
-    configs: Sequence[ExperimentConfig], data: FederatedData
-) -> list[ExperimentConfig]:
-    """The configs with their noise, solved once for those that differ elsewhere."""
-    multipliers: dict[ExperimentConfig, float] = {}
-    solved = []
-    for config in configs:
-        if config.solve == "noise":
-            name, _ = noise_setting(config.mechanism)
-            key = dataclasses.replace(config, seed=0, learning_rate=1.0)
-            if key not in multipliers:
-                answer = solve_noise(config, **plans.sizes(config, data))
-                multipliers[key] = getattr(answer, name)
-            noise: dict[str, Any] = {name: multipliers[key]}
-            config = dataclasses.replace(config, **noise)
-        solved.append(config)
-    return solved
+@lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
+def _solved(config: ExperimentConfig, entry: Any, **sizes: Any) -> ExperimentConfig:
+    """As `solve_noise`; `entry` is what is registered under the mechanism's name."""
+    del entry
+    return solve_noise(config, **sizes)

@@ -1,7 +1,7 @@
 """One federated round as one pure function: the module that joins the others.
 
-    sample the cohort -> each client: estimate R, train, add noise -> average
-                      -> server's part of the mechanism -> evaluate
+    cohort -> each client: work, noise, upload -> aggregate -> hooks -> server's step
+           -> score
 
 `federated_round` runs inside `shard_map` over the mesh axis `clients`. It is
 deterministic in `(state, cell, round_num)`, and its bits do not depend on the number of
@@ -13,16 +13,16 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, MechanismState, Model, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.models import aggregation
-from fedsvp_jax.round import client, cohort, private_query, round_score
+from fedsvp_jax.round import private_query, round_score
+from fedsvp_jax.round.client import Summed, client_round
+from fedsvp_jax.round.server_step import server_step
 from fedsvp_jax.round.state import (
     Cell,
     ClientMetrics,
@@ -30,8 +30,9 @@ from fedsvp_jax.round.state import (
     RoundMetrics,
     RoundPlan,
     ServerState,
+    Upload,
+    Uploads,
 )
-from fedsvp_jax.shapley import client_values
 
 
 def federated_round(
@@ -48,26 +49,14 @@ def federated_round(
     """Runs one round of FedAvg with a noise mechanism.
 
     Args:
+      plan: static; its parts are exchangeable (`state`).
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
     """
     key = prng.round_key(cell.root, round_num)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    if cell.cohort is None:
-        clients = cohort.cohort_of_round(
-            cell.root.shared,
-            cell.allowance,
-            state.spent,
-            round_num,
-            cohort_size=plan.cohort_size,
-            cohorts=plan.cohorts,
-            admitted=state.admitted,
-        )
-        rows = jnp.maximum(clients, 0)
-    else:  # of a stream, drawn by the host: row k holds the k-th client
-        clients = cell.cohort
-        rows = jnp.arange(plan.cohort_size, dtype=jnp.int32)
+    clients, rows = plan.choose_cohort(plan, cell, state, round_num)
     valid = clients >= 0
     sizes = cell.split.num_train[rows]
     uniform = plan.uniform_weights or mechanism.uniform_weights
@@ -77,24 +66,16 @@ def federated_round(
     lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
     order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 
-    def one_client(
+    def run_client(
         lane: Array,
-    ) -> tuple[client.Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
+    ) -> tuple[Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
         place = order[lane]
         at = Address(key, clients[place], round_num, lane_axes)
-        return client.client_round(
-            model,
-            plan,
-            cell,
-            state,
-            data.examples,
-            rows[place],
-            weights[place],
-            at,
-        )
+        row, weight = rows[place], weights[place]
+        return client_round(model, plan, cell, state, data.examples, row, weight, at)
 
-    (update, stats, answer), by_lane = lanes.map_lanes(
-        one_client,
+    (total, stats), by_lane = lanes.map_lanes(
+        run_client,
         plan.cohort_size,
         lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
         chunk_size=chunk_size,
@@ -102,62 +83,37 @@ def federated_round(
         known_trips=plan.known_trips,
     )
     lane_of = jnp.argsort(order)
-    memories, metrics, uploads = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
-    metrics = dataclasses.replace(metrics, client_id=clients)
-
-    anyone = jnp.any(valid)
-    if mechanism.grid is not None and mechanism.claim.central:
-        decode = partial(
-            average,
-            grid=mechanism.grid,
-            std=jnp.max(jnp.where(valid, metrics.noise.noise_std, 0.0)),
-            count=jnp.sum(valid),
-        )
-        answer = decode(answer)
-        update = decode(update) if plan.query_parts is None else update
-
-    step = partial(
+    memories, metrics, sent = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
+    upload: Upload = plan.aggregator.decode(
+        mechanism, total, sent, metrics.noise, valid
+    )
+    optimize = partial(
         aggregation.server_step,
         state=state.optimizer,
         settings=plan.server,
-        anyone=anyone,
+        anyone=jnp.any(valid),
     )
-    if plan.scores.client_values is not None:
-        assert data.validation is not None
-        cohort_values = client_values.client_values(
+    measured: dict[str, Array] = {}
+    for hook in plan.hooks:
+        counted = jnp.where(valid, 1 if uniform else sizes, 0)
+        measured |= hook(
             model,
-            plan.scores.client_values,
-            Weights(state.params, state.stats),
-            uploads,
-            jnp.where(valid, 1 if uniform else sizes, 0),
-            lambda update: step(update)[0],
-            data.validation,
-            prng.stream_key(key, prng.Stream.CLIENT_VALUES),
+            Uploads(sent, counted, lambda u: optimize(u)[0], state, data, key),
         )
-        metrics = dataclasses.replace(
-            metrics, value=cohort_values.values, value_margin=cohort_values.margins
-        )
-    update, memory_of_steps = step(update)
-    params = optax.apply_updates(state.params, update)
-    stats = jax.tree.map(
-        lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats
-    )
+    metrics = dataclasses.replace(metrics, client_id=clients, measured=measured)
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
-    memory = state.mechanism.updated(places, memories)
-    if mechanism.server is not None:
-        served = mechanism.server(
-            params,
-            state.params,
-            memory,
-            key=prng.stream_key(key, prng.Stream.SERVER_NOISE),
-            round_num=round_num,
-            infos=metrics.noise,
-            valid=valid,
-        )
-        # A round without clients leaves the model and what the server remembers.
-        params, memory = jax.tree.map(
-            lambda new, old: jnp.where(anyone, new, old), served, (params, memory)
-        )
+    params, stats, memory, optimizer = server_step(
+        mechanism,
+        state,
+        upload.update,
+        stats,
+        optimize=optimize,
+        memory=state.mechanism.updated(places, memories),
+        infos=metrics.noise,
+        valid=valid,
+        key=key,
+        round_num=round_num,
+    )
     score = round_score.of_round(
         model, plan, cell, Weights(params, stats), data, round_num, devices
     )
@@ -166,17 +122,16 @@ def federated_round(
     if plan.query_parts is not None:
         noised = private_query.chosen(params, plan.query_parts)
     size = jnp.float32(tree.num_parameters(noised))
+    cost = cell.allowance.costs[round_num]
     return (
         ServerState(
             params=params,
             stats=stats,
             mechanism=memory,
-            answer=answer,
-            spent=state.spent.at[places].add(
-                cell.allowance.costs[round_num], mode="drop"
-            ),
+            answer=upload.answer,
+            spent=state.spent.at[places].add(cost, mode="drop"),
             admitted=state.admitted,
-            optimizer=memory_of_steps,
+            optimizer=optimizer,
         ),
         RoundMetrics(
             **score._asdict(),

@@ -1,8 +1,18 @@
-"""The inputs of a round, the task of a client in it, and the results of both."""
+"""The plan of a round, its exchangeable parts, and what goes in and out of them.
+
+A round has five parts, values of `RoundPlan` that `federation.build` chooses:
+
+    Cohorts       who takes part                     cohort.py
+    ClientWork    from records to a noised upload    client_work.py
+    Aggregator    from uploads to one update         aggregator.py
+    server step   from the update to the next model  server_step.py
+    RoundHook     what is measured on the uploads    client_value_hook.py
+"""
 
 import dataclasses
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import flax.struct
 import jax.numpy as jnp
@@ -39,14 +49,104 @@ class ScorePlan:
     differ_by_class: bool  # whether clients do, and not by writer
     test_batch_size: int
     eval_every: int
-    client_values: EstimationPlan | None = None  # of the cohort's; None: not computed
+
+
+class Upload(NamedTuple):
+    """What leaves a client but its statistics; leaves (...) of one, or summed."""
+
+    update: Params  # client minus server
+    answer: list[Array]  # to the private query, [] without one
+
+
+class Cohort(NamedTuple):
+    """The clients of a round, ascending, then -1 where nobody takes part."""
+
+    clients: Array  # (K,) int32
+    rows: Array  # (K,) int32: where each one's examples are in `cell.split`
+
+
+class Cohorts(Protocol):
+    """Chooses the clients of a round."""
+
+    def __call__(
+        self, plan: "RoundPlan", cell: "Cell", state: "ServerState", round_num: Array
+    ) -> Cohort:
+        """The cohort; it reads nothing that a client did not pay for."""
+
+
+class ClientWork(NamedTuple):
+    """One kind of client.
+
+    Attributes:
+      prepare: the client's work before anything is clipped and noised.
+      release: `(task, work, update)` -> what leaves, the mechanism's memory after it,
+        and what the noise was. `update` is client minus server.
+    """
+
+    prepare: Callable[["Task"], "LocalWork"]
+    release: Callable[
+        ["Task", "LocalWork", Params], tuple[Upload, MechanismState, NoiseInfo]
+    ]
+
+
+class Aggregator(NamedTuple):
+    """How the server makes one update of a cohort's uploads.
+
+    The sum of the weighted uploads is built lane by lane, so that no upload need be
+    kept. One that has to see every upload says so.
+
+    Attributes:
+      encode: `(mechanism, upload, info)` -> the upload as it is sent.
+      decode: `(mechanism, total, uploads, infos, valid)` -> the round's update and
+        answer, from the sum of weighted uploads; `infos` and `valid` have a leading
+        axis (K,). `uploads` are stacked, (K, ...), or None unless asked for.
+      needs_uploads: whether `decode` reads `uploads`.
+    """
+
+    encode: Callable[[Mechanism, Upload, NoiseInfo], Upload]
+    decode: Callable[..., Upload]
+    needs_uploads: bool = False
+
+
+class Uploads(NamedTuple):
+    """What a hook may look at once all uploads have come.
+
+    Attributes:
+      sent: stacked, leaves (K, ...): update and statistics of each place.
+      sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
+      step: an average of uploads -> what the server adds to its parameters.
+      state: as it was broadcast.
+      data: the server's.
+      key: of the round.
+    """
+
+    sent: Weights
+    sizes: Array
+    step: Callable[[Params], Params]
+    state: "ServerState"
+    data: "Data"
+    key: prng.Keys
+
+
+class RoundHook(Protocol):
+    """Measures a round's uploads; what it returns is written and changes nothing.
+
+    A hook is a frozen dataclass or a function: it is a part of the compiled program.
+    """
+
+    def __call__(self, model: Model, uploads: Uploads) -> dict[str, Array]:
+        """(K,) arrays by name, fields of the clients' rows."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RoundPlan:
-    """The settings that are fixed when the round is compiled."""
+    """The settings that are fixed when the round is compiled, and its parts."""
 
     mechanism: str
+    choose_cohort: Cohorts
+    work: ClientWork
+    aggregator: Aggregator
+    hooks: tuple[RoundHook, ...]
     recipe: TrainingRecipe
     cohort_size: int
     cohorts: str
@@ -61,6 +161,11 @@ class RoundPlan:
     client_chunk_size: int
     num_rounds: int
     known_trips: bool = False  # of loops over lanes; see `devices.target`
+
+    @property
+    def keeps_uploads(self) -> bool:
+        """Whether a part of the round looks at every upload."""
+        return bool(self.hooks) or self.aggregator.needs_uploads
 
 
 @flax.struct.dataclass
@@ -138,6 +243,11 @@ class Task:
         """The server's model."""
         return Weights(self.state.params, self.state.stats)
 
+    @property
+    def memory(self) -> MechanismState:
+        """What the mechanism remembers of the client."""
+        return self.state.mechanism.of(self.at.client)
+
 
 def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> Rows:
     """A client's training examples; where `members` (m,) bool is given, only those."""
@@ -168,8 +278,7 @@ class ClientMetrics:
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
     steps: Array  # (T,) int32: SGD steps that each of its trainings needs
-    value: Array | None = None  # () float32: of the upload; None: not computed
-    value_margin: Array | None = None  # () float32: half its 95 % interval; None: exact
+    measured: dict[str, Array] = flax.struct.field(default_factory=dict)  # by hooks
 
 
 @flax.struct.dataclass

@@ -5,12 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import scores
 from fedsvp_jax.devices import processes
+from fedsvp_jax.federation import loading
 from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.trained_model import TrainedModel
 
@@ -35,9 +37,9 @@ def predictions(
 
 
 def scores_of(
+    config: ExperimentConfig,
     data: Dataset | ClientStore,
     loss: ExampleLoss | None,
-    model: str,
     predicted: Callable[[], Predictions],
 ) -> dict[str, Any]:
     """`test_scores` of a table, or of features of images; {} of other data.
@@ -46,6 +48,11 @@ def scores_of(
     """
     if loss is not None or not isinstance(data, Dataset):
         return {}
-    if data.schema is None and model not in FEATURE_MODELS:
+    if data.schema is None and config.model not in FEATURE_MODELS:
         return {}
-    return {"test_scores": scores.of_table(*predicted(), data.class_names)}
+    tested, _ = loading.withhold_validation(config, data)
+    return {
+        "test_scores": scores.of_table(
+            *predicted(), data.class_names, tested.test_clients
+        )
+    }

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import models
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params, Weights
 from fedsvp_jax.core.tree import cell_of
@@ -123,15 +124,19 @@ class FilterHook:
             )
         return self._trainer.place(dataclasses.replace(host, admitted=admitted))
 
-    def take_record(self) -> dict[str, Any] | None:
-        """The record of a pass for the next row: who was rejected, why, and the cost.
+    def charge(self, account: Account) -> Account:
+        """The account after a pass."""
+        return account.record_pass()
+
+    def take_record(self) -> dict[str, Any]:
+        """`influence_filter` of the next row: who was rejected, why, and the cost.
 
         None without a pass.
         """
         verdict, self.verdict = self.verdict, None
         if verdict is None:
-            return None
-        return {
+            return {"influence_filter": None}
+        record = {
             "rejected": np.flatnonzero(np.asarray(verdict.rejected)),
             "scores": np.asarray(verdict.scores),
             "threshold": np.asarray(verdict.threshold)[()],
@@ -139,6 +144,7 @@ class FilterHook:
             "required_gap": np.asarray(verdict.required_gap)[()],
             "cost": self.cost._asdict(),
         }
+        return {"influence_filter": record}
 
 
 def _first_examples(indices: Array, count: Array, limit: int) -> tuple[Array, Array]:

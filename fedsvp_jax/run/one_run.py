@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
+from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import final_scores, published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.influence_filter import FilterHook
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Files, Session, logs_of
@@ -37,6 +40,8 @@ def train(
     dataset: Dataset | ClientStore | None = None,
     model: Model | None = None,
     loss: ExampleLoss | None = None,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
     placement: Placement | None = None,
     options: Options = USUAL,
 ) -> dict[str, Any]:
@@ -53,6 +58,8 @@ def train(
       model: built by name when None.
       loss: `(output, target) -> ()` of one example: what training lowers and metrics
         report; cross-entropy with the labels when None (`losses`).
+      aggregator: in the place of the average (`federation.build`).
+      hooks: measure every round's uploads (`round.state.RoundHook`).
       placement: where and in which portions the work runs.
       options: how it is kept and watched.
 
@@ -68,7 +75,9 @@ def train(
     data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
     logs = logs_of(folder.path, options.loggers)
-    program = federation.build([config], data, model=model, loss=loss)
+    program = federation.build(
+        [config], data, model=model, loss=loss, aggregator=aggregator, hooks=hooks
+    )
     (config,) = program.configs
     published_scores.check(program, options, loss)
     trainer = Trainer(program, placement=placement)
@@ -77,6 +86,10 @@ def train(
         settings["own_code"] = program.own_code
     if options.reveal:
         settings["reveal"] = sorted(options.reveal)
+    if hooks:
+        settings["hooks"] = [
+            getattr(hook, "__qualname__", repr(hook)) for hook in hooks
+        ]
     layout = dataclasses.asdict(trainer.placement)
     processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     planned = folder.start(
@@ -95,6 +108,7 @@ def train(
             Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
             options,
             planned,
+            [FilterHook(trainer)] if config.influence_filter != "none" else [],
         )
         (summary,) = session.run(stop)
         attributes = program.data.game.attributes
@@ -118,7 +132,7 @@ def train(
         predicted = functools.cache(
             lambda: final_scores.predictions(session, 0, settings)
         )
-        summary |= final_scores.scores_of(data, loss, config.model, predicted)
+        summary |= final_scores.scores_of(config, data, loss, predicted)
         if config.publish_scores:
             chances, labels = predicted()
             summary["published_scores"] = published_scores.noised_accuracy(

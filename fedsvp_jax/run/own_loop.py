@@ -15,7 +15,15 @@ from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.round.federated_round import federated_round
-from fedsvp_jax.round.state import Cell, Data, RoundMetrics, ServerState, initial_state
+from fedsvp_jax.round.state import (
+    Aggregator,
+    Cell,
+    Data,
+    RoundHook,
+    RoundMetrics,
+    ServerState,
+    initial_state,
+)
 
 
 @flax.struct.dataclass
@@ -43,6 +51,8 @@ def make_round(
     *,
     model: Model | None = None,
     loss: ExampleLoss | None = None,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
     seeds: Sequence[int] | None = None,
 ) -> tuple[RoundState, Step]:
     """The state before round 0, and the pure function of one round.
@@ -56,7 +66,7 @@ def make_round(
       config: resolved settings.
       data: in memory.
       model: built by name when None.
-      loss: as in `run.train`.
+      loss, aggregator, hooks: as in `run.train`.
       seeds: in place of the config's: every leaf of the state then has a leading axis,
         one entry per seed, and the step is for `jax.vmap(step)`.
 
@@ -67,7 +77,14 @@ def make_round(
       ValueError: settings and data do not fit together.
     """
     configs = [dataclasses.replace(config, seed=seed) for seed in seeds or ()]
-    program = federation.build(configs or [config], data, model=model, loss=loss)
+    program = federation.build(
+        configs or [config],
+        data,
+        model=model,
+        loss=loss,
+        aggregator=aggregator,
+        hooks=hooks,
+    )
     run_data = Data(program.data.examples, program.data.test, program.data.validation)
     # A device's number is data, or the compiler computes with it (`devices.lanes`).
     index = jnp.int32(0)

@@ -98,10 +98,7 @@ def client_rows(
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,
         }
-        if client.value is not None:
-            row["client_value"] = client.value
-        if client.value_margin is not None:
-            row["client_value_margin"] = client.value_margin
+        row |= client.measured
         if client.estimation is not None:
             estimation = client.estimation
             row |= {

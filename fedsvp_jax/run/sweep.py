@@ -227,7 +227,7 @@ def sweep(
                     "risk": tradeoff.by_adversary(account),
                 }
                 predicted = partial(final_scores.predictions, session, cell, settings)
-                summary |= final_scores.scores_of(data, loss, base.model, predicted)
+                summary |= final_scores.scores_of(base, data, loss, predicted)
                 summaries.append(summary)
             folder.write("cells.json", summaries)
     return summaries

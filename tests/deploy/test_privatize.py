@@ -18,7 +18,7 @@ from fedsvp_jax.deploy.noise import SECRET, Secret, released
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.mechanisms import fixed, registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
-from fedsvp_jax.round import client
+from fedsvp_jax.round import client_work
 
 
 def asked(**changes: Any) -> Any:
@@ -55,12 +55,12 @@ def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
             jnp.int32(2),
             jnp.int32(round_num - 1),
         )
-        wanted, _, info = client.add_noise(
+        wanted, _, info = client_work.add_noise(
             made.mechanism,
             update,
             made.mechanism.init(1).of(0),
             num_examples=jnp.int32(30),
-            ratio=client.released_ratio(jnp.float32(0.25), made.config, at),
+            ratio=client_work.released_ratio(jnp.float32(0.25), made.config, at),
             params=received,
             at=at,
         )
@@ -75,7 +75,7 @@ def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
         )
         for got, old, new in zip(upload, received, wanted, strict=True):
             np.testing.assert_allclose(got, old + new, rtol=1e-6, atol=1e-6)
-    for key, value in account.to_json().items():
+    for key, value in account.arrays().items():
         np.testing.assert_allclose(state.sums[key], value, rtol=1e-6, err_msg=key)
     assert record["randomness"] == "not private: seeded"
     assert set(record["status"].values()) == {"nominal"}

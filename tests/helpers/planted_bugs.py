@@ -27,7 +27,7 @@ from fedsvp_jax.mechanisms import (
     release,
     sensitivity,
 )
-from fedsvp_jax.round import client, cohort, local_training, private_query
+from fedsvp_jax.round import cohort, local_training, private_query, private_query_work
 from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]
@@ -213,7 +213,7 @@ BUGS = {
         "dp_fedavg-update_clip-bands",
     ),
     "a private query is answered before the round from which it is counted": Bug(
-        client,
+        private_query_work,
         "only_if",
         _answered,
         "gaussian-attribute_records-private_record_asked_later",

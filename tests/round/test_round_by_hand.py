@@ -23,7 +23,7 @@ from fedsvp_jax.devices import lanes
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.models import aggregation
-from fedsvp_jax.round import client, cohort, local_training, privacy_estimation
+from fedsvp_jax.round import client_work, cohort, local_training, privacy_estimation
 from fedsvp_jax.round.state import ServerState, rows_of
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
@@ -42,7 +42,9 @@ def client_by_hand(
             *(made.model, plan.recipe, rates, plan.estimation),
             *(start, examples, held, at),
         )
-        ratio = client.released_ratio(estimation.contribution_ratio, cell.mechanism, at)
+        ratio = client_work.released_ratio(
+            estimation.contribution_ratio, cell.mechanism, at
+        )
         told = plan.recipe, plan.estimation, examples, held
         steps = privacy_estimation.training_steps(*told, pairs_key=jax.random.key(0))
     in_steps = mechanism.step_noise_std is not None
@@ -50,7 +52,7 @@ def client_by_hand(
         std = mechanism.step_noise_std(ratio, round_num=at.round_num)
         rates = rates.replace(step_noise_std=std)
     if in_steps or estimation is None:
-        trained = client.train(
+        trained = client_work.train(
             *(made.model, plan.recipe, rates, start, rows_of(examples, held), at)
         )
         batches = held.num_train, plan.recipe.batch_size
@@ -59,7 +61,9 @@ def client_by_hand(
     update = jax.tree.map(jnp.subtract, trained[0], state.params)
     told = {"num_examples": held.num_train, "ratio": ratio, "params": state.params}
     memory = state.mechanism.of(at.client)
-    upload, memory, info = client.add_noise(mechanism, update, memory, **told, at=at)
+    upload, memory, info = client_work.add_noise(
+        mechanism, update, memory, **told, at=at
+    )
     metrics = {
         "client_id": at.client,
         "num_examples": held.num_train,

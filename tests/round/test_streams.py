@@ -19,7 +19,7 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import build
-from fedsvp_jax.round import client
+from fedsvp_jax.round import client, client_work
 from fedsvp_jax.round.local_training import Draws
 from fedsvp_jax.run.trainer import Trainer
 
@@ -74,9 +74,9 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address() -> None:
         mock.patch.object(client.local_training, "local_update") as training,
     ):
         noised = made.mechanism._replace(update=mock.Mock())
-        client.released_ratio(jnp.float32(0.5), cell.mechanism, at)
-        client.train(made.model, made.plan.recipe, cell.rates, None, None, at)
-        client.add_noise(noised, None, None, **told, at=at)
+        client_work.released_ratio(jnp.float32(0.5), cell.mechanism, at)
+        client_work.train(made.model, made.plan.recipe, cell.rates, None, None, at)
+        client_work.add_noise(noised, None, None, **told, at=at)
     (draws,) = (one for one in training.call_args.args if isinstance(one, Draws))
     used = {
         prng.Stream.CONTRIBUTION_RELEASE: release.call_args.kwargs["key"],
