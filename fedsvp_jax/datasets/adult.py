@@ -30,7 +30,7 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.datasets import folders
-from fedsvp_jax.tables import csv_file
+from fedsvp_jax.tables import cells, csv_file
 
 
 class _Scale(NamedTuple):
@@ -129,7 +129,10 @@ def load_adult(data_dir: Path) -> Dataset:
     """
     folder = folders.find_folder(data_dir, ["adult"], "adult.csv", data_set="adult")
     path = folder / "adult.csv"
-    read = csv_file.read_csv(path)
+    read = {
+        name: np.array(cells.texts(column).to_pylist(), np.dtypes.StringDType())
+        for name, column in csv_file.read_csv(path).items()
+    }
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
     if missing := [name for name in expected if name not in read]:
         raise ValueError(
