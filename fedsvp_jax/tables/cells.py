@@ -30,6 +30,7 @@ _SLASHED = re.compile(rf"([0-9]{{1,2}})[/-]([0-9]{{1,2}})[/-]([0-9]{{4}}){_TAIL}
 _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?")
 _EPOCH = datetime.date(1970, 1, 1)
 _HOLDS_ARRAYS = "{} holds arrays; name it as image, or leave it out"
+ROWS = 2**18  # that are worked on at a time, so that temporaries stay small
 _EXACT = 2**53  # float64 holds every whole number below
 
 
@@ -125,7 +126,7 @@ def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
     """The different texts, and (rows,) int32: which of them each cell is."""
-    encoded = texts(column).combine_chunks().dictionary_encode()
+    encoded = texts(column).dictionary_encode().combine_chunks()
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
@@ -143,10 +144,10 @@ def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
     """(rows,) float64: the finite numbers that are plainly written; NaN elsewhere."""
     decimal, thousands = notation
     if is_numeric(column):
-        return _numpy(column.cast(pa.float64()))
+        return _floats(column)
     if decimal == "." and not thousands:
         try:
-            return _numpy(column.cast(pa.float64()))
+            return _floats(column)
         except pa.ArrowInvalid:
             pass
     mark, other = re.escape(decimal), "," if decimal == "." else "."
@@ -158,7 +159,7 @@ def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
     pattern = rf"^[+-]?(?:(?:{digits})(?:[eE][+-]?[0-9]+)?|{grouped})$"
     plain = pc.if_else(pc.match_substring_regex(column, pattern), column, None)
     plain = pc.replace_substring(plain, thousands or other, "")
-    return _numpy(pc.replace_substring(plain, decimal, ".").cast(pa.float64()))
+    return _floats(pc.replace_substring(plain, decimal, "."))
 
 
 def percents(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
@@ -228,6 +229,8 @@ def values_of(
     if type_ in ("number", "percent"):
         read = numbers if type_ == "number" else percents
         values = read(column, notation)
+        if np.isfinite(values).all():
+            return values
         return np.where(np.isfinite(values), values, np.nan)
     written = texts(column)
     if type_ == "time":
@@ -280,6 +283,15 @@ def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
     note = f", the first of {len(rows)}" if len(rows) > 1 else ""
     cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
     return f"({files.quoted(cell)} in row {rows[0] + 1}{note}; the first row is 1)"
+
+
+def _floats(column: pa.ChunkedArray) -> np.ndarray:
+    """(rows,) float64, some rows at a time; NaN where there is no value."""
+    values = np.empty(len(column))
+    for start in range(0, len(column), ROWS):
+        part = column.slice(start, ROWS).cast(pa.float64())
+        values[start : start + ROWS] = _numpy(part)
+    return values
 
 
 def _numpy(column: Any) -> np.ndarray:

@@ -245,7 +245,10 @@ def read_columns(path: Path, form: Form) -> Columns:
     columns = Columns(zip(form.names, table.columns, strict=True))
     del table
     for name, column in columns.items():  # one after the other: the memory of one more
-        columns[name] = cells.normal_texts(column)
+        text = cells.normal_texts(column)
+        compact = text.nbytes < 2**31 - 1  # which one array may hold
+        columns[name] = pa.chunked_array([text.combine_chunks()]) if compact else text
+        pa.default_memory_pool().release_unused()
     return columns
 
 

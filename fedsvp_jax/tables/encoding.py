@@ -54,13 +54,12 @@ def encode(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults, attributes, end = list(wrong), {}, 0
+    faults, attributes = list(wrong), {}
     declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
     rows = sum(map(len, parts))
     size = np.cumsum([4 * rows * column.width for column in declared.values()])
     within = [k for k, total in zip(declared, size, strict=True) if total <= most_bytes]
-    width = sum(declared[name].width for name in within)
-    inputs = [np.empty((len(part), width), np.float32) for part in parts]
+    encoded: list[tuple[int, Callable[[np.ndarray], np.ndarray]]] = []
     for name, column in declared.items():
         at = f"{source}: column {name}"
         try:
@@ -78,15 +77,19 @@ def encode(
         except ValueError as error:
             faults.append(str(error))
             continue
-        if not faults:
-            for target, part in zip(inputs, parts, strict=True):
-                target[:, end : end + column.width] = features(part)
-            end += column.width
+        pa.default_memory_pool().release_unused()
+        encoded.append((column.width, features))
         if attribute is not None:
             attributes[name] = attribute
     refuse(faults)
-    if not width:
+    if not encoded:
         raise ValueError(f"{source} has no column of features")
+    width, start = sum(width for width, _ in encoded), 0
+    inputs = [np.empty((len(part), width), np.float32) for part in parts]
+    for width, features in encoded:
+        for target, part in zip(inputs, parts, strict=True):
+            target[:, start : start + width] = features(part)
+        start += width
     return Encoded(inputs, attributes)
 
 
@@ -120,20 +123,25 @@ def _encode_column(
         attribute = Column(codes, column.values, not column.from_data) if few else None
         return lambda rows: one_hot[codes[rows]], attribute
     numbers = numbers_of(values, column, notation, source)
-    low, high = column.bounds
-    if not high > low:
-        scaled = np.zeros((len(numbers), 1), np.float32)
-    else:
-        above, span = np.clip(numbers, low, high) - low, high - low
-        part = np.log1p(above) / np.log1p(span) if column.log else above / span
-        scaled = (2 * part - 1).astype(np.float32)[:, None]
     attribute = None
     whole = column.type == "number" and not column.missing and column.fill is None
-    if whole and (np.rint(numbers) == numbers).all():
+    if whole and all((part == np.rint(part)).all() for part in _blocks(numbers)):
         written = pc.replace_substring_regex(cells.texts(values), _POINT, "")
         if pc.count_distinct(written).as_py() <= MAX_ATTRIBUTES:
             attribute = of_names(written, None, source)
-    return lambda rows: scaled[rows], attribute
+    low, high = column.bounds
+    scaled = np.zeros(len(numbers), np.float32)
+    for part, target in zip(_blocks(numbers), _blocks(scaled), strict=True):
+        if high > low:
+            above, span = np.clip(part, low, high) - low, high - low
+            share = np.log1p(above) / np.log1p(span) if column.log else above / span
+            target[:] = 2 * share - 1
+    return lambda rows: scaled[rows, None], attribute
+
+
+def _blocks(values: np.ndarray) -> list[np.ndarray]:
+    """Views of a part of the rows each, so that temporaries stay small."""
+    return np.array_split(values, 1 + len(values) // cells.ROWS)
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:

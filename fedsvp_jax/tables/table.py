@@ -309,15 +309,18 @@ def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarr
     So whoever has two rows trains. Where too few others are left, all rows of some
     clients of two are for the test.
     """
+    is_test = order < size
     if clients is None:
-        return order < size
-    by_client = np.lexsort((-order, clients))
+        return is_test
     counts = np.bincount(clients)
+    if np.bincount(clients[~is_test], minlength=len(counts)).min() >= _LEAST:
+        return is_test
+    by_client = np.lexsort((-order, clients))
     rank = np.empty(len(order), np.int64)
     starts = counts.cumsum() - counts
     rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
     kept = (rank < _LEAST) & (counts[clients] >= _LEAST)
-    is_test = np.zeros(len(order), bool)
+    is_test[:] = False
     free = np.flatnonzero(~kept)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST
