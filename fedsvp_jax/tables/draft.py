@@ -350,11 +350,10 @@ def _strict_column(
     column: pa.ChunkedArray, is_train: np.ndarray, source: str
 ) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
-    missing = cells.is_missing(column)
-    is_text = np.isnan(numbers) & ~missing
-    if is_text.any() and not np.isfinite(numbers).any():
+    if np.isnan(numbers).all() and len(numbers):
+        missing = cells.is_missing(column)
         kinds = {cells.kind(text, Notation()) for text in cells.distinct(column)[0]}
-        if kinds <= {"text", "missing"}:
+        if "text" in kinds and kinds <= {"text", "missing"}:
             return _strict_category(column, missing, source)
     of_train = numbers[is_train & np.isfinite(numbers)]
     bounds = (of_train.min(initial=np.inf), of_train.max(initial=-np.inf))

@@ -7,7 +7,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -141,7 +141,8 @@ def _encode_column(
 
 def _blocks(values: np.ndarray) -> list[np.ndarray]:
     """Views of a part of the rows each, so that temporaries stay small."""
-    return np.array_split(values, 1 + len(values) // cells.ROWS)
+    starts = range(0, len(values), cells.ROWS)
+    return [values[start : start + cells.ROWS] for start in starts]
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:
@@ -277,8 +278,9 @@ def of_names(
         return Column(coded(values, names, source), tuple(names))
     texts, codes = cells.distinct(values)
     files.check_printable(texts, source)
-    order = sorted(range(len(texts)), key=texts.__getitem__)
+    keys: Sequence[Any] = texts
     if all(map(_WHOLE.fullmatch, texts)):
-        order = sorted(order, key=lambda number: int(texts[number]))
+        keys = [(int(text), text) for text in texts]
+    order = sorted(range(len(texts)), key=keys.__getitem__)
     rank = np.argsort(np.asarray(order, np.int32)).astype(np.int32)
     return Column(rank[codes], tuple(texts[number] for number in order), public=False)
