@@ -89,9 +89,9 @@ def main(arguments: Sequence[str]) -> None:
         is_allowed=lambda number: 0 < number < math.inf,
     )
     from fedsvp_jax.accounting.claims import meaning
+    from fedsvp_jax.data.tables import cells, table_file
+    from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.report import epsilon_page
-    from fedsvp_jax.tables import cells, table_file
-    from fedsvp_jax.tables.schema import read_schema
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])

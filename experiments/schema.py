@@ -80,10 +80,10 @@ def confirm(path: pathlib.Path) -> None:
     Raises:
       OSError, ValueError: as `read_schema`.
     """
-    from fedsvp_jax.run.files import replace_file
-    from fedsvp_jax.tables import cells
-    from fedsvp_jax.tables.schema import SchemaColumn, read_schema
-    from fedsvp_jax.tables.table import named
+    from fedsvp_jax.core.files import replace_file
+    from fedsvp_jax.data.tables import cells
+    from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
+    from fedsvp_jax.data.tables.table import named
 
     marked = read_schema(path)
     known = named(_KNOWN_BOUNDS.value, marked.columns)
@@ -139,9 +139,9 @@ def main(arguments: Sequence[str]) -> None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
         raise ValueError("name one file of a table")
-    from fedsvp_jax.run.files import replace_file
-    from fedsvp_jax.settings import unknown
-    from fedsvp_jax.tables import cells, draft, schema, table, table_file
+    from fedsvp_jax.core.files import replace_file
+    from fedsvp_jax.core.settings import unknown
+    from fedsvp_jax.data.tables import cells, draft, schema, table, table_file
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     if target.exists():

@@ -73,8 +73,8 @@ from tqdm import tqdm
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.files import write_json
 from fedsvp_jax.federation import plan
-from fedsvp_jax.run.files import write_json
 
 from .. import command, flag_values
 from . import audit_play, audit_results

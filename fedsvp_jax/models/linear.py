@@ -3,9 +3,9 @@
 import flax.linen as nn
 import jax.numpy as jnp
 
-from fedsvp_jax.float32 import pairwise_sum
+from fedsvp_jax.core.float32 import pairwise_sum
+from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.models.adapters import from_linen
-from fedsvp_jax.structs import Array, Model
 
 
 class Linear(nn.Module):
@@ -18,7 +18,7 @@ class Linear(nn.Module):
         if x.ndim != 2:
             raise ValueError(
                 f"a linear model on features takes vectors, got examples of the shape "
-                f"{x.shape[1:]}; fedsvp_jax.features.kept.of_images makes "
+                f"{x.shape[1:]}; fedsvp_jax.models.kept_features.of_images makes "
                 "features of a data set's images"
             )
         zeros = nn.initializers.zeros

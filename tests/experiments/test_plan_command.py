@@ -7,7 +7,7 @@ import numpy as np
 from commands import assert_sentence, command, succeeds
 
 from experiments import plan
-from fedsvp_jax.tables.schema import Schema, SchemaColumn
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 SCHEMA = Schema(
     {

@@ -1,0 +1,286 @@
+"""Rows of a table as features of a model, by its schema.
+
+One error names all faults of a table, each by column, row and remedy.
+"""
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedsvp_jax.core.settings import MAX_ATTRIBUTES
+from fedsvp_jax.data.dataset import Column
+from fedsvp_jax.data.tables import cells, files
+from fedsvp_jax.data.tables.cells import Columns, Notation, place
+from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
+
+_WHOLE = re.compile(r"-?[0-9]{1,400}")
+_POINT = r"\.0*$"
+_SHOWN = 8  # columns of which an error tells
+
+
+class Encoded(NamedTuple):
+    """A table as a model takes it."""
+
+    inputs: list[np.ndarray]  # (rows, f) float32, of each part
+    columns: dict[str, Column]  # what may be an attribute, by name, of all rows
+
+
+def encode(
+    schema: Schema,
+    table: Columns,
+    source: str,
+    *,
+    parts: Sequence[np.ndarray],
+    most_bytes: float = math.inf,
+    wrong: Sequence[str] = (),
+) -> Encoded:
+    """The features of every row, and its categories as named columns.
+
+    Args:
+      schema: says what each column is.
+      table: columns by name, which are taken out of it one after the other, so that
+        texts and features do not need their memory at once.
+      source: the file, in messages.
+      parts: the rows of each part (to train, to test).
+      most_bytes: that the features may take.
+      wrong: what is wrong with the table already.
+
+    Raises:
+      ValueError: what is wrong with each column, by name and row.
+    """
+    faults, attributes = list(wrong), {}
+    declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
+    rows = sum(map(len, parts))
+    size = np.cumsum([4 * rows * column.width for column in declared.values()])
+    within = [k for k, total in zip(declared, size, strict=True) if total <= most_bytes]
+    encoded: list[tuple[int, Callable[[np.ndarray], np.ndarray]]] = []
+    for name, column in declared.items():
+        at = f"{source}: column {name}"
+        try:
+            if name not in table:
+                raise ValueError(f"{source} lacks the column {name}")
+            if len(within) < len(declared) and name not in within:
+                raise ValueError(
+                    f"{at} would make more than {most_bytes / 2**30:.1f} GiB of "
+                    'features; leave columns of many texts out (type = "drop", or '
+                    "--drop_columns)"
+                )
+            features, attribute = _encode_column(
+                table.pop(name), column, schema.notation, at
+            )
+        except ValueError as error:
+            faults.append(str(error))
+            continue
+        pa.default_memory_pool().release_unused()
+        encoded.append((column.width, features))
+        if attribute is not None:
+            attributes[name] = attribute
+    refuse(faults)
+    if not encoded:
+        raise ValueError(f"{source} has no column of features")
+    width, start = sum(width for width, _ in encoded), 0
+    inputs = [np.empty((len(part), width), np.float32) for part in parts]
+    for width, features in encoded:
+        for target, part in zip(inputs, parts, strict=True):
+            target[:, start : start + width] = features(part)
+        start += width
+    return Encoded(inputs, attributes)
+
+
+@contextlib.contextmanager
+def collected(faults: list[str]) -> Iterator[None]:
+    """Adds what a column is refused for to the faults, which are refused at once."""
+    try:
+        yield
+    except ValueError as error:
+        faults.append(str(error))
+
+
+def refuse(faults: Sequence[str]) -> None:
+    """Raises ValueError: the faults in one line, if there are any."""
+    if faults:
+        rest = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+        raise ValueError("; ".join(faults[:_SHOWN]) + rest)
+
+
+def _encode_column(
+    values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
+) -> tuple[Callable[[np.ndarray], np.ndarray], Column | None]:
+    """(k,) row numbers -> (k, width) features; and the categories.
+
+    Categories are None where there are too many, or fractions.
+    """
+    if column.type == "category":
+        codes = coded(values, column.values, source)
+        one_hot = _category_features(column.values)
+        few = len(column.values) <= MAX_ATTRIBUTES
+        attribute = Column(codes, column.values, not column.from_data) if few else None
+        return lambda rows: one_hot[codes[rows]], attribute
+    numbers = numbers_of(values, column, notation, source)
+    attribute = None
+    whole = column.type == "number" and not column.missing and column.fill is None
+    if whole and all((part == np.rint(part)).all() for part in _blocks(numbers)):
+        written = pc.replace_substring_regex(cells.texts(values), _POINT, "")
+        if pc.count_distinct(written).as_py() <= MAX_ATTRIBUTES:
+            attribute = of_names(written, None, source)
+    low, high = column.bounds
+    scaled = np.zeros(len(numbers), np.float32)
+    for part, target in zip(_blocks(numbers), _blocks(scaled), strict=True):
+        if high > low:
+            above, span = np.clip(part, low, high) - low, high - low
+            share = np.log1p(above) / np.log1p(span) if column.log else above / span
+            target[:] = 2 * share - 1
+    return lambda rows: scaled[rows, None], attribute
+
+
+def _blocks(values: np.ndarray) -> list[np.ndarray]:
+    """Views of a part of the rows each, so that temporaries stay small."""
+    starts = range(0, len(values), cells.ROWS)
+    return [values[start : start + cells.ROWS] for start in starts]
+
+
+def _category_features(values: Sequence[str]) -> np.ndarray:
+    """(k, k) float32: the features of each category.
+
+    One-hot, but for `OTHERS`, which is also the mean of all others: where the training
+    had none, its own weight is untrained, and the model takes an average row.
+    """
+    table = np.eye(len(values), dtype=np.float32)
+    if OTHERS in values and len(values) > 1:
+        other = list(values).index(OTHERS)
+        table[other] = 1 / (len(values) - 1)
+        table[other, other] = 1
+    return table
+
+
+def numbers_of(
+    values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
+) -> np.ndarray:
+    """(rows,) float64: what the cells of a column mean, missing ones filled.
+
+    Raises:
+      ValueError: a cell is missing without a fill value, or something else.
+    """
+    numbers = cells.values_of(values, column.type, notation, column.form)
+    if column.missing:
+        numbers[cells.holds(values, column.missing)] = np.nan
+    if column.fill is not None and np.isnan(numbers).any():
+        missing = cells.holds(values, column.missing) | cells.is_missing(values)
+        numbers[missing & np.isnan(numbers)] = column.fill
+    if (wrong := np.isnan(numbers)).any():
+        _refuse(values, wrong, column, notation, source)
+    return numbers
+
+
+_STATED = "in a schema (`fedsvp schema`)"
+_REMEDIES = {  # by what the cells hold, where numbers are wanted
+    "text": "holds numbers and texts {at}; mend it, or state "
+    f"{_STATED} that it means a missing number, or that the column is a category",
+    "date": f'holds dates {{at}}; state type = "date" {_STATED}, or leave the column '
+    "out (--drop_columns)",
+    "time": f'holds times {{at}}; state type = "time" {_STATED}, or leave the column '
+    "out (--drop_columns)",
+    "percent": f'holds per cents {{at}}; state type = "percent" {_STATED}',
+    "grouped": "has marks in numbers that may stand between thousands {at}; state "
+    f"which {_STATED}: "
+    "{marks}",
+    "comma": "has commas in numbers {at}; write 3.5 and 1200, or state "
+    f'decimal = "," {_STATED}',
+    "missing": f"lacks a finite number {{at}}; fill it in, state a fill value {_STATED}"
+    ", or leave the column out (--drop_columns)",
+}
+_OTHERWISE = {  # where something else is wanted
+    "date": "holds no date {at}; write 2024-12-31, state form = "
+    '"dd/mm/yyyy" or "mm/dd/yyyy", or state that it means a missing date',
+    "time": "holds no time {at}; write 08:30, or state that it means a missing time",
+    "percent": "holds no per cent {at}; write 45 %, or state that it means a missing "
+    "one",
+}
+
+
+def _refuse(
+    values: pa.ChunkedArray,
+    wrong: np.ndarray,
+    column: SchemaColumn,
+    notation: Notation,
+    source: str,
+) -> None:
+    """Raises ValueError: which cells are wrong, and what mends them."""
+    odd = wrong & ~cells.is_missing(values)
+    if column.type in _OTHERWISE and odd.any():
+        remedy = _OTHERWISE[column.type].format(at=place(values, odd))
+        raise ValueError(f"{source} {remedy}")
+    rows = np.flatnonzero(wrong)
+    names, codes = cells.distinct(values.take(pa.array(rows)))
+    kinds = np.array([cells.kind(text, notation) for text in names])[codes]
+    for kind, remedy in _REMEDIES.items():
+        if not (of_kind := kinds == kind).any():
+            continue
+        mark = cells.grouped(names[codes[of_kind.argmax()]])
+        marks = f'thousands = "{mark}"'
+        if mark in cells.DECIMALS:
+            marks += f' or decimal = "{mark}"'
+        at = place(values, np.isin(np.arange(len(wrong)), rows[of_kind]))
+        raise ValueError(f"{source} {remedy.format(at=at, marks=marks)}")
+
+
+def check_clients(written: pa.ChunkedArray, source: str) -> None:
+    """Raises ValueError: a row names no client."""
+    if (blank := cells.is_missing(written)).any():
+        raise ValueError(
+            f"{source} names no client {place(written, blank)}; name one, or leave the "
+            "row out"
+        )
+
+
+def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndarray:
+    """(rows,) int32: which of the categories each value is.
+
+    Args:
+      values: (rows,) cells.
+      names: the categories; `OTHERS` among them takes what is none of them.
+      source: the column, in messages.
+
+    Raises:
+      ValueError: a value is none of them.
+    """
+    texts, codes = cells.distinct(values)
+    numbers = {name: number for number, name in enumerate(names)}
+    other = numbers.get(OTHERS, -1)
+    of_text = np.array([numbers.get(text, other) for text in texts], np.int32)
+    of_row: np.ndarray = of_text[codes]
+    if (of_row < 0).any():
+        raise ValueError(
+            f"{source} holds a text that is none of its categories "
+            f"{place(values, of_row < 0)}; add it to them in the schema, or * for all "
+            "others (`fedsvp schema` drafts one)"
+        )
+    return of_row
+
+
+def of_names(
+    values: pa.ChunkedArray, names: Sequence[str] | None, source: str
+) -> Column:
+    """A column by its declared categories; None: those that occur, in order.
+
+    Whole numbers are in the order of numbers, whatever else in that of letters.
+
+    Raises:
+      ValueError: a value is no declared category, or holds a control character.
+    """
+    if names is not None:
+        return Column(coded(values, names, source), tuple(names))
+    texts, codes = cells.distinct(values)
+    files.check_printable(texts, source)
+    keys: Sequence[Any] = texts
+    if all(map(_WHOLE.fullmatch, texts)):
+        keys = [(int(text), text) for text in texts]
+    order = sorted(range(len(texts)), key=keys.__getitem__)
+    rank = np.argsort(np.asarray(order, np.int32)).astype(np.int32)
+    return Column(rank[codes], tuple(texts[number] for number in order), public=False)
