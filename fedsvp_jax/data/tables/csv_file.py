@@ -138,9 +138,9 @@ def _blocks(path: Path, codec: str, start: int) -> Iterator[bytes]:
     decoder, line = codecs.getincrementaldecoder(codec)(), 1
     with path.open("rb") as handle:
         handle.seek(start)
-        while block := handle.read(_BLOCK):
+        for block in iter(lambda: handle.read(_BLOCK), None):
             try:
-                text = decoder.decode(block)
+                text = decoder.decode(block, final=not block)
             except UnicodeDecodeError as error:
                 line += _line_ends(error.object[: error.start])
                 error.reason = str(line)
@@ -150,6 +150,8 @@ def _blocks(path: Path, codec: str, start: int) -> Iterator[bytes]:
                 raise ValueError(f"{path} holds NUL bytes: it is no text file")
             line += _line_ends(block)
             yield written
+            if not block:
+                break
 
 
 def _line_ends(written: bytes) -> int:
