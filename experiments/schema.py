@@ -166,7 +166,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError(f"{path}: name the class by --label_column")
     notation = None
     if _DECIMAL.value or _THOUSANDS.value:
-        other = {",": ".", ".": ","}.get(_THOUSANDS.value, ".")
+        other = "," if _THOUSANDS.value == "." else "."
         notation = cells.Notation(_DECIMAL.value or other, _THOUSANDS.value or "")
     drafted, notes = draft.proposed(
         columns,

@@ -204,8 +204,13 @@ def read_columns(path: Path, form: Form) -> Columns:
       ValueError: the header or a line of it is wrong; all are named at once.
     """
     faults, names = _header_faults(form.names), list(map(str, range(len(form.names))))
-    wrong: list[int] = []
+    wrong: list[pyarrow.csv.InvalidRow] = []
     table = None
+
+    def skip(row: pyarrow.csv.InvalidRow) -> str:
+        wrong.append(row)
+        return "skip"
+
     for size in _BLOCKS:
         wrong.clear()
         try:
@@ -222,7 +227,7 @@ def read_columns(path: Path, form: Form) -> Columns:
                     pyarrow.csv.ParseOptions(
                         delimiter=form.divider,
                         newlines_in_values=True,
-                        invalid_row_handler=lambda row: wrong.append(1) or "skip",
+                        invalid_row_handler=skip,
                     ),
                     pyarrow.csv.ConvertOptions(
                         check_utf8=False,
@@ -243,7 +248,7 @@ def read_columns(path: Path, form: Form) -> Columns:
         raise ValueError(f"{path}, {'; '.join(faults[:_SHOWN])}{note}")
     if table is None:
         empty = pa.chunked_array([], pa.string())
-        return Columns.fromkeys(form.names, empty)
+        return Columns(dict.fromkeys(form.names, empty))
     columns = Columns(zip(form.names, table.columns, strict=True))
     del table
     for name, column in columns.items():  # one after the other: the memory of one more

@@ -8,7 +8,7 @@ could be meant in two ways.
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,7 +71,8 @@ def proposed(
     features = {name: columns[name] for name in rest if name not in drop}
     if notation is None:
         notation = written_notation(features, form.divider if form else ",", source)
-    schema_columns, notes = {}, {}
+    schema_columns: dict[str, SchemaColumn] = {}
+    notes: dict[str, str] = {}
     faults: list[str] = []
     class_names: tuple[str, ...] = ()
     for name in rest:
@@ -102,7 +103,9 @@ def proposed(
     return Draft(schema, notes)
 
 
-def written_notation(columns: Columns, divider: str, source: str) -> Notation:
+def written_notation(
+    columns: Mapping[str, pa.ChunkedArray], divider: str, source: str
+) -> Notation:
     """How the numbers of a table are written.
 
     Raises:
@@ -356,8 +359,8 @@ def _strict_column(
         if "text" in kinds and kinds <= {"text", "missing"}:
             return _strict_category(column, missing, source)
     of_train = numbers[is_train & np.isfinite(numbers)]
-    bounds = (of_train.min(initial=np.inf), of_train.max(initial=-np.inf))
-    return SchemaColumn("number", tuple(map(float, bounds)), from_data=True)
+    low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
+    return SchemaColumn("number", (float(low), float(high)), from_data=True)
 
 
 def _strict_category(

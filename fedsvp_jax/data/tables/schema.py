@@ -382,8 +382,9 @@ def _column_table(column: SchemaColumn) -> dict[str, Any]:
     if column.values:
         table["values"] = column.values
     if column.from_data:
-        extremes = column.from_data
-        table["from_data"] = extremes is True or tuple(map(written, extremes))
+        table["from_data"] = True
+        if isinstance(column.from_data, tuple):
+            table["from_data"] = tuple(map(written, column.from_data))
     return table
 
 

@@ -187,7 +187,7 @@ def from_table(
         if schema.classes:
             source = f"{name}: column {label}"
             classes = encoding.of_names(columns[label], schema.classes, source)
-    if clients is not None:
+    if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with encoding.collected(wrong):
             encoding.check_clients(columns[client], f"{name}: column {client}")
