@@ -1,7 +1,7 @@
 """Drafts the public schema of a table: CSV, Parquet, xlsx, SPSS, Stata or SAS.
 
-  python -m experiments.schema DATA.csv --output=schema.toml
-  python -m experiments.schema DATA.csv --label_column=death --client_column=hospital
+  fedsvp schema DATA.csv --output=schema.toml
+  fedsvp schema DATA.csv --label_column=death --client_column=hospital
 
 The schema says of every column what it is: number, category, date, or nothing to learn
 from; its bounds or categories; what fills a missing cell; which column is the class and
@@ -11,7 +11,7 @@ and classes from the records and marks each with a line `from_data`: state what 
 without them (a form, a codebook, a law of nature) and delete the line. While a line is
 there, every ε is nominal. --label_column and --client_column are guessed by name.
 
-  python -m experiments.schema --confirm=schema.toml --known_bounds=age,dose
+  fedsvp schema --confirm=schema.toml --known_bounds=age,dose
 
 lists what is marked and deletes the marks: your statement that each entry, as it stands
 in the file now, is known without the records. Bounds that are still the least and the
@@ -69,7 +69,8 @@ A line `from_data` marks what was read off the records; beside bounds it has the
 and largest value. State what is known without them, then delete the line; while one is
 left, every ε is nominal.
 unit: "row" protects one row, "client" all rows of one client. If a person has several
-rows, "row" protects one of them, not the person.
+rows, "row" protects one of them; to protect the person write
+[person], column = "ID", rows = 1: so many rows of each person are kept.
 decimal, thousands, encoding: how every such file is written, whatever its records.
 Types: number, percent, category (* takes all others, and blanks), date, time, drop."""
 

@@ -8,6 +8,8 @@ every claim is nominal (`draft.py`).
 
 import dataclasses
 import math
+import re
+import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,10 @@ _MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its feature
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _DROP = SchemaColumn("drop")
+_PERSON = re.compile(
+    r"(^|[ _.-])(id|mrn|uuid|patient|person|subject|participant)([ _.-]|$)", re.I
+)
+_FEW, _MOST_ROWS = 20, 50  # values of such a column; rows for each of them, at most
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -110,6 +116,8 @@ def from_table(
     *,
     label: str | None = None,
     client: str | None = None,
+    person: str | None = None,
+    rows_per_person: int | None = None,
     drop: Sequence[str] = (),
     schema: Schema | None = None,
     image: str | None = None,
@@ -125,7 +133,12 @@ def from_table(
         column names to arrays.
       label: the column of the class; texts and whole numbers are numbered in order.
         None: the schema's.
-      client: the column that says whose each row is; None: the schema's, if any.
+      client: the column that says which client's each row is; None: the schema's, if
+        any.
+      person: the column that says whose each row is; None: the schema's, if any. A
+        person is the unit of privacy then, unless the schema's is a client.
+      rows_per_person: so many rows of a person are kept, drawn once; None: the
+        schema's, else 1.
       drop: columns that are left out, whatever the schema says of them.
       schema: the declared one; None: drafted from the records.
       image: the column of uint8 images, all of one shape; other columns are then no
@@ -144,14 +157,18 @@ def from_table(
     label, client = (text and cells.normal(text) for text in (label, client))
     if schema is not None:
         label, client = label or schema.label, client or schema.client
+        person = person or schema.person
+        rows_per_person = rows_per_person or schema.rows_per_person
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
-    left_out = dropped | {client}
+    if person is None and rows_per_person is not None and schema is None:
+        raise ValueError(f"{name}: rows_per_person needs person, a column")
+    left_out = dropped | {client, person}
     tables = [table] if test is None else [table, test]
     pixels = [one for part in tables for one in (part[image] if image else ())]
     columns = table_file.columns_of(table, name, image)
     num_train = _check_lengths(columns, name)
-    for column in filter(None, (label, client, *drop)):
+    for column in filter(None, (label, client, person, *drop)):
         if column not in columns:
             raise ValueError(
                 f"{name}: " + unknown("a named column", column, tuple(columns))
@@ -163,15 +180,35 @@ def from_table(
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped = left_out | {label}
     clients = cells.distinct(columns[client]) if client is not None else None
+    whose = (
+        None
+        if person is None
+        else _persons(columns[person], num_train, f"{name}: column {person}")
+    )
     is_test, divides = _split_rows(
         columns,
         None if test is None else num_train,
         test_fraction,
         dropped,
         None if clients is None else clients[1],
+        whose,
         name,
     )
-    train, test_rows = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    kept = np.ones(len(is_test), bool)
+    if whose is None:
+        _warn_of_persons(columns, {label, client, image}, schema, name)
+    elif schema is None or schema.unit != "client":
+        rows_per_person = rows_per_person or 1
+        kept = _kept(whose, rows_per_person)
+        if not kept.all():
+            warnings.warn(
+                f"{name}: {(~kept).sum()} of {len(kept)} rows are left out, since "
+                f"{rows_per_person} of each person are kept ([person] rows)",
+                stacklevel=2,
+            )
+    else:
+        rows_per_person = None
+    train, test_rows = np.flatnonzero(~is_test & kept), np.flatnonzero(is_test & kept)
     if not len(train) or not len(test_rows):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
@@ -182,20 +219,27 @@ def from_table(
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
-    classes, writers, writer_names = None, None, None
+    classes, writers, writer_names, test_writers = None, None, None, None
     with encoding.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
             classes = encoding.of_names(columns[label], schema.classes, source)
+    if person is not None:
+        unit = "client" if schema.unit == "client" else "person"
+        schema = dataclasses.replace(
+            schema, person=person, unit=unit, rows_per_person=rows_per_person or 1
+        )
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with encoding.collected(wrong):
             encoding.check_clients(columns[client], f"{name}: column {client}")
-        names, codes = clients[0], clients[1][train]
-        present = sorted(set(np.unique(codes).tolist()), key=names.__getitem__)
-        rank = np.zeros(len(names), np.int32)
-        rank[present] = np.arange(len(present))
-        writers, writer_names = rank[codes], tuple(names[code] for code in present)
+        names, codes = clients
+        present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
+        number = np.full(len(names), -1, np.int32)
+        number[present] = np.arange(len(present))
+        writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
+        if test is None:  # a table of test rows may lack the column
+            test_writers = number[codes[test_rows]]
     features = any(column.type != "drop" for column in schema.columns.values())
     parts = (train, test_rows)
     if features:
@@ -222,6 +266,7 @@ def from_table(
         class_names=classes.categories,
         train_writers=writers,
         writer_names=writer_names,
+        test_writers=test_writers,
         columns={k: c._replace(codes=c.codes[train]) for k, c in attributes.items()},
         test_columns={
             k: c._replace(codes=c.codes[test_rows]) for k, c in attributes.items()
@@ -229,7 +274,58 @@ def from_table(
         from_records=described.from_records,
         schema=schema if image is None else None,
         public_test=test is not None,
+        train_persons=None if whose is None else whose[train].astype(np.int32),
+        rows_per_person=None if person is None else rows_per_person,
     )
+
+
+def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray:
+    """(rows,) numbers from 0: whose each row is.
+
+    A row of a test table, from `num_train` on, is of another person each.
+    """
+    if (blank := cells.is_missing(column)).any():
+        raise ValueError(
+            f"{source} names no person {cells.place(column, blank)}; name one, or "
+            "leave the row out"
+        )
+    names, codes = cells.distinct(column)
+    whose = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
+    rows = np.arange(len(column))
+    return np.where(rows < num_train, whose, len(names) + rows)
+
+
+def _kept(whose: np.ndarray, limit: int) -> np.ndarray:
+    """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
+    order = np.random.default_rng(1).permutation(len(whose))
+    order = order[np.argsort(whose[order], kind="stable")]
+    ordered = whose[order]
+    place = np.arange(len(whose)) - np.searchsorted(ordered, ordered)
+    kept = np.empty(len(whose), bool)
+    kept[order] = place < limit
+    return kept
+
+
+def _warn_of_persons(
+    columns: Columns,
+    dropped: set[str | None],
+    schema: Schema | None,
+    name: str,
+) -> None:
+    """Warns of a column that may name persons, some of whom have several rows."""
+    if schema is not None and schema.unit != "row":
+        return
+    for column in columns.keys() - dropped:
+        if not _PERSON.search(column):
+            continue
+        rows, persons = len(columns[column]), len(cells.distinct(columns[column])[0])
+        if _FEW < persons < rows <= _MOST_ROWS * persons:
+            warnings.warn(
+                f"{name}: column {column} has {persons} values in {rows} "
+                "rows: ε protects one row, so a person with several is protected less; "
+                f'[person] column = "{column}" in the schema makes a person the unit',
+                stacklevel=3,
+            )
 
 
 def _fit_schema(
@@ -265,6 +361,7 @@ def _split_rows(
     test_fraction: float,
     dropped: set[str | None],
     clients: np.ndarray | None,
+    whose: np.ndarray | None,
     source: str,
 ) -> tuple[np.ndarray, set[str]]:
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
@@ -272,10 +369,11 @@ def _split_rows(
     Args:
       num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
-      clients: (rows,) whose each row is, or None.
+      clients: (rows,) which client's each row is, or None.
+      whose: (rows,) persons from 0, each of whom is on one side, or None.
 
     Raises:
-      ValueError: a column of the name split says something else.
+      ValueError: a column of the name split says something else, or divides a person.
     """
     rows = len(next(iter(columns.values())))
     for name in columns.keys() - dropped:
@@ -288,7 +386,9 @@ def _split_rows(
             )
         parts, codes = cells.distinct(columns[name])
         if name == _SPLIT and set(parts) == {"train", "test"}:
-            return codes == parts.index("test"), {_SPLIT}
+            is_test = codes == parts.index("test")
+            _check_sides(columns[name], is_test, whose, source)
+            return is_test, {_SPLIT}
         other = sorted(set(parts) - {"train", "test"}) or parts
         raise ValueError(
             f"{source}: column {name} holds {files.quoted(other[0])}; a column `split` "
@@ -297,8 +397,30 @@ def _split_rows(
         )
     if num_train is not None:
         return np.arange(rows) >= num_train, set()
+    if whose is not None:
+        persons = int(whose.max()) + 1
+        order = np.random.default_rng(0).permutation(persons)
+        return (order < round(test_fraction * persons))[whose], set()
     order = np.random.default_rng(0).permutation(rows)
     return _drawn(order, round(test_fraction * rows), clients), set()
+
+
+def _check_sides(
+    split: pa.ChunkedArray,
+    is_test: np.ndarray,
+    whose: np.ndarray | None,
+    source: str,
+) -> None:
+    """Raises ValueError: rows of one person are on both sides."""
+    if whose is None:
+        return
+    both = np.intersect1d(whose[is_test], whose[~is_test])
+    if len(both):
+        at = cells.place(split, whose == both[0])
+        raise ValueError(
+            f"{source}: column {_SPLIT} puts {len(both)} persons on both sides, "
+            f"the first {at}; put all rows of a person on one side"
+        )
 
 
 def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
