@@ -82,15 +82,15 @@ def confirm(path: pathlib.Path) -> None:
       OSError, ValueError: as `read_schema`.
     """
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.data.tables import cells
+    from fedsvp_jax.data.tables import literals
     from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
     from fedsvp_jax.data.tables.table import named
 
     marked = read_schema(path)
     known = named(_KNOWN_BOUNDS.value, marked.columns)
     formats = {
-        "date": lambda day: str(cells.date_of(day)),
-        "time": lambda hour: str(cells.time_of(hour)),
+        "date": lambda day: str(literals.date_of(day)),
+        "time": lambda hour: str(literals.time_of(hour)),
     }
 
     def bounds(column: SchemaColumn) -> str:
@@ -142,7 +142,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError("name one file of a table")
     from fedsvp_jax.core.files import replace_file
     from fedsvp_jax.core.settings import unknown
-    from fedsvp_jax.data.tables import cells, draft, schema, table, table_file
+    from fedsvp_jax.data.tables import draft, literals, schema, table, table_file
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     if target.exists():
@@ -155,7 +155,7 @@ def main(arguments: Sequence[str]) -> None:
         if value is None
     ]
     label, client = (
-        cells.normal(stated) if stated else by_name
+        literals.normal(stated) if stated else by_name
         for stated, by_name in ((_LABEL.value, label), (_CLIENT.value, client))
     )
     client = None if client in ("none", label) else client
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str]) -> None:
     notation = None
     if _DECIMAL.value or _THOUSANDS.value:
         other = "," if _THOUSANDS.value == "." else "."
-        notation = cells.Notation(_DECIMAL.value or other, _THOUSANDS.value or "")
+        notation = literals.Notation(_DECIMAL.value or other, _THOUSANDS.value or "")
     drafted, notes = draft.proposed(
         columns,
         label=label,

@@ -10,7 +10,6 @@ from fedsvp_jax.data.datasets import DATA_SETS
 from fedsvp_jax.data.source_settings import DataSettings, TableSettings
 from fedsvp_jax.data.store.folder import store_facts
 from fedsvp_jax.data.tables.npz import load_npz, npz_facts
-from fedsvp_jax.data.tables.table import load_file
 
 _FILES = ("npz", "csv")  # of one's own; `DATA_SETS` are published
 
@@ -86,6 +85,8 @@ def _table(path: Path, settings: TableSettings) -> Dataset:
 @functools.lru_cache(maxsize=1)
 def _table_of(path: Path, settings: TableSettings, _: tuple[str, ...]) -> Dataset:
     """The table of files that have these digests."""
+    from fedsvp_jax.data.tables.table import load_file  # pyarrow starts slowly
+
     return load_file(path, settings)
 
 

@@ -4,56 +4,40 @@ Text is normalised here, where it enters, and nowhere else. Nothing is guessed: 
 that could be meant in two ways is no number.
 """
 
-import datetime
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedsvp_jax.data.tables import files
+from fedsvp_jax.data.tables.literals import (
+    BLANKS,
+    DATE_FORMS,
+    NO_VALUE,
+    TAIL,
+    Notation,
+    days,
+    hours,
+)
 
-MISSING = ("", "na", "n/a", "#n/a", "nan", "nat", "<na>", "null", "-", "?", ".")
-_NO_VALUE = (*MISSING, "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity")
-DECIMALS, THOUSANDS = (".", ","), (",", ".", " ", "'")
-DATE_FORMS = ("yyyy-mm-dd", "dd/mm/yyyy", "mm/dd/yyyy")
-_BLANKS = "[\u00a0\u2007\u2009\u202f]"  # no-break and thin
-_TAIL = r"(?:[T ][0-9:.]{5,15}(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){_TAIL}")
-_DOTTED = re.compile(rf"([0-9]{{1,2}})\.([0-9]{{1,2}})\.([0-9]{{4}}){_TAIL}")
-_SLASHED = re.compile(rf"([0-9]{{1,2}})[/-]([0-9]{{1,2}})[/-]([0-9]{{4}}){_TAIL}")
-_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?")
-_EPOCH = datetime.date(1970, 1, 1)
 _HOLDS_ARRAYS = "{} holds arrays; name it as image, or leave it out"
-ROWS = 2**18  # that are worked on at a time, so that temporaries stay small
 _EXACT = 2**53  # float64 holds every whole number below
-
-
-class Notation(NamedTuple):
-    """How a table writes its numbers."""
-
-    decimal: str = "."  # the mark before a fraction
-    thousands: str = ""  # the mark between groups of three digits; "": none is stated
+ROWS = 2**18  # that are worked on at a time, so that temporaries stay small
 
 
 class Columns(dict[str, pa.ChunkedArray]):
     """A table's columns by name, whose texts are normalised."""
 
 
-def normal(text: str) -> str:
-    """The text in Unicode's form C, blanks as blanks, and none around it."""
-    return unicodedata.normalize("NFC", re.sub(_BLANKS, " ", text)).strip()
-
-
 def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """`normal` of every text, (rows,)."""
     if not pc.all(pc.string_is_ascii(column), min_count=0).as_py():
-        spaced = pc.replace_substring_regex(column, _BLANKS, " ")
+        spaced = pc.replace_substring_regex(column, BLANKS, " ")
         column = pc.utf8_normalize(spaced, form="NFC")
     return pc.utf8_trim_whitespace(column)
 
@@ -137,7 +121,7 @@ def holds(column: pa.ChunkedArray, marks: Sequence[str]) -> np.ndarray:
 
 def is_missing(column: pa.ChunkedArray) -> np.ndarray:
     """(rows,) bool: blanks, NA, ?, and what is no finite number."""
-    return holds(pc.ascii_lower(texts(column)), _NO_VALUE)
+    return holds(pc.ascii_lower(texts(column)), NO_VALUE)
 
 
 def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
@@ -169,46 +153,6 @@ def percents(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
     return np.where(_numpy(with_sign), numbers(number, notation), np.nan)
 
 
-def days(text: str, form: str = DATE_FORMS[0]) -> float:
-    """Days since 1970-01-01 of `2024-03-31`, `31.3.2024`, or `31/3/2024`; else NaN.
-
-    A time of the day may follow. `3/4/2024` may be March or April: `form` decides, and
-    without one of the two it is no date.
-    """
-    if match := _ISO.fullmatch(text):
-        year, month, day = map(int, match.groups())
-    elif match := _DOTTED.fullmatch(text):
-        day, month, year = map(int, match.groups())
-    elif (match := _SLASHED.fullmatch(text)) and form != DATE_FORMS[0]:
-        first, second, year = map(int, match.groups())
-        day, month = (first, second) if form == "dd/mm/yyyy" else (second, first)
-    else:
-        return math.nan
-    try:
-        return float((datetime.date(year, month, day) - _EPOCH).days)
-    except ValueError:
-        return math.nan
-
-
-def date_of(number_of_days: float) -> datetime.date:
-    """The date of so many days since 1970-01-01, rounded."""
-    return _EPOCH + datetime.timedelta(days=round(number_of_days))
-
-
-def hours(text: str) -> float:
-    """Hours since midnight of `08:30` or `8:30:15`; else NaN."""
-    if match := _TIME.fullmatch(text):
-        hour, minute, second = match.groups("0")
-        return int(hour) + int(minute) / 60 + float(second) / 3600
-    return math.nan
-
-
-def time_of(number_of_hours: float) -> datetime.time:
-    """The time of the day after so many hours, rounded to seconds."""
-    seconds = min(round(3600 * number_of_hours), 86_399)
-    return (datetime.datetime.min + datetime.timedelta(seconds=seconds)).time()
-
-
 def _of_each(column: pa.ChunkedArray, meaning: Callable[[str], float]) -> np.ndarray:
     names, codes = distinct(column)
     return np.array([meaning(text) for text in names] or [math.nan])[codes]
@@ -236,40 +180,8 @@ def values_of(
     if type_ == "time":
         return _of_each(written, hours)
     # Without the time of the day: else every second would be another text.
-    written = pc.replace_substring_regex(written, f"^({_DAY}){_TAIL}$", r"\1")
+    written = pc.replace_substring_regex(written, f"^({_DAY}){TAIL}$", r"\1")
     return _of_each(written, lambda text: days(text, form))
-
-
-_COMMA = re.compile(r"[+-]?[0-9.]*[0-9],[0-9]+")
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ])[0-9]{3}(?:\1[0-9]{3})*")
-
-
-def grouped(text: str) -> str:
-    """The mark between groups of three digits (`12,697`); "" where there is none."""
-    match = _GROUPED.fullmatch(text)
-    return match[1] if match else ""
-
-
-def kind(text: str, notation: Notation) -> str:
-    """What a cell is that is no number: missing, date, time, percent, grouped, ... .
-
-    `grouped` has groups of three digits, which nobody stated; `comma` has a decimal
-    comma in a table of decimal points.
-    """
-    if grouped(text) not in ("", *notation):
-        return "grouped"
-    other = "," if notation.decimal == "." else "."
-    plain = "" if other in text else text.replace(notation.decimal, ".")
-    if text.lower() in _NO_VALUE or _NUMBER.fullmatch(plain):
-        return "missing"
-    if _SLASHED.fullmatch(text) or not math.isnan(days(text)):
-        return "date"
-    if not math.isnan(hours(text)):
-        return "time"
-    if text.endswith("%"):
-        return "percent"
-    return "comma" if other == "," and _COMMA.fullmatch(text) else "text"
 
 
 def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:

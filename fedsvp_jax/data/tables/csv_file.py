@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from fedsvp_jax.data.tables import cells, files
+from fedsvp_jax.data.tables import cells, files, literals
 from fedsvp_jax.data.tables.cells import Columns
+from fedsvp_jax.data.tables.literals import ENCODINGS
 
 _BLOCK = 2**23  # bytes that are read at a time
 _BLOCKS = (_BLOCK, 2**27, 2**31 - 1)  # of a file with longer and longer records
@@ -27,7 +28,6 @@ _QUOTED = re.compile('"[^"]*"')
 _SHOWN = 5  # faults of which an error tells
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
-ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
 
 
 class Form(NamedTuple):
@@ -122,7 +122,7 @@ def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
     if has_quotes:
         _check_quotes(path, codec, mark, divider)
     written = next(csv.reader(io.StringIO(header, newline=""), delimiter=divider), [])
-    names = tuple(re.sub(r"\s+", " ", cells.normal(name)) for name in written)
+    names = tuple(re.sub(r"\s+", " ", literals.normal(name)) for name in written)
     start = mark + len((before + header).encode(codec))
     line = 1 + len((before + header).splitlines())
     return Form(codec, divider, names, start, line)

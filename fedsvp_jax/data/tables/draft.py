@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.tables import cells, encoding, files
-from fedsvp_jax.data.tables.cells import Columns, Notation, place
+from fedsvp_jax.data.tables import cells, encoding, files, literals
+from fedsvp_jax.data.tables.cells import Columns, place
 from fedsvp_jax.data.tables.csv_file import Form
+from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import (
     MOST_CLASSES,
     MOST_VALUES,
@@ -138,7 +139,7 @@ def written_notation(
             "leave columns out (--drop_columns)"
         )
     decimal = "," if fractions[","] else "."
-    for mark in cells.DECIMALS:
+    for mark in literals.DECIMALS:
         by_header = mark == "." and not fractions["."] and divider == ";"
         if groups[mark] and (mark != decimal or by_header):
             raise ValueError(
@@ -211,13 +212,13 @@ def _scaled(
 ) -> Proposal | None:
     """Dates, times or per cents; None where the texts are something else."""
     forms = []
-    for type_, form in (*(("date", f) for f in cells.DATE_FORMS), *_UNSLASHED):
+    for type_, form in (*(("date", f) for f in literals.DATE_FORMS), *_UNSLASHED):
         if np.isnan(cells.values_of(rest.slice(0, 1), type_, notation, form)).any():
             continue
         values = cells.values_of(column, type_, notation, form)
         if np.isnan(values[~missing]).any():
             continue
-        if form == cells.DATE_FORMS[0]:
+        if form == literals.DATE_FORMS[0]:
             return _numeric(SchemaColumn(type_), values, missing)
         forms.append(_numeric(SchemaColumn(type_, form=form), values, missing))
     if len(forms) == 2:
@@ -228,7 +229,7 @@ def _scaled(
     return forms[0] if forms else None
 
 
-_UNSLASHED = (("time", cells.DATE_FORMS[0]), ("percent", cells.DATE_FORMS[0]))
+_UNSLASHED = (("time", literals.DATE_FORMS[0]), ("percent", literals.DATE_FORMS[0]))
 
 
 def _code(
@@ -266,8 +267,8 @@ def _category(
     hint, count = "", _num_distinct(column)
     if _TWO_DIGITS.fullmatch(example):
         hint = f"{files.quoted(example)}: a date? write its year with four digits"
-    elif cells.grouped(example):
-        mark = cells.grouped(example)
+    elif literals.grouped(example):
+        mark = literals.grouped(example)
         hint = f'{files.quoted(example)}: a number? state --thousands="{mark}"'
     elif _MARKED.match(example):
         hint = f"{files.quoted(example)}: a number? write it plainly"
@@ -355,7 +356,7 @@ def _strict_column(
     numbers = cells.values_of(column, "number", Notation())
     if np.isnan(numbers).all() and len(numbers):
         missing = cells.is_missing(column)
-        kinds = {cells.kind(text, Notation()) for text in cells.distinct(column)[0]}
+        kinds = {literals.kind(text, Notation()) for text in cells.distinct(column)[0]}
         if "text" in kinds and kinds <= {"text", "missing"}:
             return _strict_category(column, missing, source)
     of_train = numbers[is_train & np.isfinite(numbers)]

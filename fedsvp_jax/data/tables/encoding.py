@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.tables import cells, files
-from fedsvp_jax.data.tables.cells import Columns, Notation, place
+from fedsvp_jax.data.tables import cells, files, literals
+from fedsvp_jax.data.tables.cells import Columns, place
+from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
@@ -218,13 +219,13 @@ def _refuse(
         raise ValueError(f"{source} {remedy}")
     rows = np.flatnonzero(wrong)
     names, codes = cells.distinct(values.take(pa.array(rows)))
-    kinds = np.array([cells.kind(text, notation) for text in names])[codes]
+    kinds = np.array([literals.kind(text, notation) for text in names])[codes]
     for kind, remedy in _REMEDIES.items():
         if not (of_kind := kinds == kind).any():
             continue
-        mark = cells.grouped(names[codes[of_kind.argmax()]])
+        mark = literals.grouped(names[codes[of_kind.argmax()]])
         marks = f'thousands = "{mark}"'
-        if mark in cells.DECIMALS:
+        if mark in literals.DECIMALS:
             marks += f' or decimal = "{mark}"'
         at = place(values, np.isin(np.arange(len(wrong)), rows[of_kind]))
         raise ValueError(f"{source} {remedy.format(at=at, marks=marks)}")

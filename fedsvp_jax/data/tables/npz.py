@@ -23,7 +23,7 @@ from fedsvp_jax.data.dataset import (
     non_finite,
 )
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, encoding, files
+from fedsvp_jax.data.tables import files
 
 _TRAIN, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 
@@ -122,6 +122,8 @@ def _codes(
             f"{path}: {key} is {values.dtype} of the shape {values.shape}; it must "
             f"hold integers or text of the shape {arrays['y_train'].shape}"
         )
+    from fedsvp_jax.data.tables import cells, encoding
+
     source = f"{path}: {key}"
     return encoding.of_names(cells.column_of(values, source), names, source)
 

@@ -64,8 +64,8 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.core.settings import unknown
-from fedsvp_jax.data.tables import cells, csv_file, files
-from fedsvp_jax.data.tables.cells import DATE_FORMS, Notation
+from fedsvp_jax.data.tables import files, literals
+from fedsvp_jax.data.tables.literals import DATE_FORMS, Notation
 
 OTHERS = "*"  # the category of whatever has none of its own
 MOST_CLASSES = 1000
@@ -97,7 +97,7 @@ class SchemaColumn:
       missing: further texts that mean a missing cell.
       values: the categories; `OTHERS` takes all others.
       log: whether numbers are scaled by their logarithms.
-      form: of dates with slashes, of `cells.DATE_FORMS`.
+      form: of dates with slashes, of `literals.DATE_FORMS`.
       from_data: whether the records said so; of bounds, the records' extremes.
     """
 
@@ -128,7 +128,7 @@ class Schema:
       client: the column that says whose each row is, or None.
       unit: of privacy, of `UNITS`; with a person column it is no row.
       notation: how numbers are written.
-      encoding: of a CSV file without the mark of UTF-16, of `csv_file.ENCODINGS`.
+      encoding: of a CSV file without the mark of UTF-16, of `literals.ENCODINGS`.
       test_fraction: part of the rows for the test; None: the setting decides.
       person: the column that says whose each row is, where one may have several.
       rows_per_person: of which so many are kept, where a person is the unit.
@@ -181,7 +181,7 @@ def from_toml(text: str, source: str) -> Schema:
       ValueError: as `read_schema`.
     """
     try:
-        content = tomllib.loads(cells.normal(text))
+        content = tomllib.loads(literals.normal(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"{source} is no TOML file ({error})") from error
     if content.pop("schema", None) != VERSION:
@@ -224,15 +224,15 @@ def from_toml(text: str, source: str) -> Schema:
     rows = person.get("rows", 1)
     if type(rows) is not int or rows < 1:
         wrong.append(f"person: rows must be a whole number from 1, got {rows!r}")
-    if decimal not in cells.DECIMALS:
+    if decimal not in literals.DECIMALS:
         wrong.append(f'decimal must be "." or ",", got {decimal!r}')
-    if thousands not in ("", *cells.THOUSANDS) or thousands == decimal:
+    if thousands not in ("", *literals.THOUSANDS) or thousands == decimal:
         wrong.append(
             'thousands must be ",", ".", " " or "\'", and not the decimal mark, got '
             f"{thousands!r}"
         )
-    if encoding not in csv_file.ENCODINGS:
-        wrong.append(unknown("encoding", encoding, csv_file.ENCODINGS))
+    if encoding not in literals.ENCODINGS:
+        wrong.append(unknown("encoding", encoding, literals.ENCODINGS))
     if share is not None and not (_is_number(share) and 0 < share < 1):
         wrong.append(f"test_fraction must be between 0 and 1, got {share!r}")
     if wrong:
@@ -318,9 +318,9 @@ def _is_number(value: Any) -> bool:
 
 def _as_number(value: Any, name: str, kind: str) -> float:
     if kind == "date" and isinstance(value, datetime.date):
-        return cells.days(value.isoformat()[:10])
+        return literals.days(value.isoformat()[:10])
     if kind == "time" and isinstance(value, datetime.time):
-        return cells.hours(value.isoformat())
+        return literals.hours(value.isoformat())
     if kind in _WRITTEN or not _is_number(value):
         words = _WRITTEN.get(kind, "finite numbers")
         raise ValueError(f"{name} must be {words}, got {value!r}")
@@ -389,7 +389,7 @@ def to_toml(
 
 def _column_table(column: SchemaColumn) -> dict[str, Any]:
     def written(value: float) -> Any:
-        units = {"date": cells.date_of, "time": cells.time_of}
+        units = {"date": literals.date_of, "time": literals.time_of}
         return units.get(column.type, float)(value)
 
     table: dict[str, Any] = {"type": column.type}

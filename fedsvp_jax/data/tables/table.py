@@ -20,7 +20,7 @@ import pyarrow as pa
 from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, draft, encoding, files, table_file
+from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, table_file
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
@@ -88,7 +88,7 @@ def named(listed: str, columns: Collection[str]) -> list[str]:
     names, words = [], listed.split(",")
     while words:
         ends = range(len(words), 0, -1)
-        tried = {end: cells.normal(",".join(words[:end])) for end in ends}
+        tried = {end: literals.normal(",".join(words[:end])) for end in ends}
         plain = {end: name.strip("\"'") for end, name in tried.items()}
         end = next((end for end in ends if plain[end] in columns), 1)
         names.append(plain[end])
@@ -153,8 +153,8 @@ def from_table(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    dropped: set[str | None] = set(map(cells.normal, drop))
-    label, client = (text and cells.normal(text) for text in (label, client))
+    dropped: set[str | None] = set(map(literals.normal, drop))
+    label, client = (text and literals.normal(text) for text in (label, client))
     if schema is not None:
         label, client = label or schema.label, client or schema.client
         person = person or schema.person

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.data.tables import cells, csv_file, files
+from fedsvp_jax.data.tables import cells, csv_file, files, literals
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.csv_file import Form
 
@@ -104,7 +104,7 @@ def columns_of(table: Any, source: str, image: str | None = None) -> Columns:
     for name in getattr(table, "column_names", None) or list(table):
         if name == image:
             continue
-        key = cells.normal(str(name))
+        key = literals.normal(str(name))
         if key in columns:
             raise ValueError(
                 f"{source} has two columns of the name {files.quoted(key)}; rename one"

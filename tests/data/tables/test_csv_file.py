@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import cells, csv_file
+from fedsvp_jax.data.tables import csv_file, literals
 from fedsvp_jax.data.tables.table import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
@@ -186,7 +186,7 @@ def test_every_text_that_is_written_is_read(
         writer.writerows([("a", "b", "c"), *rows])
     read = csv_file.read_csv(path)
     columns = [
-        [cells.normal(text) for text in column] for column in zip(*rows, strict=True)
+        [literals.normal(text) for text in column] for column in zip(*rows, strict=True)
     ]
     assert [read[name].to_pylist() for name in "abc"] == (columns or [[], [], []])
 
