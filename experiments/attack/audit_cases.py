@@ -21,6 +21,7 @@ PERSONS = {
     "person left out": 3,
 }  # rows of the person that differs
 UNEQUAL = "unequal weights"
+PARTIAL = "partial cohort"
 BANDS = "bands"
 ASKED_LATER = "private record asked later"
 COLLUDERS = "colluders"  # worlds in which the adversary knows other clients' noise
@@ -121,7 +122,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         banded = {"noise_bands": 2, "cohorts": "cyclic", "num_clients": 20}
         cases = [
             removed("presence"),
-            removed("partial cohort"),
+            removed(PARTIAL),
             removed("adaptive clip", changes=adaptive),
             removed(BANDS, changes=banded),
             *(removed(worlds, changes=_CYCLIC) for worlds in TURNS),

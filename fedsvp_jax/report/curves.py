@@ -172,10 +172,9 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
             for place, (field, label) in enumerate(fields.items()):
                 if place and len(groups) > 1:
                     break
-                look = style.numbered(place)._replace(color=group.look.color)
                 curve = _series(
                     group.name if len(groups) > 1 else label,
-                    look if place else group.look,
+                    style.numbered(place) if place else group.look,
                     group.runs,
                     operator.methodcaller("get", field),
                 )
