@@ -276,7 +276,7 @@ def build(
 
 
 @lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
-def _solved(config: ExperimentConfig, entry: Any, **sizes: Any) -> ExperimentConfig:
+def _solved(config: Any, entry: Any, **sizes: Any) -> Any:
     """As `solve_noise`; `entry` is what is registered under the mechanism's name."""
     del entry
     return solve_noise(config, **sizes)
