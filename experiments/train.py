@@ -43,7 +43,7 @@ from absl import flags
 from fedsvp_jax.core.optimizers import METHODS
 from fedsvp_jax.devices import processes
 
-from . import command, goal, messages, presets, running, unread_flags
+from . import command, goal, messages, presets, unread_flags
 
 command.define_settings()
 command.define_output()
@@ -123,7 +123,7 @@ def main(_: list[str]) -> None:
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)
-        seconds = dry_run.measured(program, running.placement(values))
+        seconds = dry_run.measured(program, command.placement(values))
         print(f"\n{dry_run.time_line(program, seconds)}")
         print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
         return
@@ -132,8 +132,8 @@ def main(_: list[str]) -> None:
             config,
             values.output_dir,
             dataset=data,
-            placement=running.placement(values),
-            options=running.options(values, keep_best=values.keep_best),
+            placement=command.placement(values),
+            options=command.options(values, keep_best=values.keep_best),
         )
     except FloatingPointError:
         if processes.is_first():
