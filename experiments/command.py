@@ -4,6 +4,7 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
+import datetime
 import os
 import pathlib
 import signal
@@ -335,7 +336,8 @@ def write_report(values: flags.FlagValues, kind: str) -> None:
 
         write = {"run": report.write_run_report, "sweep": report.write_sweep_report}
         try:
-            write[kind](folder)
+            today = datetime.datetime.now(datetime.UTC).date().isoformat()
+            write[kind](folder, timestamp=today)
         except ImportError as error:
             print(f"no report.html: {error}")
     print_files(path for path in sorted(folder.iterdir()) if path.is_file())

@@ -23,7 +23,7 @@ from absl import flags
 
 from fedsvp_jax import report
 from fedsvp_jax.report import read, tables
-from fedsvp_jax.report.compare_page import comparison_table, read_all
+from fedsvp_jax.report.compare_page import comparison_table
 from fedsvp_jax.run import plugin
 
 from . import command, printed
@@ -69,12 +69,12 @@ def rebuild(
     else:
         paths = [report.write_run_report(folder, timestamp=timestamp)]
     if figure:
-        draw = report.figures.draw_sweep if is_sweep else report.figures.draw_run
-        paths.append(draw(folder, folder / f"report.{figure}"))
+        paths.append(report.figures.draw([folder], folder / f"report.{figure}"))
         paths += report.figures.draw_each(folder, figure)
     if not is_sweep:
         return paths, ""
-    summary = tables.summarize(read.read_sweep(folder).results)
+    sweep = read.read_sweep(folder)
+    summary = tables.summarize(sweep.results, sweep.cells)
     return paths, printed.table(tables.shown_cells(summary)) + "\n"
 
 
@@ -99,8 +99,8 @@ def main(arguments: Sequence[str]) -> None:
             paths = [page]
             if figure:
                 picture = target / f"compare.{figure}"
-                paths.append(report.figures.draw_comparison(folders, picture))
-            print(printed.table(comparison_table(read_all(folders))))
+                paths.append(report.figures.draw(folders, picture))
+            print(printed.table(comparison_table(read.read_all(folders))))
             print("\n".join(map(str, paths)))
     except ImportError as error:
         raise ValueError(str(error)) from error

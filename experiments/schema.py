@@ -47,7 +47,8 @@ _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data = true` marks what was read off the records. State what is known
 without them, then delete the line; while one is left, every ε is nominal.
 unit: "row" protects one row, "client" all rows of one client. If a person has several
-rows, "row" protects one of them, not the person.
+rows, "row" protects one of them; to protect the person write
+[person], column = "ID", rows = 1: so many rows of each person are kept.
 decimal, encoding: how every such file is written, whatever its records.
 Types: number, category (* takes all other texts, and blanks), date, drop."""
 

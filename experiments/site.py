@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
         data=fingerprint(*_RECORDS.value) if _RECORDS.value else None,
     )
     site.begin(_NUM.value)
-    print(f"site {site.name}: public key {site.entries()[0].body['site']}")
+    print(f"site {site.name}: public key {site.public_key}")
     for name, value in policy.says().items():
         print(f"{name}: {value}")
     command.print_files([os.fspath(site.path), f"{site.path}.key"])

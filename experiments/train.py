@@ -119,7 +119,8 @@ def main(_: list[str]) -> None:
     data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
-        print(goal.route(config))
+        of_person = getattr(data, "rows_per_person", None) is not None
+        print(goal.route(config, "person" if of_person else "row"))
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)
@@ -142,7 +143,7 @@ def main(_: list[str]) -> None:
     if not processes.is_first():
         return
     from fedsvp_jax.core.files import plain
-    from fedsvp_jax.report import headline, labels, spent
+    from fedsvp_jax.report import headline, labels
 
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference and not processes.several():
@@ -175,7 +176,7 @@ def main(_: list[str]) -> None:
     for name in ("best_accuracy", "final5_accuracy"):
         picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
         print(f"{name}: {command.value_text(summary[name])}{picked}")
-    print(spent.spent_line(summary))
+    print(labels.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
     messages.print_json(values, plain(summary))
     command.write_report(values, "run")

@@ -16,6 +16,8 @@ worst that are known:
     record in several secret batches, record in summed secret batches
                          the same in four batches of an upload; and in the sum of a
                          cohort that shares its noise
+    person, person left out, person in secret batches
+                         three or four records of one person, all at once
     private record, private record left out
                          the same of a record of the private attribute, by the private
                          query after real public training (attribute_records)

@@ -43,6 +43,7 @@ from .audit_cases import (
     FILTER,
     IN_SUM,
     PARTIAL,
+    PERSON,
     PROMISED,
     SECRET,
     SEVERAL,
@@ -62,7 +63,7 @@ _PRESENT = 2  # clients in a partial cohort
 _WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the largest
 _VOTES = 4  # votes of one tester
 _BATCHES = 40  # so many times a secret batch's records the client has
-_SECRET = (SECRET, SEVERAL, SUMMED)
+_SECRET = (SECRET, SEVERAL, SUMMED, PERSON)
 _CLEAR = 3.0  # log likelihood ratio at which a hook that sees it ends the run
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
 
@@ -220,12 +221,14 @@ def _training_player(
         steps = subsampling.most_steps(settings)
         recipe = dataclasses.replace(
             recipe,
-            places=subsampling.poisson_places(size, num_examples, rounds * steps),
+            places=subsampling.poisson_places(
+                size, num_examples, rounds * steps, settings.rows_per_person or 1
+            ),
             local_steps=steps,
         )
     worlds = audit_training.neighbours(
         num_examples if secret else size,
-        1,
+        settings.rows_per_person or 1,
         2.0 * float(settings.l2_norm_clip),
         left_out=case.relation == "add_remove",
         others_push=not secret,
@@ -238,6 +241,7 @@ def _training_player(
         rounds,
         setting.num_games,
         num_others=settings.cohort_size - 1 if case.worlds == SUMMED else 0,
+        rows_per_person=settings.rows_per_person,
     )
 
 
