@@ -69,15 +69,19 @@ def overview() -> str:
 
 def preset_list() -> str:
     """A line for each preset: of train, then those of sweep."""
-    tables = {name: presets.read_preset(name).title for name in presets.preset_names()}
-    width = 2 + max(map(len, [*tables, *presets.OF_TRAIN]))
+    uses = {
+        "train": "fedsvp train --preset=NAME:",
+        "sweep": f"fedsvp sweep --flagfile={presets.FOLDER}/NAME.flags:",
+    }
     return "\n".join(
-        [
-            "fedsvp train --preset=NAME:",
-            *(f"  {name:<{width}}{line}" for name, line in presets.OF_TRAIN.items()),
-            "",
-            f"fedsvp sweep --flagfile={presets.FOLDER}/NAME.flags:",
-            *(f"  {name:<{width}}{title}" for name, title in tables.items()),
+        line
+        for program, use in uses.items()
+        for line in [
+            use,
+            *(
+                f"  {name:<28}{presets.read_preset(program, name).title}"
+                for name in presets.preset_names(program)
+            ),
         ]
     )
 
