@@ -21,7 +21,6 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import plugin, stopping
-from fedsvp_jax.run.folder import RunFolder
 
 from . import config_file, manual, messages
 
@@ -40,11 +39,11 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
     """
     config_file.define()
     flags.DEFINE_string("plugin", None, plugin.HELP)
-    if path := config_file.last_value(sys.argv, "plugin"):
-        try:
+    try:
+        if path := config_file.early_value(sys.argv, "plugin"):
             plugin.load(path)
-        except ValueError as error:
-            _fail(messages.one_line(error))
+    except (ValueError, flags.Error) as error:
+        _fail(messages.one_line(error))
     for field in dataclasses.fields(plugin.config_class()):
         if field.name in (*without, "plugin"):
             continue
@@ -192,24 +191,6 @@ def define_running() -> None:
         "Index of this process, starting at 0 (with --coordinator_address).",
         lower_bound=0,
     )
-
-
-def start_folder(
-    values: flags.FlagValues, settings: Mapping[str, Any], **chosen: Any
-) -> RunFolder:
-    """Begins the folder of --output_dir, or with --resume goes on with it.
-
-    Its config.json records the settings, the environment, and `chosen`, the flags of
-    this experiment alone.
-
-    Raises:
-      ValueError, WriteError: as `RunFolder.start`.
-    """
-    from fedsvp_jax.run.environment import environment
-
-    folder = RunFolder(values.output_dir)
-    folder.start({**settings, **environment(), **chosen}, resume=values.resume)
-    return folder
 
 
 def shows_progress(values: flags.FlagValues) -> bool:

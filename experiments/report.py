@@ -1,6 +1,6 @@
 """Rebuilds report pages from the files of runs and sweeps.
 
-  python -m experiments.report DIR [DIR …]
+  fedsvp report DIR [DIR …]
 
 DIR is the --output_dir of a run or a sweep, and gets report.html. That of a sweep also
 gets table.md and table.csv, and its table is printed. If several folders are named,

@@ -162,7 +162,8 @@ def unprotected(config: Mapping[str, Any]) -> str:
     }
     total = config["num_train_examples"] + sum(rows.values()) - int(centre)
     advice = (
-        "To publish scores: --test_data, or --publish_scores where one row is hidden"
+        "To publish scores: --test_data, or --publish_scores where ε hides one row or "
+        "person"
     )
     if config["publish_scores"]:
         del rows["for the test"]

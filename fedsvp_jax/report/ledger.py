@@ -7,7 +7,7 @@ response. Nothing of the package's own accounting is asked.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,9 +113,10 @@ def _rows(entries: Sequence[Entry]) -> list[Row]:
             spent = body["epsilon_spent"]["rdp"]
             recorded = None if spent is None else _number(spent)
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
-        multipliers = [*(earlier.noise_multiplier for earlier in rows), z]
-        rows.append(row._replace(epsilon=_epsilon(multipliers, promise)))
-    return rows
+        rows.append(row)
+    epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
+    pairs = zip(rows, epsilons, strict=True)
+    return [row._replace(epsilon=epsilon) for row, epsilon in pairs]
 
 
 def _number(value: Any) -> float:
@@ -143,23 +144,31 @@ def _check_promise(first: dict[str, Any]) -> None:
     _ = [promise[name] for name in _PROMISE_FIELDS]
 
 
-def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
-    """ε at the promise's δ by dp-accounting's Rényi accountant."""
+def _epsilons(multipliers: Sequence[float], promise: dict[str, Any]) -> Iterator[float]:
+    """ε of each upload and all before it, by dp-accounting's Rényi accountant.
+
+    It is at the promise's δ.
+    """
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
-    if min(multipliers) <= 0:
-        return math.inf
     accountant = RdpAccountant(
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
     )
-    for multiplier in multipliers:
-        accountant.compose(dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2))
+    responses = []
     if released := float(promise["release_epsilon"]):
         noise = 2.0 / (1.0 + math.exp(released))
-        response = dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)
-        accountant.compose(response, len(multipliers))
-    return float(accountant.get_epsilon(promise["target_delta"]))
+        responses = [dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)]
+    noised = True
+    for multiplier in multipliers:
+        noised = noised and multiplier > 0
+        if not noised:
+            yield math.inf
+            continue
+        upload = dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2)
+        for event in (upload, *responses):
+            accountant.compose(event)
+        yield float(accountant.get_epsilon(promise["target_delta"]))
 
 
 def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, list[str]]:
