@@ -19,6 +19,8 @@ _COPIES = 5
 # from step to step. W1's step costs 156 thousand cycles a client when each trains
 # alone, 183 thousand in twos, and 440 thousand in tens, whose weights do not fit.
 _FAST_BYTES = 32 * 10**6
+# On a CPU, weights of all clients side by side: beyond it memory is what they cost.
+_SMALL_BYTES = 2**28
 _GRAPHS = "xla_gpu_enable_command_buffer"
 # XLA's own choice with loops and convolutions.
 _IN_GRAPHS = (
@@ -100,10 +102,12 @@ class Target:
 
         Clients come first, then the coalitions of each, then the cells of a sweep.
         `weights` and `activations` are bytes: of the model, and of what the gradient of
-        one batch keeps. `alike`: the model is small and the clients are of one size.
+        one batch keeps. `alike`: the model's kernels gain by it and the clients are of
+        one size.
         """
         if self.platform == "cpu":
-            return Parallelism(clients if alike else 1, 1, 1)
+            small = clients * weights <= _SMALL_BYTES
+            return Parallelism(clients if alike and small else 1, 1, 1)
         room = self.memory // 2 // (_COPIES * weights + activations)
         if self.platform == "tpu":
             room = min(room, _FAST_BYTES // weights)

@@ -6,6 +6,7 @@ from typing import Any
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -53,6 +54,20 @@ def test_a_network_with_batch_statistics_has_a_plan(
     model = models.make_model("resnet18", num_classes=10, kernels=target.platform)
     config = small(model="resnet18", client_chunk_size=None)
     assert choose_parallelism(config, target, model, (32, 32, 3)).clients == clients
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(("weights", "clients"), [(10**5, 10), (10**8, 1)])
+def test_a_large_model_of_ones_own_trains_one_client_at_a_time(
+    weights: int, clients: int
+) -> None:
+    """Its name was taken for mlp's: ten of 10^8 weights asked for 27.9 GB at once."""
+    model = models.make_model("mlp", num_classes=10)
+    model = model._replace(init=lambda key, batch: (jnp.zeros(weights), {}))
+    sizes = {"num_clients": 10, "cohort_size": 10, "partition": "iid"}
+    config = small(**sizes, client_chunk_size=None)
+    target = named_target("cpu")
+    assert choose_parallelism(config, target, model, (8, 8, 1)).clients == clients
 
 
 def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:

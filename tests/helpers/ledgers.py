@@ -44,7 +44,7 @@ class Book:
         """The same, from what a checkpoint keeps."""
         other = object.__new__(Book)
         before = Account.of(self.mechanism, self.participation, self.terms)
-        other.account = before.from_json(self.account.to_json())
+        other.account = before.from_arrays(self.account.arrays())
         return other
 
     def claiming(self, **who: Any) -> Account:

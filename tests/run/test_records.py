@@ -92,7 +92,9 @@ def test_n22_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None
     after = records.record_round(before, of_two)
     rows = records.client_rows(before, of_two, round_num=1)
     told = [row["epsilon"] for row in rows]
-    assert told == pytest.approx(after.epsilon[[4, 6]].tolist(), rel=1e-6)
+    assert told == pytest.approx(
+        after.by_client()["epsilon"][[4, 6]].tolist(), rel=1e-6
+    )
     assert told != [0.5, 0.25]  # as the mechanism says of a whole cohort
 
 
