@@ -27,6 +27,7 @@ class Encoded(NamedTuple):
 
     inputs: np.ndarray  # (rows, f) float32
     columns: dict[str, Column]  # what may be an attribute, by name
+    clamped: dict[str, int]  # cells beyond the bounds, of columns that have any
 
 
 def encode(
@@ -51,7 +52,7 @@ def encode(
       ValueError: what is wrong with each column, by name and row.
     """
     faults = list(wrong)
-    features, attributes, size = [], {}, 0
+    features, attributes, clamped, size = [], {}, {}, 0
     for name, column in schema.columns.items():
         if column.type == "drop":
             continue
@@ -66,17 +67,21 @@ def encode(
                     'features; leave columns of many texts out (type = "drop", or '
                     "--drop_columns)"
                 )
-            part, attribute = _encode_column(table[name], column, schema.decimal, at)
+            part, attribute, beyond = _encode_column(
+                table[name], column, schema.decimal, at
+            )
         except ValueError as error:
             faults.append(str(error))
             continue
         features.append(part)
         if attribute is not None:
             attributes[name] = attribute
+        if beyond:
+            clamped[name] = beyond
     refuse(faults)
     if not features:
         raise ValueError(f"{source} has no column of features")
-    return Encoded(np.concatenate(features, axis=1), attributes)
+    return Encoded(np.concatenate(features, axis=1), attributes, clamped)
 
 
 def refuse(faults: Sequence[str]) -> None:
@@ -88,17 +93,20 @@ def refuse(faults: Sequence[str]) -> None:
 
 def _encode_column(
     values: np.ndarray, column: SchemaColumn, decimal: str, source: str
-) -> tuple[np.ndarray, Column | None]:
-    """(rows, k) float32 features, and the categories; None: too many, or fractions."""
+) -> tuple[np.ndarray, Column | None, int]:
+    """(rows, k) float32 features; the categories, or None where they are too many or
+    fractions; how many cells lie beyond the bounds.
+    """
     if column.type == "category":
         written = column_values.texts(values, source)
         codes = coded(written, column.values, source)
         one_hot = _category_features(column.values)[codes]
         few = len(column.values) <= MAX_ATTRIBUTES
         attribute = Column(codes, column.values, not column.from_data) if few else None
-        return one_hot, attribute
+        return one_hot, attribute, 0
     numbers = numbers_of(values, column, decimal, source)
     low, high = column.bounds
+    beyond = int(((numbers < low) | (numbers > high)).sum())
     if not high > low:
         scaled = np.zeros((len(numbers), 1), np.float32)
     else:
@@ -107,18 +115,18 @@ def _encode_column(
         scaled = (2 * part - 1).astype(np.float32)[:, None]
     is_whole = column.type == "number" and (np.rint(numbers) == numbers).all()
     if not is_whole or column.missing or column.fill is not None:
-        return scaled, None
+        return scaled, None, beyond
     if len(np.unique(numbers)) > MAX_ATTRIBUTES:
-        return scaled, None
+        return scaled, None, beyond
     distinct, places = np.unique(
         column_values.texts(values, source), return_inverse=True
     )
     if len(distinct) > MAX_ATTRIBUTES:
-        return scaled, None
+        return scaled, None, beyond
     plain = np.array(
         [_POINT.sub("", text) for text in distinct.tolist()], StringDType()
     )
-    return scaled, of_names(plain[places], None, source)
+    return scaled, of_names(plain[places], None, source), beyond
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:

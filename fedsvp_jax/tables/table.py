@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,17 +65,42 @@ def _read(path: Path, setting: str, schema: Schema | None) -> dict[str, np.ndarr
     return csv_file.read_csv(path, schema.encoding if schema else None)
 
 
-def load_rows(path: Path, schema: Schema) -> np.ndarray:
-    """(n, f) float32: the rows of a CSV file as features, by the schema of a training.
+class LoadedRows(NamedTuple):
+    """Rows of a file, by the schema of a training.
+
+    Attributes:
+      inputs: (n, f) float32 features.
+      others: (n,) texts by column, as they are written: columns that are no features,
+        such as an id.
+      clamped: how many numbers lie beyond the schema's bounds, by column.
+    """
+
+    inputs: np.ndarray
+    others: Mapping[str, np.ndarray]
+    clamped: Mapping[str, int]
+
+
+def load_rows(path: Path, schema: Schema, rows: np.ndarray | None = None) -> LoadedRows:
+    """Rows of a CSV file; by default all of them.
+
+    Args:
+      path: of the file.
+      schema: of the training.
+      rows: (n,) which of them, from 1.
 
     Raises:
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
     table = csv_file.read_csv(path, schema.encoding)
+    if rows is not None:
+        table = {name: values[rows - 1] for name, values in table.items()}
     if not len(next(iter(table.values()))):
         raise ValueError(f"{path} has no rows")
-    return encoding.encode(schema, table, str(path)).inputs
+    encoded = encoding.encode(schema, table, str(path))
+    features = {k for k, column in schema.columns.items() if column.type != "drop"}
+    others = {k: values for k, values in table.items() if k not in features}
+    return LoadedRows(encoded.inputs, others, encoded.clamped)
 
 
 def from_table(  # noqa: PLR0913
@@ -163,7 +188,7 @@ def from_table(  # noqa: PLR0913
         writers, writer_names = writers.astype(np.int32), tuple(names.tolist())
     features = any(column.type != "drop" for column in schema.columns.values())
     if features:
-        inputs, attributes = encoding.encode(
+        inputs, attributes, _ = encoding.encode(
             schema, columns, name, most_bytes=most_bytes, wrong=wrong
         )
     encoding.refuse(wrong)
@@ -192,6 +217,7 @@ def from_table(  # noqa: PLR0913
         from_records=described.from_records,
         schema=schema if image is None else None,
         public_test=test is not None,
+        test_rows=test_rows + 1 - (0 if test is None else num_train),
     )
 
 
