@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from fedsvp_jax import plugin
+
+from . import messages
 
 
 class Read(NamedTuple):
@@ -30,26 +33,66 @@ def define() -> None:
     )
 
 
-def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
+def parse(
+    values: flags.FlagValues, arguments: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """Parses a command line, after the flags of the file that --config names.
 
     Returns:
-      The command line without its flags.
+      The command line without its flags, and a sentence for each flag that is wrong.
 
     Raises:
       ValueError, OSError: the file cannot be read, or holds a key that is no flag.
-      flags.Error: a flag is wrong.
     """
     path = last_value(arguments, "config") if "config" in values else None
     if path is None:
-        return values(arguments)
+        return _parse_all(values, arguments)
     file_flags = read(Path(path).expanduser(), set(values) - {"config"})
     words = [f"--{name}={value}" for name, value in file_flags.flags.items()]
-    rest = values([arguments[0], *words, *arguments[1:]])
+    rest, wrong = _parse_all(values, [arguments[0], *words, *arguments[1:]])
     if not file_flags.typed:
         for name in file_flags.flags:  # as if nobody had typed it: nothing refuses it
             values[name].present -= 1
-    return rest
+    return rest, wrong
+
+
+_FLAG = re.compile(r"flag --(\w+)=")
+
+
+def _parse_all(
+    values: flags.FlagValues, arguments: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Parses without each flag that is wrong, since absl tells of the first alone."""
+    words, wrong = list(arguments), []
+    while True:
+        try:
+            return values(words), wrong
+        except flags.Error as error:
+            wrong.append(messages.flag_error(error))
+            match = _FLAG.match(str(error))
+            name = getattr(error, "flagname", match and match[1])
+            left = _without(values, words, name)
+            if left == words and name in values and values[name].value is None:
+                left = [*words, f"--{name}=-"]  # it is required
+            if left == words:
+                return [], wrong
+            words = left
+
+
+def _without(values: flags.FlagValues, words: Sequence[str], flag: str) -> list[str]:
+    """The words but for a flag, with its value where that is a word of its own."""
+    kept, takes_next = [], False
+    for word in words:
+        if takes_next:
+            takes_next = False
+            continue
+        name, equals, _ = word.lstrip("-").partition("=")
+        is_flag = word.startswith("-") and name in (flag, f"no{flag}")
+        if not is_flag:
+            kept.append(word)
+        elif not equals and flag in values:
+            takes_next = not values[flag].boolean
+    return kept
 
 
 def last_value(arguments: Sequence[str], flag: str) -> str | None:
@@ -69,8 +112,8 @@ def read(path: Path, flag_names: Collection[str]) -> Read:
 
     Args:
       path: `.toml`, or JSON.
-      flag_names: the flags of the command. Other names are passed over in the
-        config.json of a run, and are mistakes in other files.
+      flag_names: the flags of the command. In the config.json of a run, settings that
+        other commands have are passed over; other names are mistakes.
 
     Raises:
       ValueError, OSError: as `parse`.
@@ -102,6 +145,13 @@ def read(path: Path, flag_names: Collection[str]) -> Read:
             raise ValueError(
                 f"config {path} is of a run with --plugin={file}: name it too, since "
                 "a file starts no code"
+            )
+        gone = sorted({*provenance.unknown_settings(content)} - {*flag_names})
+        if gone:
+            raise ValueError(
+                f"config {path} holds settings that this version or command lacks: "
+                f"{', '.join(gone)}; without them it is another run: go on with the "
+                "version that wrote it, or remove them from a copy of the file"
             )
         recorded = provenance.setting_flags(content)
         return Read({n: v for n, v in recorded if n in flag_names}, typed=False)

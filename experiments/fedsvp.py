@@ -42,7 +42,7 @@ def preset_list() -> str:
             "fedsvp train --preset=NAME:",
             *(f"  {name:<{width}}{line}" for name, line in presets.OF_TRAIN.items()),
             "",
-            f"fedsvp sweep --flagfile={presets.FOLDER}/NAME.flags:",
+            "fedsvp sweep --preset=NAME:",
             *(f"  {name:<{width}}{title}" for name, title in tables.items()),
         ]
     )

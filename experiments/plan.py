@@ -34,6 +34,11 @@ _EPSILONS = flags.DEFINE_list(
     [".5", "1", "2", "3", "5", "8"],
     "ε of the whole run, with commas between them.",
 )
+_COLUMN = flags.DEFINE_string(
+    "client_column",
+    None,
+    "The column that says whose each row is; `none` for none. Default: the schema's.",
+)
 _CLIENTS = flags.DEFINE_integer(
     "num_clients",
     1,
@@ -92,16 +97,19 @@ def main(arguments: Sequence[str]) -> None:
     from fedsvp_jax.report import epsilon_page
     from fedsvp_jax.tables import csv_file
     from fedsvp_jax.tables.schema import read_schema
+    from fedsvp_jax.tables.table import NOBODY
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])
     table = csv_file.read_csv(path, schema.encoding)
-    if schema.client is not None and schema.client not in table:
-        raise ValueError(f"{path} lacks the column {schema.client}")
+    client = _COLUMN.value or schema.client
+    client = None if client == NOBODY else client
+    if client is not None and client not in table:
+        raise ValueError(f"{path} lacks the column {client}")
     rows = len(next(iter(table.values())))
     sizes = [len(part) for part in np.array_split(np.arange(rows), _CLIENTS.value)]
-    if schema.client is not None:
-        sizes = np.unique(table[schema.client], return_counts=True)[1].tolist()
+    if client is not None:
+        sizes = np.unique(table[client], return_counts=True)[1].tolist()
     train_share = 1 - (schema.test_fraction or 0.2)
     sizes = [max(2, round(train_share * size)) for size in sizes]
     data = synthetic(schema, sizes, _SEED.value)

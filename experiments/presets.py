@@ -13,6 +13,8 @@ import pathlib
 import re
 from typing import Any, NamedTuple
 
+from absl import flags
+
 FOLDER = pathlib.Path(__file__).with_name("presets")
 # What `experiments.train --preset=NAME` sets, in one line.
 OF_TRAIN = {
@@ -94,6 +96,19 @@ def read_preset(name: str) -> Preset:
 def preset_names() -> list[str]:
     """The names of all presets."""
     return sorted(path.stem for path in FOLDER.glob("*.flags"))
+
+
+def choose(values: flags.FlagValues, name: str) -> None:
+    """Gives flags that are not named those of a flag file, as if nobody typed them.
+
+    Raises:
+      ValueError: as `read_preset`.
+    """
+    for flag, text in read_preset(name).flags.items():
+        if values[flag].using_default_value:
+            values[flag].parse(text)
+            values[flag].using_default_value = False
+            values[flag].present -= 1
 
 
 def proved_settings(dataset: str) -> dict[str, Any]:

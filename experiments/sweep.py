@@ -34,12 +34,14 @@ from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.devices import processes
+from fedsvp_jax.optimizers import METHODS
 from fedsvp_jax.report import provenance
 
 from . import (
     command,
     flag_values,
     messages,
+    presets,
     printed,
     running,
     sweep_workers,
@@ -49,6 +51,13 @@ from . import (
 command.define_settings(without=["mechanism", "epsilon", "seed", *provenance.OF_RUNS])
 command.define_output()
 command.define_running()
+flags.DEFINE_enum(
+    "preset",
+    None,
+    [*METHODS, *presets.preset_names()],
+    "Settings for all flags that the command line does not name: of a method of "
+    "docs/optimizers.md, or of a published table (`fedsvp presets` lists them).",
+)
 flags.DEFINE_list(
     "mechanisms", ["none", "fedsva"], "Mechanisms to compare; `all` takes every one."
 )
@@ -131,6 +140,10 @@ def _finish(values: flags.FlagValues) -> None:
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
+    if values.preset in METHODS:
+        command.default_settings(values, METHODS[values.preset])
+    elif values.preset is not None:
+        presets.choose(values, values.preset)
     registered = mechanisms.mechanism_names()
     names = tuple(dict.fromkeys(values.mechanisms))
     if names == ("all",):

@@ -30,7 +30,7 @@ LAYERS = (
     {"deploy"},
     {"baselines", "estimators", "influence", "tables"},
     {"store"},
-    {"attacks", "check", "datasets", "engines", "report"},
+    {"attacks", "check", "datasets", "engines", "report", "sklearn"},
     {"features"},
 )
 TOUCH_FILES = (

@@ -68,13 +68,13 @@ from functools import partial
 from typing import Any
 
 from absl import flags
-from tqdm import tqdm
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.progress import progress_bar
 
 from .. import command, flag_values
 from . import audit_play, audit_results
@@ -175,7 +175,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         return [audit_play.rows_of(setting, case, prepared, seed) for seed in seeds]
 
     by_seed: list[list[audit_play.Row]] = [[] for _ in seeds]
-    for case in tqdm(cases, unit="case", disable=None):
+    for case in progress_bar(cases, unit="case", disable=None):
         rows_by_seed = finished_or_made(folder, case.name, partial(play, case))
         for rows, case_rows in zip(by_seed, rows_by_seed, strict=True):
             rows += case_rows

@@ -33,7 +33,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from absl import flags
-from tqdm import tqdm
 
 from fedsvp_jax import models, prng, tree
 from fedsvp_jax.algorithm import client
@@ -47,6 +46,7 @@ from fedsvp_jax.mechanisms import make_mechanism, noise
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.prng import Address
 from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.progress import progress_bar
 from fedsvp_jax.structs import (
     Array,
     Examples,
@@ -331,7 +331,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
 
     invert = {search.match: compiled(search) for search in searches}
     rows: list[dict[str, Any]] = []
-    for defence in tqdm(defences, unit="defence", disable=None):
+    for defence in progress_bar(defences, unit="defence", disable=None):
         rows += finished_or_made(
             folder,
             defence.name,

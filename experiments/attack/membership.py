@@ -30,7 +30,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
-from tqdm import tqdm
 
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ExperimentConfig
@@ -42,6 +41,7 @@ from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.prng import Stream
 from fedsvp_jax.run.files import write_json
+from fedsvp_jax.run.progress import progress_bar
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.structs import Split
 
@@ -235,7 +235,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         membership_rounds=rounds,
     )
     rows: list[dict[str, Any]] = []
-    for name, configs in tqdm(sweeps.items(), unit="sweep", disable=None):
+    for name, configs in progress_bar(sweeps.items(), unit="sweep", disable=None):
         rows += finished_or_made(
             folder, name, partial(attack_sweep, configs, data, rounds)
         )

@@ -183,36 +183,28 @@ class Recorded:
         self,
         method: str,
         delta: float | None = None,
-        client_id: int | None = None,
         *,
         view: str | None = None,
     ) -> float:
-        """ε that a client has spent; the largest of all clients' by default.
+        """ε of the client that has spent most.
 
         Args:
           method: "basic" (Σε as claimed, at `delta_spent`; the claim's view alone),
             "rdp", "pld", or "gdp" (exact where only Gaussians were sent; Poisson
             batches count as if nothing were sampled).
           delta: δ of the other methods; `target_delta` by default.
-          client_id: whose; None for the largest.
           view: one of VIEWS; the claim's by default.
 
         Raises:
-          ValueError: an unknown method, view or client, or δ outside (0, 1).
+          ValueError: an unknown method or view, or δ outside (0, 1).
         """
         view = view or self.view
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}")
         if view not in VIEWS:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
-        count = len(self.uploads)
-        if client_id is not None and not 0 <= client_id < count:
-            raise ValueError(f"client_id must be in [0, {count}), got {client_id}")
-        chosen = slice(None) if client_id is None else [client_id]
         number = VIEWS.index(view)
-        maximal = _maximal_sums(
-            self.uploads[chosen], self.precision[number][chosen], self.epsilon[chosen]
-        )
+        maximal = _maximal_sums(self.uploads, self.precision[number], self.epsilon)
         return max(
             self.composed(
                 method, Sums(*sums, float(self.least[number])), self.filter_cost, delta

@@ -7,7 +7,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from fedsvp_jax import prng
 from fedsvp_jax.algorithm.state import ServerState
@@ -25,6 +24,7 @@ from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.progress import progress_bar
 from fedsvp_jax.structs import Array, Model, Params, Split
 from fedsvp_jax.tree import cell_of
 
@@ -261,7 +261,7 @@ def run_mechanism(
     folder.keep_rounds(
         SCORES, done, where=lambda row: row["mechanism"] == config.mechanism
     )
-    bar = tqdm(
+    bar = progress_bar(
         range(done, config.num_rounds),
         initial=done,
         total=config.num_rounds,

@@ -27,6 +27,7 @@ from fedsvp_jax.run.files import WriteError, plain
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.planned_rounds import planned_account
+from fedsvp_jax.run.progress import progress_bar
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
 
@@ -129,6 +130,7 @@ class Session:
                 )
             ]
         self._saved = self.done  # rounds of the newest checkpoint
+        self._written = self.done  # rounds whose rows are in the files
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
@@ -139,7 +141,7 @@ class Session:
         self._clock = time.perf_counter()
         cells = f" x {len(files.names)}" if files.group else ""
         shows_bar = options.progress and processes.is_first()
-        self._bar = tqdm(
+        self._bar = progress_bar(
             total=config.num_rounds,
             initial=self.done,
             unit="round",
@@ -302,7 +304,7 @@ class Session:
 
     def _write(self) -> None:
         """Writes the rows of a call."""
-        now, before = time.perf_counter(), int(self._bar.n)
+        now, before = time.perf_counter(), self._written
         count = max(self.done - before, 1)
         timing = {"round": self.done, "rounds": count, "seconds": now - self._clock}
         with self._naming_what_is_kept():
@@ -313,7 +315,7 @@ class Session:
                 logs.flush()
             self._folder.append("timing.jsonl", [self._files.group | timing])
         self._bar.update(self.done - before)
-        self._clock = now
+        self._clock, self._written = now, self.done
 
     def _save(self) -> None:
         """Saves the state, once the rows that it stands for were written."""

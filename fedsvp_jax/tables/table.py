@@ -22,6 +22,7 @@ from fedsvp_jax.tables import column_values, csv_file, encoding, files
 from fedsvp_jax.tables.schema import Schema, SchemaColumn
 
 _MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its features
+NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _DROP = SchemaColumn("drop")
 
@@ -123,7 +124,8 @@ def from_table(  # noqa: PLR0913
         column names to arrays.
       label: the column of the class; texts and whole numbers are numbered in order.
         None: the schema's.
-      client: the column that says whose each row is; None: the schema's, if any.
+      client: the column that says whose each row is; None: the schema's, if any;
+        `NOBODY`: none, whatever the schema says.
       drop: columns that are left out, whatever the schema says of them.
       schema: the declared one; None: drafted from the records.
       image: the column of uint8 images, all of one shape; other columns are then no
@@ -140,9 +142,12 @@ def from_table(  # noqa: PLR0913
     """
     dropped: set[str | None] = {*drop}
     if schema is not None:
+        dropped |= {schema.client}
         label, client = label or schema.label, client or schema.client
+        schema = dataclasses.replace(schema, client=None)
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
+    client = None if client == NOBODY else client
     dropped |= {client}
     columns, num_train = _join_tables(table, test, name, optional=dropped)
     for column in filter(None, (label, client, image, *drop)):

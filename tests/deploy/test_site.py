@@ -127,7 +127,7 @@ FAILURES: dict[str, Callable[[], Trained]] = {
     "raises": raising,
     "another shape": lambda: Trained([leaf.T for leaf in model()]),
     "another number": lambda: Trained(model()[:1]),
-    "another type": lambda: Trained([leaf.astype(float) for leaf in model()]),
+    "another type": lambda: Trained([leaf.astype(int) for leaf in model()]),
     "no arrays": lambda: Trained([0.0, 0.0]),  # type: ignore[list-item]
     "no ratio": lambda: Trained(model(), "none"),  # type: ignore[arg-type]
     "NaN": lambda: Trained([leaf * np.float32("nan") for leaf in model()]),

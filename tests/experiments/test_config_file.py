@@ -24,7 +24,8 @@ def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
         (flags.DEFINE_string, "config", None),
     ):
         define(name, default, "", flag_values=values)
-    assert config_file.parse(values, ["train", f"--config={path}", *more]) == ["train"]
+    words = ["train", f"--config={path}", *more]
+    assert config_file.parse(values, words) == (["train"], [])
     return values
 
 

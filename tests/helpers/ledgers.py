@@ -52,6 +52,14 @@ class Book:
         other = self.account.participation._replace(**who)
         return dataclasses.replace(self.account, participation=other)
 
+    def alone(self, client: int) -> Account:
+        """The account with what one client sent."""
+        arrays = {
+            name: getattr(self.account, name)[..., [client]]
+            for name in ("uploads", "epsilon", "delta", "precision")
+        }
+        return dataclasses.replace(self.account, **arrays)
+
     def record_pass(self) -> None:
         """As `Account`."""
         self.account = self.account.record_pass()
