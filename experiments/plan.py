@@ -1,6 +1,6 @@
 """Says what a table can afford: risk and accuracy by ε, on synthetic rows.
 
-  python -m experiments.plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
+  python -m experiments.plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
 
 Of DATA.csv only the number of rows of every client is read, which is public in any
 case. As many rows are drawn from the schema: numbers uniformly between their bounds,
@@ -30,7 +30,7 @@ from . import command, flag_values, goal, printed
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
 _EPSILONS = flags.DEFINE_list(
-    "total_epsilons",
+    "total_epsilon",
     [".5", "1", "2", "3", "5", "8"],
     "ε of the whole run, with commas between them.",
 )
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers(
-        "total_epsilons",
+        "total_epsilon",
         _EPSILONS.value,
         allowed="positive numbers",
         is_allowed=lambda number: 0 < number < math.inf,
