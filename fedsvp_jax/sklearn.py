@@ -60,7 +60,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
     look at any, is not trained on.
 
     Args:
-      epsilon: ε of the fitted model.
+      epsilon: ε of the fitted model (total_epsilon of a run).
       delta: δ.
       bounds: (low, high), numbers or one for each feature, stated without a look at the
         rows; or "from_data".
@@ -179,8 +179,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         by_rows = "the bounds" in from_records
         ends = (rows.min(0), rows.max(0)) if by_rows else self.bounds
         try:
-            low, high = np.asarray(ends, np.float64)
-            self._low, self._high = np.broadcast_arrays(low, high, rows[0])[:2]
+            low, high = (
+                np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
+                for end in ends
+            )
             is_valid = np.isfinite([low, high]).all() and (low <= high).all()
         except (ValueError, TypeError):
             is_valid = False
@@ -189,6 +191,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 "bounds must be (low, high) of finite numbers, low <= high, one of "
                 f"each or one for each of {rows.shape[1]} features; got {ends!r}"
             )
+        self._low, self._high = low, high
         return tuple(from_records)
 
     def _scaled(self, rows: np.ndarray) -> np.ndarray:
