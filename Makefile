@@ -4,14 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNS ?= runs
 STAMP := $(VENV)/.installed
-QUICK := $(wildcard tests/test_*.py) tests/accounting tests/algorithm tests/data \
+QUICK := $(wildcard tests/test_*.py) tests/core tests/accounting tests/round tests/data \
 	tests/mechanisms tests/run/test_one_run.py
-LANE := $(wildcard tests/test_*.py) tests/accounting/test_composition.py \
+LANE := $(wildcard tests/test_*.py) tests/core tests/accounting/test_composition.py \
 	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
-BITS := tests/algorithm/test_evaluation.py \
-	tests/algorithm/test_replay_of_neighbours.py \
-	tests/devices/test_lanes.py tests/engine/test_own_loop.py \
-	tests/store/test_stream.py
+BITS := tests/models/test_evaluation.py \
+	tests/round/test_replay_of_neighbours.py \
+	tests/devices/test_lanes.py tests/run/test_own_loop.py \
+	tests/federation/test_cohort_stream.py
 REFERENCES := .venv-references
 REFERENCES_STAMP := $(REFERENCES)/.installed
 DEPLOY := .venv-deploy
@@ -102,7 +102,7 @@ test-slow: setup $(REFERENCES_STAMP)
 	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -m slow
 
 test-references: setup $(REFERENCES_STAMP)
-	$(BIN)/python -m pytest -m slow tests/features/test_references.py
+	$(BIN)/python -m pytest -m slow tests/models/test_references.py
 
 # The report page and the site in a real browser, which is installed where it may be.
 test-browser: setup
@@ -121,7 +121,7 @@ $(DEPLOY_STAMP): $(BUILD_PARTS) requirements/deploy.txt pyproject.toml
 
 test-deploy: $(DEPLOY_STAMP) $(REFERENCES_STAMP)
 	FEDSVP_USERS_COMPILER=1 $(DEPLOY)/bin/python -m pytest -m "slow or not slow" \
-		--ignore=tests/deploy/test_noise.py tests/deploy tests/engines
+		--ignore=tests/deploy/test_noise.py tests/deploy
 
 # The site, to runs/site: a broken link fails. Nothing is fetched.
 docs: setup
@@ -169,7 +169,7 @@ audit: $(AUDIT_STAMP)
 # Hypothesis damages files for every reader, FUZZ_FILES (10,000) for each or more, for
 # FUZZ_SECONDS in all.
 fuzz: setup
-	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/datasets/test_fuzz.py
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -s -m slow tests/data/datasets/test_fuzz.py
 
 clean:
 	rm -rf $(VENV) .venv-lane $(REFERENCES) $(DEPLOY) $(ACCELERATORS) $(AUDIT) $(RUNS) .cache .pytest_cache \

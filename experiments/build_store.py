@@ -24,7 +24,7 @@ import tempfile
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data.sources import TableSettings
+from fedsvp_jax.data.source_settings import TableSettings
 
 from . import command
 
@@ -57,8 +57,8 @@ def main(_: list[str]) -> None:
         values, cohort_size=1, num_hbc_clients=0, batch_size=1
     )
 
-    from fedsvp_jax.datasets import store_builder
-    from fedsvp_jax.store import writer
+    from fedsvp_jax.data.store import writer
+    from fedsvp_jax.federation import store_builder
 
     folder = pathlib.Path(values.output_dir).expanduser()
     folder.parent.mkdir(parents=True, exist_ok=True)

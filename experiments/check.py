@@ -56,7 +56,7 @@ _WEIGHT = flags.DEFINE_float(
 def main(arguments: list[str]) -> None:
     """Prints the claims of every noise, and ends with 1 where one is not reached."""
     from fedsvp_jax import check
-    from fedsvp_jax.run.files import plain, printable
+    from fedsvp_jax.core.files import plain, printable
 
     if len(arguments) != 3 or arguments[1] not in check.READERS:
         raise ValueError(f"name one of {', '.join(check.READERS)}, and one file")
@@ -150,8 +150,8 @@ def _result(noise: Any) -> dict[str, Any]:
 
 
 def _show(result: dict[str, Any]) -> None:
+    from fedsvp_jax.core.files import printable
     from fedsvp_jax.report import text_table
-    from fedsvp_jax.run.files import printable
 
     print(printable(f"{result['source']}: {result['noise']}"))
     rows = [

@@ -16,12 +16,11 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedsvp_jax import plugin
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run import stopping
+from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.settings import kind
 
 from . import config_file, manual, messages
 

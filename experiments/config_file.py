@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from absl import flags
 
-from fedsvp_jax import plugin
+from fedsvp_jax.run import plugin
 
 from . import messages
 

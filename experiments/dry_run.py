@@ -13,15 +13,15 @@ import jax
 import numpy as np
 
 from fedsvp_jax.accounting.claims import meaning, planned_row
+from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.played import extreme_uploads
 from fedsvp_jax.report import figures, headline, labels, spent, text_table
 from fedsvp_jax.run.folder import PLANNED
-from fedsvp_jax.tree import num_parameters
+from fedsvp_jax.run.placement import Placement
 
 _MOST_ROWS = 12  # of the table of attributes
 _IN_MEANING = ("against", "neighbours")  # columns that the line above the table tells
@@ -236,7 +236,7 @@ def measured(
     One to three rounds after the first, none once `enough` seconds have passed. Nothing
     is written but the compiler's cache.
     """
-    from fedsvp_jax.engine.trainer import Trainer
+    from fedsvp_jax.run.trainer import Trainer
 
     config = program.configs[0]
     trainer = Trainer(program, placement=placement)

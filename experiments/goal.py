@@ -18,7 +18,7 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.sources import DataSettings, TableSettings
+from fedsvp_jax.data.source_settings import DataSettings, TableSettings
 
 GOALS = ("proved", "trial")
 _ROUNDS = 60

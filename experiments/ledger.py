@@ -29,8 +29,8 @@ _PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written."
 
 def main(arguments: list[str]) -> None:
     """Prints the ledger, and ends with 1 where something is not in order."""
+    from fedsvp_jax.core.files import printable
     from fedsvp_jax.report import ledger, text_table
-    from fedsvp_jax.run.files import printable
 
     if len(arguments) != 2:
         raise ValueError("name one log")

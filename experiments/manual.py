@@ -8,8 +8,9 @@ from typing import Any
 
 from absl import flags
 
-from fedsvp_jax import mechanisms, plugin
-from fedsvp_jax.settings import theme
+from fedsvp_jax import mechanisms
+from fedsvp_jax.core.settings import theme
+from fedsvp_jax.run import plugin
 
 from . import subcommands
 

@@ -48,7 +48,7 @@ def flag_error(error: flags.Error) -> str:
 
 
 def one_line(error: BaseException | str) -> str:
-    from fedsvp_jax.run.files import printable  # `fedsvp` starts without the package
+    from fedsvp_jax.core.files import printable
 
     return printable(" ".join(str(error).split()))
 

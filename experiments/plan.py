@@ -94,10 +94,10 @@ def main(arguments: Sequence[str]) -> None:
         is_allowed=lambda number: 0 < number < math.inf,
     )
     from fedsvp_jax.accounting.claims import meaning
+    from fedsvp_jax.data.tables import csv_file
+    from fedsvp_jax.data.tables.schema import read_schema
+    from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page
-    from fedsvp_jax.tables import csv_file
-    from fedsvp_jax.tables.schema import read_schema
-    from fedsvp_jax.tables.table import NOBODY
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])

@@ -59,12 +59,12 @@ def _own_data(
     settings: dict[str, object],
 ) -> tuple[ExperimentConfig, Dataset | ClientStore]:
     """The run's settings and its data set, if it is still the same one."""
-    from fedsvp_jax.federation import loading
+    from fedsvp_jax.federation import federated_data
 
     names = {field.name for field in dataclasses.fields(ExperimentConfig)}
     values = {name: value for name, value in settings.items() if name in names}
     config = ExperimentConfig(**values)  # type: ignore[arg-type]
-    data = loading.load_data(config)
+    data = federated_data.load_data(config)
     if data.fingerprint != settings["data_fingerprint"]:
         raise ValueError(
             f"the data set {settings['dataset']} is another one than the run's; name "
@@ -75,7 +75,7 @@ def _own_data(
 
 def _examples(path: Path) -> np.ndarray:
     """The array of an .npy file."""
-    from fedsvp_jax.tables import files
+    from fedsvp_jax.data.tables import files
 
     try:
         return np.load(path, allow_pickle=False)
@@ -105,9 +105,9 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) not in (2, 3):
         raise ValueError("name one folder of a run, or a model file, and the inputs")
     from fedsvp_jax import run
+    from fedsvp_jax.data.tables import table
     from fedsvp_jax.federation import loading
     from fedsvp_jax.report import headline
-    from fedsvp_jax.tables import table
 
     place = Path(arguments[1])
     trained = run.load_model(place)

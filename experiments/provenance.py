@@ -29,7 +29,7 @@ from typing import Any
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.sources import TableSettings
+from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.run import environment
 
 ROOT = pathlib.Path(__file__).parents[1]

@@ -21,9 +21,10 @@ from pathlib import Path
 
 from absl import flags
 
-from fedsvp_jax import plugin, report
+from fedsvp_jax import report
 from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.compare_page import comparison_table, read_all
+from fedsvp_jax.run import plugin
 
 from . import command, printed
 

@@ -14,7 +14,7 @@ def placement(values: flags.FlagValues, **fields: int) -> Any:
     """The `Placement` that the flags of `define_running` name."""
     import jax
 
-    from fedsvp_jax.engine.placement import Placement
+    from fedsvp_jax.run.placement import Placement
 
     num_devices = values.num_devices
     if num_devices is None:

@@ -58,9 +58,9 @@ def confirm(path: pathlib.Path) -> None:
     Raises:
       OSError, ValueError: as `read_schema`.
     """
-    from fedsvp_jax.run.files import replace_file
-    from fedsvp_jax.tables.column_values import date_of
-    from fedsvp_jax.tables.schema import read_schema
+    from fedsvp_jax.core.files import replace_file
+    from fedsvp_jax.data.tables.column_values import date_of
+    from fedsvp_jax.data.tables.schema import read_schema
 
     marked = read_schema(path)
     text = path.read_text(encoding="utf-8-sig")
@@ -89,9 +89,9 @@ def main(arguments: Sequence[str]) -> None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
-    from fedsvp_jax.run.files import replace_file
-    from fedsvp_jax.settings import unknown
-    from fedsvp_jax.tables import csv_file, draft, schema
+    from fedsvp_jax.core.files import replace_file
+    from fedsvp_jax.core.settings import unknown
+    from fedsvp_jax.data.tables import csv_file, draft, schema
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     if target.exists():

@@ -33,8 +33,8 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.core.optimizers import METHODS
 from fedsvp_jax.devices import processes
-from fedsvp_jax.optimizers import METHODS
 from fedsvp_jax.report import provenance
 
 from . import (

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 from absl import flags
 
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.devices import cpu, target
 from fedsvp_jax.run import parts, sweep
-from fedsvp_jax.run.progress import progress_bar
 
 from . import subcommands
 

@@ -40,8 +40,8 @@ import pathlib
 
 from absl import flags
 
+from fedsvp_jax.core.optimizers import METHODS
 from fedsvp_jax.devices import processes
-from fedsvp_jax.optimizers import METHODS
 
 from . import command, goal, messages, presets, running, unread_flags
 
@@ -112,11 +112,11 @@ def main(_: list[str]) -> None:
     from fedsvp_jax import federation, run
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.data.dataset import Dataset
-    from fedsvp_jax.federation import loading
+    from fedsvp_jax.federation import federated_data
 
     from . import dry_run
 
-    data = loading.load_data(config)
+    data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
         print(goal.route(config))
@@ -141,8 +141,8 @@ def main(_: list[str]) -> None:
         raise
     if not processes.is_first():
         return
+    from fedsvp_jax.core.files import plain
     from fedsvp_jax.report import headline, labels, spent
-    from fedsvp_jax.run.files import plain
 
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference and not processes.several():

@@ -15,7 +15,7 @@ from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.settings import missing_need
+from fedsvp_jax.core.settings import missing_need
 
 _PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
 

@@ -5,23 +5,23 @@ What people use, and where it is:
     ExperimentConfig, resolve   config.py      every setting of a run, in one object
     run.train                   run/           one run, from settings to a folder
     run.load_model              run/           the trained model of a run's folder
-    make_round                  engine/        one round as a pure function
+    make_round                  run/           one round as a pure function
     sweep.sweep, SweepPlan      run/           many runs as one compiled program
     Dataset, Column             data/          arrays of your own
     Model, models               models/        a model is a pair (init, apply)
     mechanisms                  mechanisms/    who adds how much noise
-    shapley                     shapley.py     values of attributes, contribution ratio
+    shapley                     shapley/       values of attributes, contribution ratio
     Account                     accounting/    what is spent, against whom
     influence                   influence/     the filter of corrupted clients
     attacks                     attacks/       what an upload tells
     report                      report/        pages, tables, figures, data frames
 
-How a round works: algorithm/federated_round.py. How the folders stand on one another:
+How a round works: round/federated_round.py. How the rooms stand on one another:
 docs/architecture.md. Nothing is imported before it is asked for; `import fedsvp_jax`
 itself only sets XLA's flags (devices/compiler_flags.py).
 """
 
-import importlib
+# mypy: disable-error-code="no-redef"
 from typing import TYPE_CHECKING, Any
 
 from fedsvp_jax.devices.compiler_flags import set_safe_flags
@@ -40,44 +40,70 @@ if TYPE_CHECKING:
     from fedsvp_jax.accounting import Account as Account
     from fedsvp_jax.config import ExperimentConfig as ExperimentConfig
     from fedsvp_jax.config import resolve as resolve
+    from fedsvp_jax.core.structs import Model as Model
     from fedsvp_jax.data.dataset import Column as Column
     from fedsvp_jax.data.dataset import Dataset as Dataset
-    from fedsvp_jax.engine.own_loop import make_round as make_round
     from fedsvp_jax.run import sweep as sweep
-    from fedsvp_jax.structs import Model as Model
+    from fedsvp_jax.run.own_loop import make_round as make_round
 
-# name -> the module that has it, or the module itself
-_NAMES = {
-    "Account": "accounting",
-    "Column": "data.dataset",
-    "Dataset": "data.dataset",
-    "ExperimentConfig": "config",
-    "Model": "structs",
-    "make_round": "engine.own_loop",
-    "resolve": "config",
-    "sweep": "run",
-}
-_MODULES = (
+__all__ = [
+    "Account",
+    "Column",
+    "Dataset",
+    "ExperimentConfig",
+    "Model",
+    "__version__",
     "accounting",
     "attacks",
     "influence",
+    "make_round",
     "mechanisms",
     "models",
     "report",
+    "resolve",
     "run",
     "shapley",
-)
-
-__all__ = [*_NAMES, *_MODULES, "__version__"]
+    "sweep",
+]
 
 set_safe_flags()
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a name of the map when it is first asked for (PEP 562)."""
-    if name in _MODULES:
-        return importlib.import_module(f"fedsvp_jax.{name}")
-    if name in _NAMES:
-        home = importlib.import_module(f"fedsvp_jax.{_NAMES[name]}")
-        return getattr(home, name)
-    raise AttributeError(f"module 'fedsvp_jax' has no attribute {name!r}")
+    """A public name, imported when it is first asked for (PEP 562)."""
+    match name:
+        case "accounting":
+            import fedsvp_jax.accounting as value
+        case "attacks":
+            import fedsvp_jax.attacks as value
+        case "influence":
+            import fedsvp_jax.influence as value
+        case "mechanisms":
+            import fedsvp_jax.mechanisms as value
+        case "models":
+            import fedsvp_jax.models as value
+        case "report":
+            import fedsvp_jax.report as value
+        case "run":
+            import fedsvp_jax.run as value
+        case "shapley":
+            import fedsvp_jax.shapley as value
+        case "Account":
+            from fedsvp_jax.accounting import Account as value
+        case "ExperimentConfig" | "resolve":
+            import fedsvp_jax.config as home
+
+            value = getattr(home, name)
+        case "Model":
+            from fedsvp_jax.core.structs import Model as value
+        case "Column" | "Dataset":
+            import fedsvp_jax.data.dataset as home
+
+            value = getattr(home, name)
+        case "sweep":
+            from fedsvp_jax.run import sweep as value
+        case "make_round":
+            from fedsvp_jax.run.own_loop import make_round as value
+        case _:
+            raise AttributeError(f"module 'fedsvp_jax' has no attribute {name!r}")
+    return value

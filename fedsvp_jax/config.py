@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import mechanisms, optimizers, shapley
+from fedsvp_jax import mechanisms, shapley
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.common_settings import (
+from fedsvp_jax.core import optimizers
+from fedsvp_jax.core.common_settings import (
     EvaluationSettings,
     ExecutionSettings,
     MechanismChoice,
@@ -17,15 +18,16 @@ from fedsvp_jax.common_settings import (
     RoundSettings,
     TrainingSettings,
 )
+from fedsvp_jax.core.settings import FEATURE_MODELS, Settings, unknown
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
+from fedsvp_jax.data.datasets import DATA_SETS
 from fedsvp_jax.data.partition import PartitionSettings
-from fedsvp_jax.data.sources import DataSettings
+from fedsvp_jax.data.source_settings import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.filter_settings import CorruptionSettings, FilterSettings
+from fedsvp_jax.influence.settings import CorruptionSettings, FilterSettings
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
-from fedsvp_jax.settings import FEATURE_MODELS, Settings, unknown
 
 
 # The order of a class's parts is that of its fields, in config.json and in the help.
@@ -123,9 +125,7 @@ _DEFAULTS: dict[str, Mapping[str, Any]] = {
 
 def _by_data_set() -> dict[str, Mapping[str, Any]]:
     """The defaults of a data set's own by its name, or by what stands before `:`."""
-    published = {
-        name: data_set.defaults for name, data_set in sources.published().items()
-    }
+    published = {name: data_set.defaults for name, data_set in DATA_SETS.items()}
     return published | _DEFAULTS
 
 

@@ -18,14 +18,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fedsvp_jax import federation, prng
+from fedsvp_jax import federation
 from fedsvp_jax.accounting.claims import Claim, table
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run import records
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 FROM_DATA = "from_data"  # in the place of bounds or classes: every claim is nominal
 _ROUTE: dict[str, Any] = {

@@ -44,10 +44,17 @@ import pytest
 # A worker runs one file after another. Those that took longest come first, so neither
 # worker waits long for the other at the end. `make durations` records them.
 DURATIONS = pathlib.Path(__file__).with_name("durations.json")
-# Folders of `make test-lab`.
+# Folders of `make test-lab`; of `data` those below it.
 LAB = (
-    *("attacks", "baselines", "check", "datasets", "docs", "engines", "experiments"),
-    *("estimators", "influence", "features", "report", "store", "tables"),
+    "attacks",
+    "check",
+    "data/datasets",
+    "data/store",
+    "data/tables",
+    "docs",
+    "experiments",
+    "influence",
+    "report",
 )
 
 
@@ -55,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = pathlib.Path(__file__).parent
     seconds = json.loads(DURATIONS.read_text())
     for item in items:
-        if item.path.relative_to(here).parts[0] in LAB:
+        if str(item.path.relative_to(here)).startswith(LAB):
             item.add_marker("lab")
     items.sort(key=lambda item: -seconds.get(str(item.path.relative_to(here)), 0))
 

@@ -14,11 +14,11 @@ from small_runs import SMALL, digits, read_rows
 
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.files import plain
 from fedsvp_jax.data import sources
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading, plan
-from fedsvp_jax.run.files import plain
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 REFUSED = (ValueError, OSError)
 NOT_FINITE = (float("nan"), float("inf"), float("-inf"))

@@ -9,7 +9,7 @@ from small_runs import digits
 
 from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data import sources
+from fedsvp_jax.data.datasets import DATA_SETS
 from fedsvp_jax.federation import build, plan
 
 FIELDS = {field.name: field for field in dataclasses.fields(ExperimentConfig)}
@@ -22,7 +22,7 @@ def test_every_setting_explains_itself_and_its_default_is_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [*sorted(sources.published().keys() - {"tfds"}), "npz", "csv", "tfds:mnist"]
+    "name", [*sorted(DATA_SETS.keys() - {"tfds"}), "npz", "csv", "tfds:mnist"]
 )
 def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     config = resolve(ExperimentConfig(dataset=name))

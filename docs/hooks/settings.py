@@ -7,7 +7,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from fedsvp_jax.config import ExperimentConfig, defaults_by_data_set
-from fedsvp_jax.settings import kind, theme
+from fedsvp_jax.core.settings import kind, theme
 
 _HEAD = """# Settings
 

@@ -5,8 +5,7 @@ import pathlib
 
 from fedsvp_jax import ExperimentConfig, resolve
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
-from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.federated_data import federate
+from fedsvp_jax.federation.federated_data import federate, load_data
 
 ROUNDS, SITES = 5, 3
 MIN_NUM_EXAMPLES = 90  # of any site
@@ -25,7 +24,7 @@ SETTINGS = {
 def make_client(number: int, folder: pathlib.Path) -> Client:
     """Yours reads the site's own records instead: `own_data(config, Dataset(...))`."""
     config = resolve(ExperimentConfig(**SETTINGS))
-    dealt = federate([config], loading.load_data(config))
+    dealt = federate([config], load_data(config))
     seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing, and says so
     return Client(
         make_policy(config, min_num_examples=MIN_NUM_EXAMPLES),

@@ -17,7 +17,7 @@ from nvflare.app_common.workflows.fedavg import FedAvg
 from nvflare.fuel.utils.constants import FrameworkType
 from nvflare.job_config.script_runner import ScriptRunner
 
-from fedsvp_jax.engines.nvflare import PrivacyFilter
+from fedsvp_jax.deploy.nvflare import PrivacyFilter
 
 HERE = pathlib.Path(__file__).parent
 

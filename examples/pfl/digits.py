@@ -26,9 +26,9 @@ from pfl.stats import MappedVectorStatistics
 
 from fedsvp_jax import ExperimentConfig, resolve
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
-from fedsvp_jax.engines.pfl import LocalPrivacy
-from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.federated_data import FederatedData, federate
+from fedsvp_jax.deploy.pfl import LocalPrivacy
+from fedsvp_jax.federation.client_data import FederatedData
+from fedsvp_jax.federation.federated_data import federate, load_data
 
 METHODS = {
     # As published: nominal, since the sensitivity is not proved.
@@ -147,7 +147,7 @@ def run(
 ) -> tuple[list[np.ndarray], dict[str, Client]]:
     """The final model's arrays, and the clients."""
     config = settings(method)
-    dealt = federate([config], loading.load_data(config))
+    dealt = federate([config], load_data(config))
     clients = users(config, dealt, folder, seed)
     if new_state:
         for client in clients.values():
@@ -187,7 +187,7 @@ def main() -> None:
     arrays, clients = run(told.method, told.state, new_state=told.new_state)
     model = clients["0"].trained_model(arrays, ROUNDS)
     model.save(told.state / "model.msgpack")
-    data = loading.load_data(settings(told.method))
+    data = load_data(settings(told.method))
     right = model.predict(data.test_inputs) == data.test_labels
     print(f"test accuracy: {right.mean():.1%}")
     for name, client in clients.items():

@@ -11,7 +11,7 @@ import pathlib
 
 from absl import flags
 
-from fedsvp_jax.run.files import write_json
+from fedsvp_jax.core.files import write_json
 
 from .. import command, provenance
 from . import (

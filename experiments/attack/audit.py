@@ -72,9 +72,9 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.federation import plan
-from fedsvp_jax.run.files import write_json
-from fedsvp_jax.run.progress import progress_bar
 
 from .. import command, flag_values
 from . import audit_play, audit_results

@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account, Participation, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import (
     audit,
     audit_bands,
@@ -24,8 +22,9 @@ from fedsvp_jax.attacks import (
     epsilon_bounds,
 )
 from fedsvp_jax.attacks.audit import Player, Scores
-from fedsvp_jax.clips import CLIPS
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.deploy import make_policy
 from fedsvp_jax.influence import pipeline
 from fedsvp_jax.mechanisms import (
@@ -34,6 +33,7 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     subsampling,
 )
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from . import audit_claims
 from .audit_cases import (

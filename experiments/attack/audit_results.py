@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax.core.student import holm_adjusted
 from fedsvp_jax.report import figures, style
-from fedsvp_jax.student import holm_adjusted
 
 from .. import printed
 from .audit_claims import ACCOUNTINGS

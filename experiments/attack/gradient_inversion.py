@@ -34,20 +34,14 @@ import numpy as np
 import optax
 from absl import flags
 
-from fedsvp_jax import models, prng, tree
-from fedsvp_jax.algorithm import client
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.mechanisms import make_mechanism, noise
-from fedsvp_jax.mechanisms.base import over_data
-from fedsvp_jax.prng import Address
-from fedsvp_jax.run.files import write_json
-from fedsvp_jax.run.progress import progress_bar
-from fedsvp_jax.structs import (
+from fedsvp_jax.core import prng, tree
+from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.progress import progress_bar
+from fedsvp_jax.core.structs import (
     Array,
     Examples,
     Model,
@@ -56,6 +50,13 @@ from fedsvp_jax.structs import (
     Rows,
     Weights,
 )
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import loading, plan
+from fedsvp_jax.mechanisms import make_mechanism, noise
+from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.round import client_work
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from .. import command, flag_values, printed
 from . import inversion_results, upload_claims
@@ -135,15 +136,15 @@ def upload(
     )
     rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
     at = Address(key, row, round_num)
-    trained = client.train(
+    trained = client_work.train(
         victim.model,
         TrainingRecipe(batch_size=1, local_epochs=1, gradient=gradient),
-        client.with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
+        client_work.with_step_noise(rates, mechanism, ratio=ratio, round_num=round_num),
         Weights(victim.params, victim.stats),
         Rows(victim.examples, row[None], jnp.ones((1,), bool)),
         at,
     )
-    noised, _, info = client.add_noise(
+    noised, _, info = client_work.add_noise(
         mechanism,
         jax.tree.map(jnp.subtract, trained.params, victim.params),
         mechanism.init(1).of(0),

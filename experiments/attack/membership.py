@@ -33,17 +33,17 @@ from absl import flags
 
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.progress import progress_bar
+from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.prng import Stream
-from fedsvp_jax.run.files import write_json
-from fedsvp_jax.run.progress import progress_bar
+from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
-from fedsvp_jax.structs import Split
+from fedsvp_jax.run.trainer import Trainer
 
 from .. import command, flag_values, printed
 from . import membership_results, upload_claims

@@ -26,21 +26,21 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import prng
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.classifier import Classifier
 from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
 from fedsvp_jax.attacks.scores import Examiner, evenly
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.files import write_json
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.structs import Array
-from fedsvp_jax.tree import cell_of
 
 from .. import command, flag_values, printed
 from . import reconstruction_results, upload_claims

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fedsvp_jax.run.files import read_json, write_json
+from fedsvp_jax.core.files import read_json, write_json
 from fedsvp_jax.run.folder import RunFolder
 
 

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 from jax.interpreters import partial_eval
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import local_training
-from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, Rows, Weights
 from fedsvp_jax.mechanisms import make_mechanism
-from fedsvp_jax.structs import Array, Rows, Weights
+from fedsvp_jax.round import local_training
+from fedsvp_jax.run.trainer import Trainer
 
 
 def product_flops(function: Callable[..., Any], *args: Any) -> int:

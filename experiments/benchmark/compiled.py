@@ -23,11 +23,11 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.mechanisms import mechanism_names
-from fedsvp_jax.tree import num_bytes
+from fedsvp_jax.run.trainer import Trainer
 
 from . import arithmetic, workloads
 

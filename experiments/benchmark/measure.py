@@ -19,14 +19,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.devices.target import Target
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
+from fedsvp_jax.round.state import ServerState
 from fedsvp_jax.run.environment import versions
+from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
+from fedsvp_jax.run.trainer import Trainer
 
 from .. import provenance
 from . import arithmetic, workloads

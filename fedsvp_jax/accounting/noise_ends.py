@@ -14,7 +14,7 @@ claim.
 
 import math
 
-from fedsvp_jax.prng import NORMAL_END
+from fedsvp_jax.core.prng import NORMAL_END
 
 _NUMBERS = 2.0**40  # of noise that one client draws in a run, at most
 _DENSITY = math.exp(-(NORMAL_END**2) / 2) / math.sqrt(2 * math.pi)

@@ -3,7 +3,7 @@
 import math
 from typing import Any, NamedTuple
 
-from fedsvp_jax.common_settings import RoundSettings
+from fedsvp_jax.core.common_settings import RoundSettings
 
 ANY_CHANGE = "any change of one client's data"
 STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"

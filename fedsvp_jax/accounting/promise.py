@@ -21,7 +21,7 @@ import numpy as np
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.participation import FilterCost
 from fedsvp_jax.accounting.recorded import Recorded
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core.structs import Array
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
 _STEPS = 1024  # parts of an upload to which an uneven budget is found

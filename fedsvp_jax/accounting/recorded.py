@@ -13,8 +13,8 @@ from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import FilterCost, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.accounting.views import VIEWS, Counted, counted
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.structs import NoiseInfo
 
 
 @dataclasses.dataclass(frozen=True)

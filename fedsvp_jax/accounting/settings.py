@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from fedsvp_jax.settings import Settings, setting
+from fedsvp_jax.core.settings import Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
-from fedsvp_jax.structs import NoiseInfo
 
 # What an adversary sees of a client's upload: the upload itself ("server"), or the
 # cohort's average, of whose noise it knows the part of 0, 1 or h other clients.

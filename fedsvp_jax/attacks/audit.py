@@ -9,8 +9,8 @@ right in many games therefore bounds ε from below, at a stated confidence;
 `epsilon_bounds` computes such bounds.
 
 The games run the code that a federation runs: `cohort.sample_cohort`,
-`client.released_ratio`, `client.add_noise` and `Mechanism.server`. Games with local
-training are in `audit_training`, those of the influence filter in `audit_filter`.
+`client_work.released_ratio`, `client_work.add_noise` and `Mechanism.server`. Games with
+local training are in `audit_training`, those of the influence filter in `audit_filter`.
 """
 
 import dataclasses
@@ -22,12 +22,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, cohort
 from fedsvp_jax.attacks import audit_releases
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.prng import Address
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.round import client_work, cohort, private_query_work
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
 
@@ -107,8 +107,8 @@ def upload(
     num_examples: int,
     round_num: Array,
 ) -> tuple[Array, MechanismState, NoiseInfo]:
-    """`client.add_noise` of a vector, to a broadcast model of zeros."""
-    return client.add_noise(
+    """`client_work.add_noise` of a vector, to a broadcast model of zeros."""
+    return client_work.add_noise(
         mechanism,
         update,
         memory,
@@ -142,7 +142,7 @@ def _transcript(
         ratios = jnp.asarray(game.ratios, jnp.float32)
         score = jnp.float32(0.0)
         if game.released is not None:
-            released = client.released_ratio(
+            released = client_work.released_ratio(
                 ratios[world], game.released, Address(round_key, jnp.int32(0))
             )
             score += audit_releases.log_ratio(released, ratios, game.released)
@@ -164,7 +164,7 @@ def _transcript(
             mean, std = noised - bare, info.noise_std
             if game.asked_from:
                 is_queried = round_num >= game.asked_from
-                (noised,), info = client.only_if(is_queried, [noised], info)
+                (noised,), info = private_query_work.only_if(is_queried, [noised], info)
             return _Seen(noised, mean, after, info, std)
 
         both = jax.vmap(release)(updates, ratios, carry.states)

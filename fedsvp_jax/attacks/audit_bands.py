@@ -8,12 +8,12 @@ of world "in" has added C times its updates.
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.attacks.audit import Game, Player, Transcript, make_player, upload
-from fedsvp_jax.baselines.correlated_noise import band_coefficients
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
+from fedsvp_jax.round import cohort
 
 
 def bands_player(

@@ -10,13 +10,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.attacks.audit import Player, Scores, Transcript, make_player, upload
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.round import cohort
 from fedsvp_jax.run import early_stopping
-from fedsvp_jax.structs import Array, NoiseInfo
 
 _DIMENSION = 8
 _CERTAIN = 1e6  # log likelihood ratio of who has seen the world itself

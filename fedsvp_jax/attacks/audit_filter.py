@@ -6,11 +6,11 @@
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import prng
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.influence.lazy import Batches, FilterRates
-from fedsvp_jax.structs import Array, NoiseInfo
 
 _SPREAD = 20.0  # L2 norm of a contributor's only feature: its update exceeds the clip
 

@@ -6,8 +6,8 @@ of dp_fedavg. Both are () float32, positive where world "in" is the likelier one
 
 import jax.numpy as jnp
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.structs import Array
 
 
 def log_ratio(released: Array, ratios: Array, config: MechanismConfig) -> Array:

@@ -5,7 +5,7 @@ sent from the sum, in whole numbers modulo 2^b. That leaves the sum of K − h c
 whom one takes part with its update or with an update of 0. Each draws its own share of
 the noise, as a deployed client does (`deploy.noise.whole_numbers`), with words of a
 seed in the place of the operating system's. Masks cancel in the sum, to the bit
-(`tests/engines/test_flower_sums.py`), and are left out.
+(`tests/deploy/test_flower_sums.py`), and are left out.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
 from fedsvp_jax.attacks.audit import Player, Scores
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.deploy import noise
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.mechanisms.discrete_gaussian import Words, seeded_words, wrapped
-from fedsvp_jax.structs import Array, NoiseInfo
 
 
 def sums_player(

@@ -11,14 +11,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import client, private_query
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
-from fedsvp_jax.prng import Address
-from fedsvp_jax.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.round import client_work, private_query
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 _OFFSET = 1e6  # makes the loss linear: the records are far in the wrong class
 
@@ -100,7 +100,7 @@ def trained_update(
     every = jnp.arange(count, dtype=jnp.int32)
     rows = Rows(data, every, jnp.broadcast_to(mask, every.shape))
     at = Address(key, client_id)
-    return client.train(model, recipe, rates, start, rows, at).params["w"][0]
+    return client_work.train(model, recipe, rates, start, rows, at).params["w"][0]
 
 
 def trained_updates(
@@ -240,7 +240,7 @@ def training_player(
 
         def step(score: Array, round_num: Array) -> tuple[Array, Transcript]:
             round_key = prng.round_key(key, round_num)
-            noised_rates = client.with_step_noise(
+            noised_rates = client_work.with_step_noise(
                 rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
             )
             update = trained_update(recipe, noised_rates, data, key=round_key)

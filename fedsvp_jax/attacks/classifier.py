@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from fedsvp_jax.core.structs import Array, Params
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.layers import Conv, Dense
-from fedsvp_jax.structs import Array, Params
 
 FEATURE_SIZE = 64
 BATCH = 500  # images that a network judges at once

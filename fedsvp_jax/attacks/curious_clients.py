@@ -8,25 +8,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm.state import ServerState
 from fedsvp_jax.attacks import gan, reconstruction
 from fedsvp_jax.attacks.classifier import BATCH
 from fedsvp_jax.attacks.poisoning import Poison
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner, Scores
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.progress import progress_bar
+from fedsvp_jax.core.structs import Array, Model, Params, Split
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import partition, preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
 from fedsvp_jax.models.batches import in_batches
+from fedsvp_jax.round.state import ServerState
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.progress import progress_bar
-from fedsvp_jax.structs import Array, Model, Params, Split
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.run.trainer import Trainer
 
 SCORES = "scores.jsonl"
 _MOST_CLASSES = 10  # shown and scored at the end

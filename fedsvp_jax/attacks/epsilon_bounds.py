@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax.core import prng
 
 METHODS = ("clopper_pearson", "gaussian", "one_run")
 _MOST_HALVINGS = 14  # of a significance of .05: the smallest p-value is 3e-6

@@ -10,8 +10,8 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models.layers import Conv, Dense
-from fedsvp_jax.structs import Array
 
 LATENT_SIZE = 100
 _UPSAMPLINGS = 2

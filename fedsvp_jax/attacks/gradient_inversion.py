@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedsvp_jax.structs import Array, Params
+from fedsvp_jax.core.structs import Array, Params
 
 Match: TypeAlias = Literal["l2", "cosine"]
 MATCHES: tuple[Match, ...] = ("l2", "cosine")

@@ -19,8 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import student
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core import student
+from fedsvp_jax.core.structs import Array
 
 FALSE_POSITIVE_RATES = (0.001, 0.01)
 

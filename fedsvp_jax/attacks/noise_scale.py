@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.structs import Array, Params
+from fedsvp_jax.core.structs import Array, Params
 
 
 class RecoveredRatio(NamedTuple):

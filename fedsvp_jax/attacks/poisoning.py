@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.structs import Array, Examples, Params
+from fedsvp_jax.core.structs import Array, Examples, Params
+from fedsvp_jax.run.trainer import Trainer
 
 SHARE = 0.5  # of an attacker's training examples
 

@@ -23,11 +23,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax import prng
 from fedsvp_jax.attacks.classifier import updated
 from fedsvp_jax.attacks.gan import LATENT_SIZE, Discriminator, Generator
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.structs import Array, Model, Params
 
 _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
 
@@ -116,7 +116,7 @@ def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerS
 
 
 @partial(jax.jit, static_argnames=("plan", "model"))
-def attack_round(  # noqa: PLR0913
+def attack_round(
     plan: AttackPlan,
     model: Model,
     params: Params,

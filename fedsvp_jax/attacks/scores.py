@@ -7,7 +7,7 @@ import numpy as np
 
 from fedsvp_jax.attacks import frechet
 from fedsvp_jax.attacks.classifier import Classifier
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core.structs import Array
 
 
 class Scores(NamedTuple):

@@ -9,13 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.prng import Draw, generator
-from fedsvp_jax.settings import (
-    MAX_ATTRIBUTES,
-    NEEDS_ESTIMATION,
-    Settings,
-    setting,
-)
+from fedsvp_jax.core.prng import Draw, generator
+from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)

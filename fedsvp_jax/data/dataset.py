@@ -80,7 +80,7 @@ class Dataset:
       from_records: the parts of the preprocessing that follow the records, in words. A
         record that changes may change them for all, so every claim is then nominal.
       schema: of the table that it was, by which other rows become examples
-        (`tables.schema.Schema`); or None.
+        (`data.tables.schema.Schema`); or None.
       public_test: whether what is scored on the test examples may be published: they
         are a published data set's, or of people who agreed. No ε covers them.
       test_rows: (m,) the row of the table that each test example was, from 1; None

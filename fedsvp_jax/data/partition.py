@@ -12,8 +12,8 @@ import dataclasses
 
 import numpy as np
 
-from fedsvp_jax.prng import Draw, generator
-from fedsvp_jax.settings import Settings, setting
+from fedsvp_jax.core.prng import Draw, generator
+from fedsvp_jax.core.settings import Settings, setting
 
 _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
 

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.core.structs import Array, Examples
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.structs import Array, Examples
 
 PADDING = 4
 

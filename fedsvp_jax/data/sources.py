@@ -1,130 +1,15 @@
-"""Data sets by name, and the settings that choose one."""
+"""Data sets by name."""
 
-import dataclasses
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from fedsvp_jax import extras
-from fedsvp_jax.data.dataset import Dataset, Facts
-from fedsvp_jax.settings import FEATURE_MODELS, Settings, setting
+from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
+from fedsvp_jax.data.datasets import DATA_SETS
+from fedsvp_jax.data.source_settings import DataSettings, TableSettings
+from fedsvp_jax.data.store.folder import store_facts
+from fedsvp_jax.data.tables.npz import load_npz, npz_facts
+from fedsvp_jax.data.tables.table import load_csv
 
-_FILES = ("npz", "csv")  # read by `tables`; `datasets` reads published data sets
-_TABLE = ("dataset", ("csv",))
-
-
-@dataclasses.dataclass(frozen=True)
-class TableSettings(Settings):
-    """Table: what the columns of a file of one's own are."""
-
-    schema: str | None = setting(
-        None,
-        "The public schema of the table, a TOML file that `fedsvp schema` drafts: "
-        "types, categories, bounds, fill values, classes, label and client column. Of "
-        "an npz file, the categories of its columns. Default: what the records tell; "
-        "every claim is then nominal.",
-        needs=("dataset", ("csv", "npz")),
-    )
-    classes: int | None = setting(
-        None,
-        "Public number of classes. Default: the largest label + 1; every claim is then "
-        "nominal.",
-        at_least=2,
-        needs=("dataset", ("npz", "mnist", "fashion_mnist", "emnist")),
-    )
-    label_column: str | None = setting(
-        None,
-        "The column of the class, texts or whole numbers. Default: the schema's.",
-        needs=_TABLE,
-    )
-    client_column: str | None = setting(
-        None,
-        "The column that says whose each row is (a hospital, a user): one client per "
-        "value with --partition=by_writer, then the default. It is no feature. "
-        "Default: the schema's; `none` for none.",
-        needs=_TABLE,
-    )
-    drop_columns: str | None = setting(
-        None,
-        "Columns that are left out, with commas between them (names, ids).",
-        needs=_TABLE,
-    )
-    test_fraction: float = setting(
-        0.2,
-        "Part of the rows that is kept for the test, drawn once and the same for every "
-        "seed. The schema's comes first, and a column `split` of train and test "
-        "decides instead, if there is one.",
-        above=0,
-        below=1,
-        needs=_TABLE,
-    )
-
-    test_data: str | None = setting(
-        None,
-        "A file of test rows, of people who agreed that what is scored on them is "
-        "published, and who are in no client's rows: a CSV file with the table's "
-        "columns of features and classes, or an .npz file with x_test and y_test. "
-        "Default: rows of the table itself, whose scores stay with you.",
-        needs=("dataset", ("csv", "npz")),
-    )
-
-    @property
-    def dropped(self) -> list[str]:
-        """The names of `drop_columns`."""
-        names = (self.drop_columns or "").split(",")
-        return [name.strip() for name in names if name.strip()]
-
-    @property
-    def test_path(self) -> Path | None:
-        """The path of `test_data`."""
-        return None if self.test_data is None else Path(self.test_data).expanduser()
-
-    def declared(self) -> Any:
-        """The schema (`tables.schema.Schema`); None without one.
-
-        Raises:
-          OSError, ValueError: as `read_schema`.
-        """
-        if self.schema is None:
-            return None
-        return extras.around("tables.schema").read_schema(
-            Path(self.schema).expanduser()
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class DataSettings(TableSettings):
-    """Data: where the examples come from."""
-
-    dataset: str = setting(
-        "digits",
-        "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
-        "npz | csv | adult | store (clients on disk, by experiments.build_store) | "
-        "tfds:NAME",
-    )
-    data_dir: str | None = setting(
-        None,
-        "Folder with the standard files of the data set, or the file of npz and csv "
-        "(digits needs none).",
-    )
-    max_test_examples: int | None = setting(
-        None,
-        "Evaluate on this many test examples, evenly spaced in the test set. Default: "
-        "on all of them.",
-        at_least=1,
-    )
-    features_dir: str | None = setting(
-        None,
-        "Folder that keeps the features of the images, which are computed once for a "
-        "data set. Default: fedsvp_jax/features in the user's cache.",
-        needs=("model", FEATURE_MODELS),
-    )
-
-
-def published() -> Mapping[str, Any]:
-    """`datasets.DATA_SETS`: by name, or by what stands before `:`."""
-    data_sets: Mapping[str, Any] = extras.around("datasets").DATA_SETS
-    return data_sets
+_FILES = {"npz": load_npz, "csv": load_csv}  # of one's own; `DATA_SETS` are published
 
 
 def load(
@@ -154,17 +39,15 @@ def load(
     if name in _FILES:
         if folder is None:
             raise ValueError(needed)
-        table: Dataset = extras.around("tables").load(name, folder, declared)
-        return table
+        return _FILES[name](folder, declared)
     family, _, inner = name.partition(":")
-    source = published().get(family)
+    source = DATA_SETS.get(family)
     if source is None or bool(inner) != (family == "tfds"):
-        names = ", ".join((*_FILES, *published()))
+        names = ", ".join((*_FILES, *DATA_SETS))
         raise ValueError(f"dataset must be one of {names}:NAME, got {name!r}")
     if folder is None and source.needs_folder:
         raise ValueError(needed)
-    dataset: Dataset = source.load(inner or name, folder, declared)
-    return dataset
+    return source.load(inner or name, folder, declared)
 
 
 def facts(config: DataSettings) -> Facts:
@@ -178,9 +61,11 @@ def facts(config: DataSettings) -> Facts:
     result: Facts = Facts()
     path = Path(config.data_dir or "").expanduser()
     if config.dataset not in (*_FILES, "store"):
-        result = published()[config.dataset.partition(":")[0]].facts
+        result = DATA_SETS[config.dataset.partition(":")[0]].facts
     elif config.data_dir and config.dataset == "store":
-        result = extras.around("store").facts(path)
+        result = store_facts(path)
+    elif config.data_dir and config.dataset == "npz":
+        result = npz_facts(path, config)
     elif config.data_dir:
-        result = extras.around("tables").facts(config.dataset, path, config)
+        result = facts_of(load_csv(path, config))
     return result

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.prng import Draw, generator
-from fedsvp_jax.structs import Array, Split
+from fedsvp_jax.core.prng import Draw, generator
+from fedsvp_jax.core.structs import Array, Split
 
 
 def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:

@@ -15,9 +15,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fedsvp_jax import extras
+from fedsvp_jax.core import extras
+from fedsvp_jax.core.files import plain
 from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.run.files import plain
 
 FORMAT = 4
 START = "0" * 64  # what the first entry has in the place of a hash
@@ -183,6 +183,6 @@ def _plain(value: Any) -> Any:
 
 
 def _library() -> Any:
-    return extras.needed(
-        "cryptography.hazmat.primitives.asymmetric.ed25519", "site", "a signed log"
-    )
+    with extras.needed("site", "a signed log"):
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    return ed25519

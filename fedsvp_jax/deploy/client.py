@@ -1,6 +1,6 @@
 """A ready client for models of this package: it estimates R, trains, and asks P.
 
-What it computes is `algorithm.client.local_work`, the simulator's own.
+What it computes is `ClientWork.prepare`, the simulator's own.
 """
 
 import dataclasses
@@ -13,10 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import models, prng
-from fedsvp_jax.algorithm import client, private_query
-from fedsvp_jax.algorithm.state import LocalWork, ServerState, Task
+from fedsvp_jax import models
 from fedsvp_jax.config import FederationSettings, check_resolved
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Public, Trained, answer
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
@@ -26,11 +28,12 @@ from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.federated_data import FederatedData, federate
-from fedsvp_jax.prng import Address
+from fedsvp_jax.federation.client_data import FederatedData
+from fedsvp_jax.federation.federated_data import federate
+from fedsvp_jax.round import private_query
+from fedsvp_jax.round.private_query_work import query_gradient
+from fedsvp_jax.round.state import LocalWork, ServerState, Task
 from fedsvp_jax.run.trained_model import TrainedModel
-from fedsvp_jax.structs import Array, MechanismState, Model, Params
-from fedsvp_jax.tree import cell_of
 
 
 def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
@@ -128,7 +131,13 @@ class Client:
         )
         parallelism = plans.choose_parallelism(config, target, self._model, shape)
         self._plan = plans.make_plan(
-            config, self.policy.config, data, target, parallelism, query_leaves
+            config,
+            self.policy.config,
+            self.policy.mechanism,
+            data,
+            target,
+            parallelism,
+            query_leaves,
         )
         mechanism_config = jax.tree.map(np.float32, self.policy.config)
         roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
@@ -224,7 +233,7 @@ class Client:
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
         if work.private is None:
             return jax.tree.leaves(work.weights.params), ratio
-        return client.query_gradient(task, work.private), ratio
+        return query_gradient(task, work.private), ratio
 
     def _task(
         self,
@@ -234,7 +243,7 @@ class Client:
         client_id: Array,
         round_index: Array,
     ) -> tuple[Task, LocalWork]:
-        """A round's task, and the result of `local_work` on it."""
+        """A round's task, and the client's work on it."""
         plan, cell, data = self._plan, self._cell, self._data
         split = cell_of(cell.split, 0)
         nobody = jnp.zeros((1,), jnp.int32)
@@ -249,4 +258,4 @@ class Client:
         mechanism = self.policy.mechanism
         at = Address(key, client_id, round_index)
         task = Task(self._model, plan, cell, mechanism, state, data.examples, split, at)
-        return task, client.local_work(task)
+        return task, plan.work.prepare(task)

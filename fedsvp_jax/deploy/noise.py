@@ -12,7 +12,8 @@ from typing import Any, ClassVar, TypeAlias
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.mechanisms import MechanismConfig, release_contribution
 from fedsvp_jax.mechanisms.discrete_gaussian import (
     Words,
@@ -24,7 +25,6 @@ from fedsvp_jax.mechanisms.discrete_gaussian import (
 )
 from fedsvp_jax.mechanisms.grid import Grid, grid_step
 from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
-from fedsvp_jax.structs import Array, NoiseInfo
 
 _FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bits
 _LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
@@ -47,7 +47,7 @@ class Secret:
         return None
 
     def training_key(self, round_num: int) -> Array:
-        """The key of a round's local training, as `algorithm.client` takes it.
+        """The key of a round's local training, as `round.client` takes it.
 
         What it decides (order of batches, dropout, random coalitions) hides nothing, so
         64 secret bits are enough where noise draws all of its bits from the system.

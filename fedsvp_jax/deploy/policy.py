@@ -11,6 +11,9 @@ from fedsvp_jax.accounting import Account, Allowance, Participation
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, PlanSettings, resolve
+from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.settings import part
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import (
@@ -20,9 +23,6 @@ from fedsvp_jax.mechanisms import (
     noise_setting,
 )
 from fedsvp_jax.mechanisms.played import check_noise
-from fedsvp_jax.run.files import plain
-from fedsvp_jax.settings import part
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo
 
 COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
 
@@ -98,7 +98,7 @@ class Policy:
         if self.summed:
             raise ValueError(
                 "noise_trust must be nobody here, where the server sees each upload: "
-                "with secure_aggregation take engines.flower_sums.SumMod"
+                "with secure_aggregation take deploy.flower_sums.SumMod"
             )
         if self.is_query:
             raise ValueError(

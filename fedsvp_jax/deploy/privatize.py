@@ -17,6 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.deploy.noise import (
     SECRET,
     Randomness,
@@ -29,9 +32,6 @@ from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.sensitivity import root_sharers
-from fedsvp_jax.prng import Stream
-from fedsvp_jax.run.files import plain
-from fedsvp_jax.structs import NoiseInfo
 
 Arrays: TypeAlias = list[np.ndarray]
 

@@ -26,13 +26,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from fedsvp_jax import plugin
+from fedsvp_jax.core.files import WriteError, make_folder, sync
 from fedsvp_jax.deploy.chain import Entry, Key, entry_line, entry_of, read_entries
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
 from fedsvp_jax.deploy.witness import Seen, Witness, WitnessFolder
-from fedsvp_jax.run.files import WriteError, make_folder, sync
+from fedsvp_jax.run import plugin
 
 _log = logging.getLogger(__name__)
 

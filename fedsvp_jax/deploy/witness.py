@@ -14,9 +14,9 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from fedsvp_jax.core.files import make_folder, replace_file
 from fedsvp_jax.deploy.chain import Key, verifies
 from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.run.files import make_folder, replace_file
 
 
 class Seen(NamedTuple):

@@ -21,7 +21,7 @@ import jax
 import jax.extend.core
 import jax.numpy as jnp
 
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core.structs import Array
 
 S = TypeVar("S")
 R = TypeVar("R")

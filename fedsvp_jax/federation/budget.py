@@ -13,10 +13,10 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from fedsvp_jax import extras
-from fedsvp_jax.accounting import Account, Participation
+from fedsvp_jax.accounting import Account, FilterCost, Participation
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation import plan
+from fedsvp_jax.influence import admission, privacy
 from fedsvp_jax.mechanisms import Mechanism, noise_setting
 
 Accounted = TypeVar("Accounted", bound=AccountedSettings)
@@ -36,9 +36,18 @@ def account_of(
     `fields` are those of `Participation` that follow from the data.
     """
     if config.influence_filter != "none":
-        cost = extras.around("influence.admission").planned_cost(config)
-        fields |= {"filter_cost": cost}
+        fields |= {"filter_cost": planned_filter_cost(config)}
     return Account.of(mechanism, Participation.of(config, **fields), config)
+
+
+def planned_filter_cost(config: AccountedSettings) -> FilterCost:
+    """The cost of the planned passes of a run's influence filter."""
+    return privacy.filter_cost(
+        config,
+        num_participants=config.num_clients,
+        delta=config.target_delta,
+        passes=admission.num_passes(config, config.num_rounds),
+    )
 
 
 def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:

@@ -2,18 +2,18 @@
 
 import jax
 
-from fedsvp_jax import losses
-from fedsvp_jax.algorithm import private_query
-from fedsvp_jax.algorithm.evaluation import outputs_for
-from fedsvp_jax.algorithm.private_query import QueryParts
 from fedsvp_jax.config import FederationSettings, PlanSettings
+from fedsvp_jax.core import losses
+from fedsvp_jax.core.structs import Array, Model, Params, cross_entropy
+from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
-from fedsvp_jax.structs import Array, Model, Params, cross_entropy
-from fedsvp_jax.tree import num_parameters
+from fedsvp_jax.models.evaluation import outputs_for
+from fedsvp_jax.round import private_query
+from fedsvp_jax.round.private_query import QueryParts
 
 
 def check_loss(
@@ -58,6 +58,16 @@ def check_outputs(model: Model, data: FederatedData) -> None:
         raise ValueError(
             f"model must have {data.num_classes} outputs, one for each class of the "
             f"data, got outputs of the shape {logits.shape[1:]}"
+        )
+
+
+def check_aggregator(name: str, mechanism: Mechanism) -> None:
+    """Raises ValueError: the claim is about an average that another one replaces."""
+    if mechanism.claim.central or mechanism.grid is not None:
+        raise ValueError(
+            f"no aggregator of your own goes with mechanism {name} as it is set, "
+            "whose claim is about the sum of the uploads: take noise_trust=nobody and "
+            "continuous noise"
         )
 
 

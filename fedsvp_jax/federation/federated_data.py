@@ -1,139 +1,31 @@
 """From settings and a data set to the arrays that the compiled round takes."""
 
-import logging
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import extras, prng
-from fedsvp_jax.algorithm.coalitions import coalition_rows, planned_coalitions
 from fedsvp_jax.config import FederationSettings
-from fedsvp_jax.data import partition, preprocessing, train_validation
-from fedsvp_jax.data.attributes import Attributes, AttributeSettings
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Split
+from fedsvp_jax.data import preprocessing, train_validation
+from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.federation import loading
-from fedsvp_jax.structs import Array, Examples, Split
-
-_LOG = logging.getLogger(__name__)
-
-
-class Cohort(NamedTuple):
-    """One round's clients and their examples, where these are read round by round."""
-
-    clients: Array  # (K,) int32 ascending, then -1 where nobody takes part
-    split: Split  # leaves (K, ...), indices into `examples`
-    examples: Examples  # (num_examples, ...), zeros at the end
+from fedsvp_jax.federation import loading, stored_clients
+from fedsvp_jax.federation.client_data import FederatedData, division_of, game_of
+from fedsvp_jax.federation.corruption import corrupt_clients
 
 
-class CohortStream(Protocol):
-    """Who reads them: `store.stream`."""
+def load_data(config: FederationSettings) -> Dataset | ClientStore:
+    """The data set by name, in memory or, for `store`, on disk.
 
-    def take(self, round_num: int, spent: Array) -> Cohort:
-        """The cohort of a round, after which clients had spent (M,) int32."""
-
-
-class CohortReader(Protocol):
-    """The clients of a store."""
-
-    def stream(self, **how: Any) -> CohortStream:
-        """Their cohorts in a run: its root, num_rounds, cohorts and allowance."""
-
-
-class Game(NamedTuple):
-    """The attributes of a federation, in every cell, and who holds how much of them."""
-
-    attributes: Attributes
-    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
-    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    coalition_sizes: dict[int, int]  # planned bitmask -> most examples of any client
-    min_num_private: int  # of the private attribute, of the clients that hold any
-
-
-def game_of(
-    config: FederationSettings,
-    dataset: Dataset | ClientStore,
-    attributes: Attributes,
-    tested: np.ndarray | None,
-    counts: np.ndarray,
-) -> Game:
-    """The game on the training examples by client and attribute, (M, N).
-
-    Args:
-      tested: each test example's attribute; None where it is not known.
+    Raises:
+      ValueError, OSError: it is not fit for the model, or cannot be read.
     """
-    targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
-    masks = planned_coalitions(config.shapley, counts.shape[1])
-    rows = coalition_rows(masks, counts.shape[1])
-    num_private = counts[:, attributes.private]
-    return Game(
-        attributes=attributes,
-        num_tested_attributes=0 if tested is None else len(attributes.names),
-        private_classes=()
-        if targets
-        else loading.private_classes(config, dataset.num_classes),
-        coalition_sizes={
-            mask: int(counts[:, row].sum(1).max())
-            for mask, row in zip(masks, rows, strict=True)
-        },
-        min_num_private=int(
-            num_private[num_private > 0].min(initial=num_private.max(initial=1))
-        ),
-    )
-
-
-class FederatedData(NamedTuple):
-    """Data on the device, and who holds what in every cell.
-
-    Of a store, `examples` and `split` are an empty cohort's: every round brings its
-    own in their place.
-    """
-
-    examples: Examples
-    test: Examples
-    split: Split  # leading axis (cells,)
-    game: Game
-    num_train: np.ndarray  # (cells, M): training examples of each client
-    most_copies: tuple[int, ...]  # by cell: clients that hold one protected record
-    num_classes: int
-    from_records: tuple[str, ...]  # as `Dataset` has it; the attributes' categories too
-    corrupted: np.ndarray  # (cells, M) bool
-    fingerprint: str  # of the data set that all of this was made of
-    reader: CohortReader | None = None  # of a store
-    client_names: tuple[str, ...] | None = None  # (M,) of the first cell, if any
-    warmup: Examples | None = None  # the centre's own, of the influence filter
-    validation: Examples | None = None  # the server's own, to choose the best round
-
-    @property
-    def example(self) -> Array:
-        """A batch of one example, as `model.init` takes it."""
-        return preprocessing.normalize(self.examples.inputs[:1])
-
-    @property
-    def min_num_examples(self) -> int:
-        """Of the smallest client, in any cell."""
-        return int(self.num_train.min())
-
-    @property
-    def max_num_examples(self) -> int:
-        """Of the largest client, in any cell."""
-        return int(self.num_train.max())
-
-
-def division_of(config: FederationSettings, private: int) -> train_validation.Division:
-    """How clients' examples are divided; a warning where all clients are curious."""
-    number = config.num_hbc_clients if config.num_attributes > 1 else 0
-    if number == config.num_clients:
-        _LOG.warning(
-            "num_hbc_clients = %d is all clients: nobody holds private data, and every "
-            "contribution ratio is 0",
-            number,
-        )
-    curious = frozenset(partition.hbc_clients(config.num_clients, number).tolist())
-    share = config.train_fraction
-    return train_validation.Division(private, curious, config.seed, share, config.split)
+    if config.dataset == "store":
+        return stored_clients.load(config)
+    return loading.load_dataset(config)
 
 
 def federate(
@@ -145,8 +37,8 @@ def federate(
     point to copies at the end of the examples. Of a store, one cell's.
     """
     if isinstance(dataset, ClientStore):
-        federated: FederatedData = extras.around("store").federate(*configs, dataset)
-        return federated
+        (config,) = configs
+        return stored_clients.federate(config, dataset)
     first, fingerprint = configs[0], dataset.fingerprint
     withheld = loading.withhold_validation(first, dataset)
     dataset, chooses = withheld
@@ -184,7 +76,7 @@ def federate(
         copies[config.seed] = train_validation.most_copies(split, protected)
         corrupted[config.seed] = np.zeros(config.num_clients, bool)
         if config.corrupted_share > 0:
-            corruption = extras.around("attacks.corruption").corrupt_clients(
+            corruption = corrupt_clients(
                 examples,
                 split,
                 first_copy=num_rows,

@@ -7,30 +7,19 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedsvp_jax import extras, prng
-from fedsvp_jax.common_settings import EvaluationSettings
 from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.common_settings import EvaluationSettings
+from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
+from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
 from fedsvp_jax.data.dataset import ClientStore, Column, Dataset, RowSource
 from fedsvp_jax.data.train_validation import least_examples
-from fedsvp_jax.prng import Stream
-from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
-from fedsvp_jax.structs import Examples
+from fedsvp_jax.models import kept_features
 
 Data = TypeVar("Data", bound=Dataset | ClientStore)
-
-
-def load_data(config: FederationSettings) -> Dataset | ClientStore:
-    """The data set by name, in memory or, for `store`, on disk.
-
-    Raises:
-      ValueError, OSError: it is not fit for the model, or cannot be read.
-    """
-    if config.dataset != "store":
-        return load_dataset(config)
-    stored: ClientStore = extras.around("store").load(config)
-    return stored
 
 
 def load_dataset(config: FederationSettings) -> Dataset:
@@ -49,9 +38,7 @@ def load_dataset(config: FederationSettings) -> Dataset:
         dataset = preprocessing.to_rgb32(dataset)
     check_inputs(config, dataset.example_shape)
     if config.model in FEATURE_MODELS:
-        dataset = extras.around("features.kept").of_images(
-            config.model, dataset, config.features_dir
-        )
+        dataset = kept_features.of_images(config.model, dataset, config.features_dir)
     return evaluated_on(dataset, config.max_test_examples)
 
 

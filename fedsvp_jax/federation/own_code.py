@@ -1,4 +1,4 @@
-"""Digests of code from outside: a model, a loss or a mechanism of one's own.
+"""Digests of code from outside: a model, a loss, a mechanism, an aggregator.
 
 Settings name such code, but do not say what it computes. Its traced program does: the
 operations and every number that a function closes over or is given. A jaxpr is read and
@@ -14,13 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
-from fedsvp_jax import prng
-from fedsvp_jax.algorithm import private_query
-from fedsvp_jax.algorithm.private_query import QueryParts
-from fedsvp_jax.federation.federated_data import FederatedData
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, MechanismState, Model, Params, Weights
+from fedsvp_jax.federation.client_data import FederatedData
+from fedsvp_jax.mechanisms import (
+    Mechanism,
+    MechanismConfig,
+    make_mechanism,
+    nothing_private,
+)
 from fedsvp_jax.models import adapters
-from fedsvp_jax.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.round import private_query
+from fedsvp_jax.round.private_query import QueryParts
+from fedsvp_jax.round.state import Aggregator, Upload
 
 
 def traced_sha256(function: Callable[..., Any], *args: Any) -> str:
@@ -188,3 +194,30 @@ def of_mechanism(
     memory = concrete.init(settings.num_clients)
     call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), np.int32(1)
     return traced_sha256(program, jax.tree.map(np.float32, settings), *call, params)
+
+
+def of_aggregator(
+    aggregator: Aggregator,
+    mechanism: Mechanism,
+    settings: MechanismConfig,
+    model: Model,
+    data: FederatedData,
+) -> str:
+    """Of an aggregator: an upload as it is sent, and the update of a round."""
+    info = jax.tree.map(np.asarray, nothing_private())
+    places = settings.cohort_size
+    infos = jax.tree.map(lambda leaf: jnp.full((places,), leaf), info)
+
+    def program(params: Params, stats: Params, sent: Weights, valid: Array) -> Any:
+        upload = Upload(params, [])
+        return (
+            aggregator.encode(mechanism, upload, info),
+            aggregator.decode(mechanism, upload, sent, infos, valid),
+        )
+
+    weights = Weights(*jax.eval_shape(model.init, prng.root_key(0), data.example))
+    sent = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((places, *leaf.shape), leaf.dtype), weights
+    )
+    valid = jax.ShapeDtypeStruct((places,), bool)
+    return traced_sha256(program, *weights, sent, valid)

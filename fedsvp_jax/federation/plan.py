@@ -9,22 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import extras, prng
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.algorithm.coalitions import (
-    EstimationPlan,
-    coalition_groups,
-    planned_coalitions,
-)
-from fedsvp_jax.algorithm.local_training import (
-    Gradient,
-    TrainingRates,
-    TrainingRecipe,
-    upload_steps,
-)
-from fedsvp_jax.algorithm.private_query import QueryParts
-from fedsvp_jax.algorithm.state import Cell, RoundPlan, ScorePlan
-from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.config import (
     AccountedSettings,
     FederationSettings,
@@ -32,11 +17,17 @@ from fedsvp_jax.config import (
     PlanSettings,
     check_resolved,
 )
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
+from fedsvp_jax.core.losses import ExampleLoss, name_of
+from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
+from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, part
+from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Parallelism, Target, current_target
-from fedsvp_jax.federation.federated_data import FederatedData
+from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.federation.run_digest import claimed
-from fedsvp_jax.losses import ExampleLoss, name_of
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -47,10 +38,36 @@ from fedsvp_jax.mechanisms import (
 )
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.optimizers import ClientSettings, ServerSettings
-from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS, part
-from fedsvp_jax.structs import Array, Model, Params
-from fedsvp_jax.tree import num_bytes
+from fedsvp_jax.round.aggregator import (
+    SUM_OF_ANSWERS_ON_GRID,
+    SUM_OF_UPDATES_ON_GRID,
+    WEIGHTED_SUM,
+)
+from fedsvp_jax.round.client_value_hook import ClientValueHook
+from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
+from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
+from fedsvp_jax.round.local_training import (
+    Gradient,
+    TrainingRates,
+    TrainingRecipe,
+    upload_steps,
+)
+from fedsvp_jax.round.private_query import QueryParts
+from fedsvp_jax.round.private_query_work import PRIVATE_QUERY
+from fedsvp_jax.round.state import (
+    Aggregator,
+    Cell,
+    ClientWork,
+    RoundHook,
+    RoundPlan,
+    ScorePlan,
+)
+from fedsvp_jax.shapley import client_values
+from fedsvp_jax.shapley.coalitions import (
+    EstimationPlan,
+    coalition_groups,
+    planned_coalitions,
+)
 
 
 class Sizes(TypedDict, total=False):
@@ -233,12 +250,21 @@ def choose_query_parts(
 def make_plan(
     config: PlanSettings,
     mechanism_config: MechanismConfig,
+    mechanism: Mechanism,
     data: FederatedData,
     target: Target,
     parallelism: Parallelism,
     query_parts: QueryParts | None = None,
+    *,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
 ) -> RoundPlan:
-    """The static choices of the round compiled for a target."""
+    """The static choices of the round compiled for a target: settings and parts.
+
+    Args:
+      aggregator: in the place of what the mechanism asks for.
+      hooks: beside those of the settings.
+    """
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
         batch_size=batch_size(config, data),
@@ -258,6 +284,10 @@ def make_plan(
         recipe = dataclasses.replace(recipe, most_steps=int(steps))
     return RoundPlan(
         mechanism=config.mechanism,
+        choose_cohort=drawn_in_program if data.reader is None else drawn_by_host,
+        work=choose_work(mechanism, query_parts),
+        aggregator=aggregator or choose_aggregator(mechanism, query_parts),
+        hooks=(*value_hooks(config, parallelism), *hooks),
         recipe=recipe,
         cohort_size=config.cohort_size,
         cohorts=config.cohorts,
@@ -278,7 +308,14 @@ def make_plan(
             num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
-        scores=_score_plan(config, data, parallelism),
+        scores=ScorePlan(
+            num_tested_attributes=data.game.num_tested_attributes,
+            differ_by_class=(
+                data.test.targets is None and config.partition != "by_writer"
+            ),
+            test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
+            eval_every=config.eval_every,
+        ),
         private_classes=data.game.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
@@ -290,24 +327,33 @@ def make_plan(
     )
 
 
-def _score_plan(
-    config: PlanSettings, data: FederatedData, parallelism: Parallelism
-) -> ScorePlan:
-    values = None
-    if config.client_values != "none":
-        values = extras.around("estimators.client_values").plan_of(
-            config,
-            config.cohort_size,
-            batch_size=min(config.eval_batch_size, config.validation_examples),
-            num_parallel=parallelism.clients,
-        )
-    return ScorePlan(
-        num_tested_attributes=data.game.num_tested_attributes,
-        differ_by_class=data.test.targets is None and config.partition != "by_writer",
-        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
-        eval_every=config.eval_every,
-        client_values=values,
+def choose_work(mechanism: Mechanism, query_parts: QueryParts | None) -> ClientWork:
+    """The kind of client that the mechanism and its clip ask for."""
+    if query_parts is not None:
+        return PRIVATE_QUERY
+    return ESTIMATING if mechanism.needs_contribution else PLAIN
+
+
+def choose_aggregator(
+    mechanism: Mechanism, query_parts: QueryParts | None
+) -> Aggregator:
+    """A sum on the grid where the claim is about that sum, else a weighted sum."""
+    if mechanism.grid is None or not mechanism.claim.central:
+        return WEIGHTED_SUM
+    return SUM_OF_UPDATES_ON_GRID if query_parts is None else SUM_OF_ANSWERS_ON_GRID
+
+
+def value_hooks(config: PlanSettings, parallelism: Parallelism) -> list[RoundHook]:
+    """The hook of `--client_values`, if it is set."""
+    if config.client_values == "none":
+        return []
+    plan = client_values.plan_of(
+        config,
+        config.cohort_size,
+        batch_size=min(config.eval_batch_size, config.validation_examples),
+        num_parallel=parallelism.clients,
     )
+    return [ClientValueHook(plan)]
 
 
 def make_cells(

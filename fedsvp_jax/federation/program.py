@@ -7,22 +7,19 @@ from functools import cached_property
 import jax
 import numpy as np
 
-from fedsvp_jax import losses, models, prng
+from fedsvp_jax import models
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.accounting.participation import STATS_LEAVE
-from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.algorithm.state import Cell, RoundPlan
 from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.core import losses, prng
+from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.budget import account_of, solve_noise
-from fedsvp_jax.federation.federated_data import (
-    CohortStream,
-    FederatedData,
-    federate,
-)
+from fedsvp_jax.federation.client_data import CohortStream, FederatedData
+from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import claimed, run_digest
 from fedsvp_jax.mechanisms import (
@@ -32,7 +29,8 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
 )
 from fedsvp_jax.mechanisms.base import over_data
-from fedsvp_jax.structs import Array, Model
+from fedsvp_jax.round import cohort
+from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +143,8 @@ def build(
     *,
     model: Model | None = None,
     loss: losses.ExampleLoss | None = None,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
     target: Target | None = None,
 ) -> Program:
     """The program of one config per cell.
@@ -156,6 +156,9 @@ def build(
       model: built by the config's name when None.
       loss: `(output, target) -> ()` of one example, in the place of cross-entropy.
         With it a model has any outputs that the loss takes.
+      aggregator: in the place of the average of uploads. What it does to noised uploads
+        costs no ε; a claim about the average does not take it.
+      hooks: measure every round's uploads; their fields stand in the clients' rows.
       target: the device that the rounds are for; the one that JAX computes on when
         None.
 
@@ -201,6 +204,8 @@ def build(
     asked = plans.choose_query_parts(told[0], model, build_model, data)
     for one, mechanism in made:
         checks.check_mechanism(first, one, mechanism, model, data, asked)
+        if aggregator is not None:
+            checks.check_aggregator(first.mechanism, mechanism)
     of_model = ""
     if (given_model is not None or loss is not None) and not first.paired_noise:
         # By name, the same on every device.
@@ -216,6 +221,10 @@ def build(
     allowances, roots, codes = [], [], []
     for config, (settings, mechanism) in zip(configs, made, strict=True):
         words = [of_model] if of_model else []
+        if aggregator is not None and not config.paired_noise:
+            words.append(
+                own_code.of_aggregator(aggregator, mechanism, settings, model, data)
+            )
         if from_outside(config.mechanism) and not config.paired_noise:
             words.append(
                 own_code.of_mechanism(
@@ -243,7 +252,17 @@ def build(
         configs=tuple(configs),
         model=model,
         data=data,
-        plan=plans.make_plan(first, told[0], data, target, parallelism, asked),
+        plan=plans.make_plan(
+            first,
+            told[0],
+            made[0][1],
+            data,
+            target,
+            parallelism,
+            asked,
+            aggregator=aggregator,
+            hooks=hooks,
+        ),
         cells=cells,
         mechanism_configs=mechanism_configs,
         target=target,

@@ -19,11 +19,11 @@ import hashlib
 import json
 from typing import Any
 
-from fedsvp_jax.common_settings import EvaluationSettings, ExecutionSettings
 from fedsvp_jax.config import AccountedSettings, NoisedSettings
+from fedsvp_jax.core.common_settings import EvaluationSettings, ExecutionSettings
+from fedsvp_jax.core.prng import Digest
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
-from fedsvp_jax.prng import Digest
-from fedsvp_jax.shapley import ClientValueSettings
+from fedsvp_jax.shapley.values import ClientValueSettings
 
 PAIRED = (
     "nominal, because paired_noise gives all runs of one seed the same draws of noise: "

@@ -1,13 +1,10 @@
-"""Passes of the filter over a run: their number, their cost and their summary."""
+"""Passes of the filter over a run: their number and their summary."""
 
 from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.accounting import FilterCost
-from fedsvp_jax.config import AccountedSettings
-from fedsvp_jax.filter_settings import FilterSettings
-from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.influence.threshold import filtration
 
 
@@ -20,16 +17,6 @@ def num_passes(settings: FilterSettings, rounds: int) -> int:
             return 1
         case _:
             return -(-rounds // settings.influence_every)
-
-
-def planned_cost(config: AccountedSettings) -> FilterCost:
-    """The cost of the planned passes of a run."""
-    return privacy.filter_cost(
-        config,
-        num_participants=config.num_clients,
-        delta=config.target_delta,
-        passes=num_passes(config, config.num_rounds),
-    )
 
 
 def summary(

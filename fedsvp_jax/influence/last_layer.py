@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax.algorithm.evaluation import outputs_for
+from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.models.last_layer import Backbone
-from fedsvp_jax.structs import Array, Model, Params
 
 
 @flax.struct.dataclass

@@ -18,13 +18,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import AnyKey
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.threshold import required_gap, two_means
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.release import drawable
-from fedsvp_jax.prng import AnyKey
-from fedsvp_jax.structs import Array
 
 _CONTRIBUTIONS_PER_PRODUCT = 4  # evaluated in one matrix product
 

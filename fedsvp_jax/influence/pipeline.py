@@ -10,14 +10,14 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.algorithm import local_training
-from fedsvp_jax.algorithm.local_training import Draws, TrainingRates, TrainingRecipe
-from fedsvp_jax.filter_settings import FilterSettings
+from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Weights
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.last_layer import FrozenNetwork, Scaling
 from fedsvp_jax.influence.lazy import Batches, FilterRates
 from fedsvp_jax.influence.privacy import flip_probability
-from fedsvp_jax.structs import Array, Examples, Model, Rows, Weights
+from fedsvp_jax.influence.settings import FilterSettings
+from fedsvp_jax.round import local_training
+from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
 

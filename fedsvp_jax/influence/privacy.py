@@ -3,7 +3,7 @@
 import math
 
 from fedsvp_jax.accounting import FilterCost, composed_epsilon
-from fedsvp_jax.filter_settings import FilterSettings
+from fedsvp_jax.influence.settings import FilterSettings
 
 
 def vote_epsilon(flip_probability: float) -> float:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core.structs import Array
 
 
 class TwoMeans(NamedTuple):

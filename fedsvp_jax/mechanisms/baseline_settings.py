@@ -2,7 +2,7 @@
 
 import flax.struct
 
-from fedsvp_jax.settings import Settings, setting
+from fedsvp_jax.core.settings import Settings, setting
 
 
 @flax.struct.dataclass(frozen=True)

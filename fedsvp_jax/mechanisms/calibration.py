@@ -6,9 +6,9 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms.base import UploadNoise, claimed
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
-from fedsvp_jax.structs import Array
 
 _LARGEST_EXACT = 5e5  # ε to which dp-accounting's root keeps its digits
 _EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits

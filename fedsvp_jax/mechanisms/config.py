@@ -7,9 +7,9 @@ import flax.struct
 import jax
 import numpy as np
 
-from fedsvp_jax.common_settings import NoiseSettings, RoundSettings
-from fedsvp_jax.settings import LEAST_CLIP, Settings, setting
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
+from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
+from fedsvp_jax.core.structs import Array
 
 Leaf = Array | float  # a number, or a tracer where a sweep varies it
 
@@ -23,7 +23,7 @@ class PrivateQuerySettings(Settings):
 
     A client trains on its public records alone, and asks these records one question,
     the mean of their clipped gradients, which the server remembers for the next round's
-    training (`algorithm.private_query`).
+    training (`round.private_query`).
     """
 
     private_clip: float = setting(

@@ -5,12 +5,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 
 def make_none(config: MechanismConfig) -> Mechanism:

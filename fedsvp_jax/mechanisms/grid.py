@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.tree import cut
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms.config import Leaf
-from fedsvp_jax.structs import Array, Params
-from fedsvp_jax.tree import cut
 
 _TAILS = 8.0  # standard deviations of the noise that the sum has room for
 # Of one client's noise, in steps. A sum of K such noises is then a discrete Gaussian to

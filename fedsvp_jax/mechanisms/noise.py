@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax import prng
-from fedsvp_jax.float32 import ROUNDOFF
-from fedsvp_jax.structs import Array, Params
-from fedsvp_jax.tree import cut, is_finite, l2_norm, num_parameters
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.float32 import ROUNDOFF
+from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.tree import cut, is_finite, l2_norm, num_parameters
 
 
 def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:

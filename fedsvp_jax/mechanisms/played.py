@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
 from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.structs import Array, NoiseInfo
 
 _LOOKED_AT = 64  # rounds of a run, at most
 _ROUNDING = 1e-5, 1e-6  # of an ε of float32: relative, absolute

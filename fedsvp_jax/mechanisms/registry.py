@@ -4,15 +4,22 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fedsvp_jax.extras import around
-from fedsvp_jax.mechanisms import baseline_settings, fixed, shapley_guided
+from fedsvp_jax.core.settings import Settings, unknown
+from fedsvp_jax.mechanisms import (
+    baseline_settings,
+    dp_fedavg,
+    fixed,
+    nbafl,
+    reestimation,
+    schedules,
+    shapley_guided,
+)
 from fedsvp_jax.mechanisms.base import Mechanism, free_before, over_own_code
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
 from fedsvp_jax.mechanisms.discrete_noise import discrete
 from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.mechanisms.shared_noise import shared
 from fedsvp_jax.mechanisms.subsampling import is_poisson, subsampling
-from fedsvp_jax.settings import Settings, unknown
 
 
 class Entry(NamedTuple):
@@ -184,16 +191,6 @@ class BuiltInSettings(
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
 
-def _baseline(module: str, name: str) -> Callable[[MechanismConfig], Mechanism]:
-    """A factory of the room around the core, loaded when the mechanism is made."""
-
-    def factory(config: MechanismConfig) -> Mechanism:
-        mechanism: Mechanism = getattr(around(f"baselines.{module}"), name)(config)
-        return mechanism
-
-    return factory
-
-
 _CONTRIBUTION = (  # read where the noise follows R
     "contribution_release",
     "release_epsilon",
@@ -224,7 +221,7 @@ register_mechanism(
 )
 register_mechanism(
     "nbafl",
-    _baseline("nbafl", "make_nbafl"),
+    nbafl.make_nbafl,
     settings=baseline_settings.NbaflSettings,
     label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
@@ -233,7 +230,7 @@ register_mechanism(
 )
 register_mechanism(
     "time_varying",
-    _baseline("schedules", "make_time_varying"),
+    schedules.make_time_varying,
     settings=baseline_settings.TimeVaryingSettings,
     label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds"
@@ -242,7 +239,7 @@ register_mechanism(
 )
 register_mechanism(
     "reestimation",
-    _baseline("reestimation", "make_reestimation"),
+    reestimation.make_reestimation,
     settings=baseline_settings.ReestimationSettings,
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms"
@@ -251,7 +248,7 @@ register_mechanism(
 )
 register_mechanism(
     "dpa",
-    _baseline("schedules", "make_dpa"),
+    schedules.make_dpa,
     settings=baseline_settings.DpaSettings,
     label="DPA",
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
@@ -260,7 +257,7 @@ register_mechanism(
 )
 register_mechanism(
     "dp_fedavg",
-    _baseline("dp_fedavg", "make_dp_fedavg"),
+    dp_fedavg.make_dp_fedavg,
     settings=baseline_settings.DpFedavgSettings,
     label="DP-FedAvg",
     noise_setting="noise_multiplier",

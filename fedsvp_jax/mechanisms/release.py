@@ -14,8 +14,8 @@ accuracy by at most 1/n_val, can move R from 0 to 1 when U(all) − U(∅) is it
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
-from fedsvp_jax.structs import Array
 
 
 def bounded_ratio(ratio: Array | float) -> Array:

@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.clips import CLIPS, Clip
+from fedsvp_jax.core.clips import CLIPS, Clip
+from fedsvp_jax.core.structs import Array, Params
 from fedsvp_jax.mechanisms import noise, subsampling
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid
-from fedsvp_jax.structs import Array, Params
 
 # In a mean: C/2^20 then moves it, and noise of an eighth of that, the least that any
 # claim has (`accounting.noise_ends`), is the last digit of a float32 number up to C.

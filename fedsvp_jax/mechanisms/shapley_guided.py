@@ -6,14 +6,14 @@ from typing import Any
 import flax.struct
 import jax.numpy as jnp
 
-from fedsvp_jax.float32 import reciprocal
+from fedsvp_jax.core.float32 import reciprocal
+from fedsvp_jax.core.settings import Settings, setting
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import check_calibration
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
-from fedsvp_jax.settings import Settings, setting
-from fedsvp_jax.structs import Array
 
 
 @flax.struct.dataclass(frozen=True)

@@ -17,12 +17,12 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.sensitivity import root_sharers
 from fedsvp_jax.mechanisms.subsampling import is_poisson
-from fedsvp_jax.structs import MechanismState, NoiseInfo, Params
 
 
 def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:

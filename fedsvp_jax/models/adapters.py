@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Params
 
 if TYPE_CHECKING:
     from flax import nnx

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core.structs import Array
 
 
 def in_batches(

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import winograd
 from fedsvp_jax.models.products import product, weight_gradient
-from fedsvp_jax.structs import Array
 
 _Pads: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
 

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import convolution, products
-from fedsvp_jax.structs import Array
 
 Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
 Padding: TypeAlias = str | Sequence[tuple[int, int]]

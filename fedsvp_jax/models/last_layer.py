@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax
 
-from fedsvp_jax.structs import Array, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Params
 
 
 class Backbone(NamedTuple):

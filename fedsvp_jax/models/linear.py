@@ -3,9 +3,9 @@
 import flax.linen as nn
 import jax.numpy as jnp
 
-from fedsvp_jax.float32 import pairwise_sum
+from fedsvp_jax.core.float32 import pairwise_sum
+from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.models.adapters import from_linen
-from fedsvp_jax.structs import Array, Model
 
 
 class Linear(nn.Module):

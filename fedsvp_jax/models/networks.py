@@ -7,6 +7,7 @@ from typing import Literal
 import flax.linen as nn
 import jax.numpy as jnp
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.layers import (
     PYTORCH_UNIFORM,
@@ -15,7 +16,6 @@ from fedsvp_jax.models.layers import (
     Dense,
     GroupNorm,
 )
-from fedsvp_jax.structs import Array
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
 _EDGE = ((1, 1), (1, 1))

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from fedsvp_jax.structs import Array
+from fedsvp_jax.core.structs import Array
 
 
 @jax.custom_vjp

@@ -7,12 +7,12 @@ from typing import get_args
 
 import flax.linen as nn
 
+from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
+from fedsvp_jax.core.structs import Model
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.models.networks import CNN, MLP, ResNet18
-from fedsvp_jax.settings import FEATURE_MODELS, TABLE_MODELS
-from fedsvp_jax.structs import Model
 
 _NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "mlp": partial(MLP, hidden=(128,)),

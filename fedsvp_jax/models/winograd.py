@@ -27,8 +27,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models.products import weight_gradient
-from fedsvp_jax.structs import Array
 
 _Matrix = tuple[tuple[float, ...], ...]
 _Grid = list[list[Array]]  # one array for every element of a small matrix

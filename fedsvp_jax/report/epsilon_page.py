@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax import mechanisms, student
+from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
+from fedsvp_jax.core import student
 from fedsvp_jax.report import guarantees, headline, labels, page, read, tables
 
 _OPEN = "not known to this program: to be stated by whoever holds the data"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import extras
+from fedsvp_jax.core import extras
 from fedsvp_jax.report import read
 from fedsvp_jax.report.compare_page import compare_plots, read_all
 from fedsvp_jax.report.plots import Numbers, Plot, Series
@@ -140,9 +140,10 @@ def panels(
       ValueError: the suffix is unknown.
     """
     # The object interface, so that no window system or global state is touched.
-    matplotlib = extras.needed("matplotlib", "report", "a figure")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    with extras.needed("report", "a figure"):
+        import matplotlib
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
 
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedsvp_jax import extras
+from fedsvp_jax.core import extras
 from fedsvp_jax.report import read, tables
 
 if TYPE_CHECKING:
@@ -62,4 +62,6 @@ def _flat(row: read.Row) -> Iterable[tuple[str, Any]]:
 
 
 def _pandas() -> Any:
-    return extras.needed("pandas", "frames", "a frame")
+    with extras.needed("frames", "a frame"):
+        import pandas
+    return pandas

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedsvp_jax import extras
+from fedsvp_jax.core import extras
 from fedsvp_jax.report import plotly_spec, read, text_table
 from fedsvp_jax.report.plots import HeatMap, Plot, csv_columns, heat_map_columns
 
@@ -26,7 +26,8 @@ _LONG = 24  # characters of a word or cell that make a column wide
 @functools.cache
 def _templates() -> Any:
     """The environment of report/templates, which escapes whatever it is handed."""
-    jinja2 = extras.needed("jinja2", "report", "a report page")
+    with extras.needed("report", "a report page"):
+        import jinja2
     return jinja2.Environment(
         loader=jinja2.PackageLoader("fedsvp_jax.report"),
         autoescape=True,
@@ -98,8 +99,9 @@ def plotly_script() -> str:
     Raises:
       ImportError: plotly is not installed.
     """
-    plotly = extras.needed("plotly.offline", "report", "a report page")
-    return str(plotly.get_plotlyjs())
+    with extras.needed("report", "a report page"):
+        from plotly.offline import get_plotlyjs
+    return str(get_plotlyjs())
 
 
 def script_json(data: object) -> str:

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax import mechanisms, plugin
+from fedsvp_jax import mechanisms
+from fedsvp_jax.core.settings import missing_need
 from fedsvp_jax.report import page, read
-from fedsvp_jax.settings import missing_need
+from fedsvp_jax.run import plugin
 
 # The settings that a sweep varies, and the flags that list their values.
 _SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}

@@ -7,8 +7,9 @@ Colour, marker and dashes show the mechanism (`style`), the shade of the colour 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
-from fedsvp_jax import mechanisms, student
+from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.core import student
 from fedsvp_jax.report import labels, read, spent, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable, noisy
 

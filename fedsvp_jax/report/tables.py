@@ -22,7 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from fedsvp_jax import mechanisms, student
+from fedsvp_jax import mechanisms
+from fedsvp_jax.core import student
 from fedsvp_jax.report import labels, read, spent, text_table
 from fedsvp_jax.run import records
 

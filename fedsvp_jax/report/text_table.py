@@ -9,7 +9,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 
-from fedsvp_jax.run.files import printable
+from fedsvp_jax.core.files import printable
 
 FORMATS = ("text", "markdown", "latex")
 _LATEX = {

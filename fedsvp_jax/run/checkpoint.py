@@ -14,8 +14,8 @@ from typing import Any
 
 from flax import serialization
 
+from fedsvp_jax.core.files import BESIDE, WriteError, make_folder, replace_file
 from fedsvp_jax.devices import processes
-from fedsvp_jax.run.files import BESIDE, WriteError, make_folder, replace_file
 
 _KEPT = 2  # intact checkpoints that a save leaves
 _log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ import platform
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from fedsvp_jax.devices import processes
-from fedsvp_jax.run.files import (
+from fedsvp_jax.core.files import (
     BESIDE,
     WriteError,
     make_folder,
@@ -25,6 +24,7 @@ from fedsvp_jax.run.files import (
     sync,
     write_json,
 )
+from fedsvp_jax.devices import processes
 
 PLANNED = "partition.svg"  # what a dry run draws
 PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds

@@ -2,31 +2,36 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fedsvp_jax import extras, federation
+from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.core.losses import ExampleLoss
+from fedsvp_jax.core.settings import FEATURE_MODELS
+from fedsvp_jax.core.structs import Model
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.tables import schema, scores
 from fedsvp_jax.devices import processes
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
-from fedsvp_jax.losses import ExampleLoss
+from fedsvp_jax.influence import admission
+from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import published_scores, records
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.files import replace_file
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.influence_filter import FilterHook
 from fedsvp_jax.run.options import USUAL, Options
+from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA, TrainedModel
-from fedsvp_jax.settings import FEATURE_MODELS
-from fedsvp_jax.structs import Model
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.run.trainer import Trainer
 
 
 def train(
@@ -36,6 +41,8 @@ def train(
     dataset: Dataset | ClientStore | None = None,
     model: Model | None = None,
     loss: ExampleLoss | None = None,
+    aggregator: Aggregator | None = None,
+    hooks: Sequence[RoundHook] = (),
     placement: Placement | None = None,
     options: Options = USUAL,
 ) -> dict[str, Any]:
@@ -52,6 +59,8 @@ def train(
       model: built by name when None.
       loss: `(output, target) -> ()` of one example: what training lowers and metrics
         report; cross-entropy with the labels when None (`losses`).
+      aggregator: in the place of the average (`federation.build`).
+      hooks: measure every round's uploads (`round.state.RoundHook`).
       placement: where and in which portions the work runs.
       options: how it is kept and watched.
 
@@ -64,10 +73,12 @@ def train(
       FloatingPointError: the run diverged; what it wrote so far stays.
       stopping.Stopped: SIGINT or SIGTERM came; the state is saved.
     """
-    data = dataset or loading.load_data(config)
+    data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
     logs = logs_of(folder.path, options.loggers)
-    program = federation.build([config], data, model=model, loss=loss)
+    program = federation.build(
+        [config], data, model=model, loss=loss, aggregator=aggregator, hooks=hooks
+    )
     (config,) = program.configs
     published_scores.check(program, options, loss)
     trainer = Trainer(program, placement=placement)
@@ -76,6 +87,10 @@ def train(
         settings["own_code"] = program.own_code
     if options.reveal:
         settings["reveal"] = sorted(options.reveal)
+    if hooks:
+        settings["hooks"] = [
+            getattr(hook, "__qualname__", repr(hook)) for hook in hooks
+        ]
     layout = dataclasses.asdict(trainer.placement)
     processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     planned = folder.start(
@@ -84,7 +99,7 @@ def train(
         longer=lambda before: check_more_rounds(config, program.mechanism, before),
     )
     if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
-        text = extras.around("tables.schema").to_toml(data.schema)
+        text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
         session = Session(
@@ -94,6 +109,7 @@ def train(
             Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
             options,
             planned,
+            [FilterHook(trainer)] if config.influence_filter != "none" else [],
         )
         (summary,) = session.run(stop)
         attributes = program.data.game.attributes
@@ -113,9 +129,7 @@ def train(
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
-            summary |= extras.around("influence.admission").summary(
-                config, program.data.corrupted[0], admitted
-            )
+            summary |= admission.summary(config, program.data.corrupted[0], admitted)
         features = config.model in FEATURE_MODELS
         table = (
             isinstance(data, Dataset)
@@ -131,7 +145,7 @@ def train(
             chances = trained.probabilities(np.asarray(test.inputs))
             labels = np.asarray(processes.to_host(test.labels))
             if table and isinstance(data, Dataset):
-                summary["test_scores"] = extras.around("tables.scores").of_table(
+                summary["test_scores"] = scores.of_table(
                     chances, labels, data.class_names
                 )
             if config.publish_scores:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.run.files import read_json, write_json
+from fedsvp_jax.core.files import read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 

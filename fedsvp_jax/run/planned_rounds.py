@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Account
-from fedsvp_jax.algorithm import aggregation, cohort
+from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.federation import Program
 from fedsvp_jax.mechanisms.played import player
-from fedsvp_jax.structs import Array, NoiseInfo
+from fedsvp_jax.models import aggregation
+from fedsvp_jax.round import cohort
 
 
 def planned_account(program: Program, account: Account, spent: np.ndarray) -> Account:

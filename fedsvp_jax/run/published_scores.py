@@ -16,12 +16,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsvp_jax import prng
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.losses import ExampleLoss
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import Program
-from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, seeded_words
 from fedsvp_jax.run.options import Options
-from fedsvp_jax.tree import cell_of
 
 _OF_ONE_RECORD = ("replace one record", "leave one record")
 _RISK = 0.05  # with which the interval misses, half of it for the noise

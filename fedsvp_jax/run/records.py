@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.accounting import Account
-from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.run.early_stopping import BestRound
-from fedsvp_jax.structs import Array
-from fedsvp_jax.tree import cell_of
 
 
 def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
@@ -98,10 +98,7 @@ def client_rows(
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,
         }
-        if client.value is not None:
-            row["client_value"] = client.value
-        if client.value_margin is not None:
-            row["client_value_margin"] = client.value_margin
+        row |= client.measured
         if client.estimation is not None:
             estimation = client.estimation
             row |= {

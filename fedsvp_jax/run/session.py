@@ -8,28 +8,28 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from tqdm import tqdm
 
-from fedsvp_jax import extras
-from fedsvp_jax.accounting import claims
-from fedsvp_jax.algorithm.state import RoundMetrics
+from fedsvp_jax.accounting import Account, claims
 from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.core.files import WriteError, plain
+from fedsvp_jax.core.progress import progress_bar
+from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.devices import processes
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.mechanisms import noise_setting
+from fedsvp_jax.round.state import RoundMetrics, ServerState
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.early_stopping import STOP, BestRound, visible_row
-from fedsvp_jax.run.files import WriteError, plain
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.planned_rounds import planned_account
-from fedsvp_jax.run.progress import progress_bar
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.tree import cell_of, num_parameters, params_sha256
+from fedsvp_jax.run.trainer import Trainer
 
 BEST = "best"  # the folder of the best round's checkpoints
 _ENDED = "released models decide after which round the run ends"
@@ -42,7 +42,7 @@ def logs_of(folder: pathlib.Path, names: Sequence[str]) -> list[Any]:
     Raises:
       ValueError: a name is unknown, or its library is not installed.
     """
-    return [extras.around("report.loggers").Loggers(folder, names)] if names else []
+    return [Loggers(folder, names)] if names else []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +77,22 @@ class Files:
         return "-".join(str(value) for value in values if value is not None)
 
 
+class StateHook(Protocol):
+    """Changes the state between two rounds, as the influence filter does."""
+
+    def rounds_until_due(self, done: int) -> int:
+        """Rounds from `done` on until it acts; 0: now."""
+
+    def __call__(self, state: ServerState, done: int) -> ServerState:
+        """The state with which the next round begins."""
+
+    def charge(self, account: Account) -> Account:
+        """The account after it acted."""
+
+    def take_record(self) -> dict[str, Any]:
+        """Fields of the next round's row."""
+
+
 class Session:
     """The cells of one program, from the newest checkpoint to their last round.
 
@@ -106,14 +122,13 @@ class Session:
         files: Files,
         options: Options,
         planned: int | None = None,
+        hooks: Sequence[StateHook] = (),
     ) -> None:
         self._trainer, self._program = trainer, trainer.program
         self._config = config = self._program.configs[0]
         self._folder, self._logs, self._files = folder, logs, files
         self._options = options
-        self._filter: Any = None
-        if config.influence_filter != "none":
-            self._filter = extras.around("influence.hook").FilterHook(trainer)
+        self._hooks = hooks
         nominal = _nominal(options.reveal, planned)
         self.accounts = [
             account.with_nominal(nominal) for account in self._program.accounts
@@ -234,11 +249,11 @@ class Session:
         ends = options.on_round or options.keep_best or config.patience is not None
         limit = 1 if ends else self._trainer.placement.rounds_per_call
         count = min(limit, config.num_rounds - self.done)
-        if self._filter is not None:
-            if self._filter.rounds_until_due(self.done) == 0:
-                self.state = self._filter(self.state, self.done)
-                self.accounts = [account.record_pass() for account in self.accounts]
-            count = min(count, self._filter.rounds_until_due(self.done + 1) + 1)
+        for hook in self._hooks:
+            if hook.rounds_until_due(self.done) == 0:
+                self.state = hook(self.state, self.done)
+                self.accounts = [hook.charge(account) for account in self.accounts]
+            count = min(count, hook.rounds_until_due(self.done + 1) + 1)
         self.state, metrics = self._trainer.advance(self.state, self.done, count)
         filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
         active = int(filled[-1]) + 1 if len(filled) else 0
@@ -273,8 +288,8 @@ class Session:
             account = dataclasses.replace(account, tally=_ENDED)
         row = files.names[cell] | records.round_row(metrics, round_num=number)
         row |= account.row(last=last)
-        if self._filter is not None:
-            row["influence_filter"] = self._filter.take_record()
+        for hook in self._hooks:
+            row |= hook.take_record()
         row["rdp_by_adversary"] = claims.by_adversary(account)
         self._folder.hold(files.rows, [row])
         if files.clients is not None:
@@ -340,7 +355,7 @@ class Session:
             dataclasses.replace(account, tally=tally) for account in self.accounts
         ]
         planned = None
-        if tally and self._filter is None:
+        if tally and not self._hooks:
             spent = np.asarray(processes.to_host(self.state.spent)[0])
             planned = planned_account(self._program, self.accounts[0], spent)
         return [

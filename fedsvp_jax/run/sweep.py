@@ -10,20 +10,20 @@ import numpy as np
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import AccountedSettings, ExperimentConfig
+from fedsvp_jax.core.losses import ExampleLoss
+from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import processes
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.budget import Accounted
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.losses import ExampleLoss
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import USUAL, Options
+from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.structs import Examples, Model
+from fedsvp_jax.run.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,16 +12,18 @@ import jax
 import numpy as np
 from flax import serialization, traverse_util
 
-from fedsvp_jax import extras, models
-from fedsvp_jax.algorithm.evaluation import outputs_for
+from fedsvp_jax import models
+from fedsvp_jax.core.files import read_json, replace_file
+from fedsvp_jax.core.settings import FEATURE_MODELS
+from fedsvp_jax.core.structs import Model, Params
+from fedsvp_jax.core.tree import cell_of, params_sha256
 from fedsvp_jax.data import preprocessing
+from fedsvp_jax.data.tables import schema as schemas
+from fedsvp_jax.models import kept_features
 from fedsvp_jax.models.batches import in_batches
+from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.files import read_json, replace_file
 from fedsvp_jax.run.folder import identity
-from fedsvp_jax.settings import FEATURE_MODELS
-from fedsvp_jax.structs import Model, Params
-from fedsvp_jax.tree import cell_of, params_sha256
 
 FORMATS = (".safetensors", ".msgpack")
 SCHEMA = "schema.toml"  # of a run on a table, in its folder
@@ -51,7 +53,7 @@ class TrainedModel:
       rounds: rounds done.
       settings: what config.json says; of a model file, a part of it.
       schema: of a table: how rows become examples, and what the classes are called
-        (`tables.schema.Schema`); or None.
+        (`data.tables.schema.Schema`); or None.
       claims: the guarantees of summary.json; none before the run's end.
       scores: of the run's test rows, as summary.json beside the model has them
         (`tables.scores`); a model file alone has none, since no ε covers these rows.
@@ -134,7 +136,7 @@ class TrainedModel:
             description = {
                 "settings": {k: settings[k] for k in _SETTINGS if k in settings},
                 "rounds": self.rounds,
-                "schema": self.schema and _schemas().to_toml(self.schema),
+                "schema": self.schema and schemas.to_toml(self.schema),
                 "claims": self.claims,
             }
             from safetensors.numpy import save
@@ -154,8 +156,7 @@ class TrainedModel:
         if name == "paper_cnn" and inputs.shape[1:] == (28, 28, 1):
             return preprocessing.enlarged_to_rgb32(inputs)
         if name in FEATURE_MODELS and inputs.ndim == 4:
-            computed: np.ndarray = extras.around("features.kept").computed(name, inputs)
-            return computed
+            return kept_features.computed(name, inputs)
         return inputs
 
 
@@ -199,7 +200,7 @@ def load_model(
     saved = serialization.msgpack_restore(content)["server"]
     weights = _weights(model, settings, saved)
     table = place / SCHEMA
-    schema = _schemas().read_schema(table) if table.is_file() else None
+    schema = schemas.read_schema(table) if table.is_file() else None
     claims, scores = _results(place, weights[1])
     return TrainedModel(*weights, rounds, settings, schema, claims, scores)
 
@@ -245,10 +246,6 @@ def _weights(
     return model, tree["params"], tree["stats"]
 
 
-def _schemas() -> Any:
-    return extras.around("tables.schema")
-
-
 def read_tensors(path: pathlib.Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Arrays by name and the metadata of a `.safetensors` file; no code is executed.
 
@@ -282,7 +279,7 @@ def _load_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
             f"{path} is no model file of fedsvp; `fedsvp predict RUN --export=FILE` "
             "writes one"
         ) from error
-    schema = None if text is None else _schemas().from_toml(str(text), str(path))
+    schema = None if text is None else schemas.from_toml(str(text), str(path))
     saved = traverse_util.unflatten_dict(
         {name: leaf[None] for name, leaf in leaves.items()}, sep="/"
     )

@@ -20,8 +20,8 @@ from fedsvp_jax.accounting import (
 )
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 

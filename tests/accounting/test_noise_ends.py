@@ -11,12 +11,12 @@ from ledgers import Book, record
 from published import epsilon_of, make
 from scipy import stats
 
-from fedsvp_jax import prng
 from fedsvp_jax.accounting import Account, FilterCost, Participation, claims
 from fedsvp_jax.accounting.noise_ends import certain_chance
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import NORMAL_END
 from fedsvp_jax.deploy.policy import make_policy
 from fedsvp_jax.mechanisms.subsampling import Subsampling
-from fedsvp_jax.prng import NORMAL_END
 
 pytestmark = pytest.mark.hole
 END = float(stats.norm.isf(2.0**-65))  # of what `prng.normal` draws

@@ -22,8 +22,8 @@ from fedsvp_jax.accounting import (
 )
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.base import free_before
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from deployed import SUMS, policy
 
-from fedsvp_jax import prng
 from fedsvp_jax.attacks.audit_sums import sums_player
+from fedsvp_jax.core import prng
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms import grid as grids
 from fedsvp_jax.mechanisms.grid import Grid

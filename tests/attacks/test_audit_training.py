@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from promised import told
 
-from fedsvp_jax.algorithm.local_training import TrainingRates, TrainingRecipe
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 from fedsvp_jax.mechanisms.sensitivity import record_bound
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 DELTA = 1e-5
 

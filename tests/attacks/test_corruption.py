@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedsvp_jax import prng
-from fedsvp_jax.attacks import corruption
-from fedsvp_jax.filter_settings import CorruptionSettings
-from fedsvp_jax.structs import Examples, Split
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Examples, Split
+from fedsvp_jax.federation import corruption
+from fedsvp_jax.influence.settings import CorruptionSettings
 
 LABELS = jnp.arange(40, dtype=jnp.int32) % 10
 IMAGES = jax.random.randint(jax.random.key(0), (40, 8, 8, 1), 0, 256).astype(jnp.uint8)

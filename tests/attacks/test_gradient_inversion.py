@@ -10,8 +10,8 @@ import pytest
 
 from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
+from fedsvp_jax.core.structs import Array, Params
 from fedsvp_jax.data import preprocessing, sources
-from fedsvp_jax.structs import Array, Params
 
 CLASSES = 10
 DIGITS = sources.load("digits")

@@ -11,8 +11,8 @@ from published import published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import noise_scale
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import MechanismConfig
-from fedsvp_jax.structs import Array
 
 SIZE, EXAMPLES = 400_000, 2000
 PUBLIC = {"epsilon": 0.5, "delta": 0.1, "sensitivity": 2 * 20.0 / EXAMPLES}

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from small_runs import digits, small
 
-from fedsvp_jax import prng
 from fedsvp_jax.attacks import classifier, curious_clients, gan, reconstruction
 from fedsvp_jax.attacks.curious_clients import Attack
 from fedsvp_jax.attacks.poisoning import Poison
 from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
-from fedsvp_jax.structs import Model
+from fedsvp_jax.run.trainer import Trainer
 
 # Two images teach D to name every made one, so the model's opinion has to weigh more.
 PLAN = AttackPlan((8, 8, 1), 3, target=2, steps=25, batch_size=8, class_weight=30.0)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedsvp_jax.core.structs import Split
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import attributes, partition
 from fedsvp_jax.data.train_validation import Division, stack_splits
-from fedsvp_jax.structs import Split
-from fedsvp_jax.tree import cell_of
 
 LABELS = np.tile(np.arange(10, dtype=np.int32), 100)
 ATTRIBUTES = attributes.class_private(LABELS, 5, num_classes=10)

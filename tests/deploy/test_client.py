@@ -10,11 +10,11 @@ from deployed import UPDATE_CLIP
 from small_runs import digits, small
 
 from fedsvp_jax import federation
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.deploy import Client, Refused, Seeded, data_of, make_policy
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.plan import least_examples
 from fedsvp_jax.run import records
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.run.trainer import Trainer
 
 CASES: dict[str, dict[str, Any]] = {
     "fedsva": {"mechanism": "fedsva"},

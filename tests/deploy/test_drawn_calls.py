@@ -12,11 +12,11 @@ from deployed import model, policy
 from published import make, published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.algorithm import client
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.settings import NEEDS_ESTIMATION
 from fedsvp_jax.deploy import Refused, new_state, privatize
 from fedsvp_jax.deploy.privatize import charge
-from fedsvp_jax.prng import Address
-from fedsvp_jax.settings import NEEDS_ESTIMATION
+from fedsvp_jax.round import client_work
 
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")
 NOISY = [name for name in mechanisms.mechanism_names() if name != "none"]
@@ -68,12 +68,12 @@ def test_drawn_calls_of_a_simulated_client_have_the_noise_that_was_planned(
 
     def one(index: Any, ratio: Any, update: Any, examples: Any, round_num: Any) -> Any:
         at = Address(jax.random.fold_in(root, index), jnp.int32(0), round_num)
-        upload, _, info = client.add_noise(
+        upload, _, info = client_work.add_noise(
             mechanism,
             [update],
             mechanism.init(1).of(0),
             num_examples=examples,
-            ratio=client.released_ratio(ratio, config, at),
+            ratio=client_work.released_ratio(ratio, config, at),
             params=[jnp.zeros_like(update)],
             at=at,
         )

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from deployed import SUMS, UPDATE_CLIP, model, policy, trained
 
-from fedsvp_jax import mechanisms, prng
-from fedsvp_jax.algorithm import client
+from fedsvp_jax import mechanisms
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.prng import Address
 from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
 from fedsvp_jax.deploy.noise import SECRET, Secret, released
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.mechanisms import fixed, registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
-from fedsvp_jax.prng import Address
+from fedsvp_jax.round import client_work
 
 
 def asked(**changes: Any) -> Any:
@@ -54,12 +55,12 @@ def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
             jnp.int32(2),
             jnp.int32(round_num - 1),
         )
-        wanted, _, info = client.add_noise(
+        wanted, _, info = client_work.add_noise(
             made.mechanism,
             update,
             made.mechanism.init(1).of(0),
             num_examples=jnp.int32(30),
-            ratio=client.released_ratio(jnp.float32(0.25), made.config, at),
+            ratio=client_work.released_ratio(jnp.float32(0.25), made.config, at),
             params=received,
             at=at,
         )

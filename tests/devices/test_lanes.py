@@ -14,13 +14,13 @@ from layer_checks import on_devices
 from small_runs import small
 from stores import digits_store
 
-from fedsvp_jax.algorithm.state import RoundMetrics
+from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.tree import cell_of, params_sha256
 from fedsvp_jax.devices import lanes
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
-from fedsvp_jax.structs import Array
-from fedsvp_jax.tree import cell_of, params_sha256
+from fedsvp_jax.round.state import RoundMetrics
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 RAGGED = (40, 25, 90, 8, 33, 120, 51, 700, 77, 9)
 

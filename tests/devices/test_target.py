@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from small_runs import small, small_trainer
 
 from fedsvp_jax import models
-from fedsvp_jax.algorithm.state import RoundMetrics
 from fedsvp_jax.devices.target import named_target
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation.plan import choose_parallelism
+from fedsvp_jax.round.state import RoundMetrics
+from fedsvp_jax.run.trainer import Trainer
 
 SIZES = st.integers(1, 400)
 

@@ -11,12 +11,12 @@ from small_runs import digits, small
 from experiments import dry_run
 from fedsvp_jax import run
 from fedsvp_jax.accounting.claims import planned_row
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.report import read
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.run.folder import PLANNED, RunFolder
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 
 def program(**changes: object) -> Program:

@@ -76,8 +76,8 @@ MEMORY = """
 import json, pathlib, sys
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 from fedsvp_jax.run import one_run, records
 
 rss, compilations, trainers = [], [], []

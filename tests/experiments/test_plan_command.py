@@ -8,7 +8,7 @@ import pytest
 from commands import assert_sentence, command, succeeds
 
 from experiments import plan
-from fedsvp_jax.tables.schema import Schema, SchemaColumn
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 SCHEMA = Schema(
     {

@@ -14,7 +14,7 @@ from small_runs import digits
 from experiments import predict
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.tables import table
+from fedsvp_jax.data.tables import table
 
 
 def read(path: Path) -> list[dict[str, str]]:

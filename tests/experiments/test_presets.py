@@ -11,8 +11,8 @@ from published import SET_UP
 
 from experiments import command, presets
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.optimizers import METHODS
 from fedsvp_jax.federation import plan
-from fedsvp_jax.optimizers import METHODS
 
 NAMES = presets.preset_names()
 # A medium preset leaves the mechanisms to who runs one of its cells.

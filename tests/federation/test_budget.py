@@ -8,8 +8,8 @@ from small_runs import digits, small
 
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import budget, plan
-from fedsvp_jax.tree import cell_of
 
 NAMES = [name for name in mechanisms.mechanism_names() if name != "none"]
 QUICK_BASIC = ("nbafl", "gaussian")

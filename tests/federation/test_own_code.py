@@ -18,14 +18,15 @@ from commands import start
 from jax import Array
 from small_runs import SMALL, digits, small
 
-from fedsvp_jax import federation, mechanisms, models, prng, run
+from fedsvp_jax import federation, mechanisms, models, run
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.settings import Settings, setting
+from fedsvp_jax.core.structs import MechanismState, Model
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.devices import target
 from fedsvp_jax.mechanisms import base, calibration, registry, sensitivity
 from fedsvp_jax.models.networks import MLP
-from fedsvp_jax.settings import Settings, setting
-from fedsvp_jax.structs import MechanismState, Model
-from fedsvp_jax.tree import cell_of
 
 MLP_OF_DIGITS = models.from_linen(MLP(num_classes=10, hidden=(4,)))
 TABLE = np.linspace(-1, 1, 640).astype(np.float32).reshape(64, 10)

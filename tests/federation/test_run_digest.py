@@ -11,11 +11,11 @@ from jax.flatten_util import ravel_pytree
 from published import epsilon_of
 from small_runs import digits, shared_trainer, small
 
-from fedsvp_jax import prng
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.federation.run_digest import run_digest
-from fedsvp_jax.tree import cell_of
 
 BASE: dict[str, Any] = {
     "mechanism": "gaussian",

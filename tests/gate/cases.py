@@ -11,9 +11,9 @@ from small_runs import digits, share_compiled_rounds, small
 
 from fedsvp_jax import mechanisms, report, run
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 SECONDS = "timing.jsonl"
 Changes = dict[str, Any]

@@ -10,7 +10,7 @@ from others_settings import CASES
 from stores import digits_store
 
 from fedsvp_jax import check
-from fedsvp_jax.store.folder import examples_of, open_store
+from fedsvp_jax.data.store.folder import examples_of, open_store
 
 _NEW = (b"", b",", b'"', b"\n", b"\r", b"\0", b"\xff", b"NA", b"1e400", b";", b"[")
 NESTED = b"[" * 100_000  # deeper than a parser of JSON goes

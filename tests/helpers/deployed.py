@@ -11,13 +11,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsvp_jax import federation, prng
+from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import Policy, Seeded, Site, Trained, answer, make_policy
-from fedsvp_jax.engine.trainer import Trainer
-from fedsvp_jax.federation import loading
+from fedsvp_jax.federation import federated_data
 from fedsvp_jax.mechanisms.discrete_gaussian import wrapped
 from fedsvp_jax.mechanisms.grid import residues
+from fedsvp_jax.run.trainer import Trainer
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 UPDATE_CLIP = {
@@ -84,7 +85,7 @@ def simulated(config: ExperimentConfig) -> list[np.ndarray]:
     Its noise is drawn as `Seeded` draws it without a digest.
     """
     config = dataclasses.replace(config, paired_noise=True)
-    trainer = Trainer(federation.build([config], loading.load_data(config)))
+    trainer = Trainer(federation.build([config], federated_data.load_data(config)))
     state = trainer.initial_state()
     for index in range(config.num_rounds):
         state, _ = trainer.advance(state, index, 1)

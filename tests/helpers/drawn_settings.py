@@ -18,17 +18,17 @@ from promised import uploads_in_a_row
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, Allowance, claims
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.algorithm import cohort
-from fedsvp_jax.common_settings import NoiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.common_settings import NoiseSettings
+from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import Mechanism, played
 from fedsvp_jax.report import guarantees as guarantees_page
 from fedsvp_jax.report import spent as spent_text
-from fedsvp_jax.run.files import plain
-from fedsvp_jax.structs import NoiseInfo
+from fedsvp_jax.round import cohort
 
 MOST_ROUNDS = 4000  # that are simulated
 ROUNDING = 1e-5  # relative: claims are float32 numbers

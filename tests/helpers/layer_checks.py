@@ -10,9 +10,9 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import PartitionSpec
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.devices import lanes
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.structs import Array
+from fedsvp_jax.run.placement import Placement
 
 # Laws hold at any optimisation level; this one compiles in half of the time. The
 # models' own shapes are tested as they run.

@@ -9,8 +9,8 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism, base
-from fedsvp_jax.structs import NoiseInfo
 
 
 class Book:

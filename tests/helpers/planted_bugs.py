@@ -15,13 +15,19 @@ import numpy as np
 
 from experiments.attack import audit_claims, audit_play
 from experiments.attack.audit_cases import PROMISED, Case
-from fedsvp_jax import mechanisms, prng
+from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, views
-from fedsvp_jax.algorithm import client, cohort, local_training, private_query
-from fedsvp_jax.baselines import dp_fedavg
+from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
-from fedsvp_jax.mechanisms import discrete_gaussian, noise, release, sensitivity
+from fedsvp_jax.mechanisms import (
+    discrete_gaussian,
+    dp_fedavg,
+    noise,
+    release,
+    sensitivity,
+)
+from fedsvp_jax.round import cohort, local_training, private_query, private_query_work
 from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]
@@ -207,7 +213,7 @@ BUGS = {
         "dp_fedavg-update_clip-bands",
     ),
     "a private query is answered before the round from which it is counted": Bug(
-        client,
+        private_query_work,
         "only_if",
         _answered,
         "gaussian-attribute_records-private_record_asked_later",

@@ -8,15 +8,16 @@ import jax
 import numpy as np
 import published
 
-from fedsvp_jax import mechanisms, prng
+from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, Allowance, FilterCost, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.algorithm import cohort
 from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.played import player
-from fedsvp_jax.structs import NoiseInfo
+from fedsvp_jax.round import cohort
 
 
 def told(name: str, **changes: Any) -> tuple[MechanismConfig, Mechanism]:

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import optimize, special, stats
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 SET_UP = MechanismConfig(  # FedSVA (arXiv 2503.12958v2), sec. 4.1
     epsilon=0.2,

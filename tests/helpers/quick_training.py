@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from fedsvp_jax.algorithm import local_training
-from fedsvp_jax.algorithm.local_training import Draws
-from fedsvp_jax.structs import Rows, Weights
+from fedsvp_jax.core.structs import Rows, Weights
+from fedsvp_jax.round import local_training
+from fedsvp_jax.round.local_training import Draws
 
 
 @pytest.fixture

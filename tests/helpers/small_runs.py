@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from fedsvp_jax import models, run
-from fedsvp_jax.algorithm import local_training
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices.target import Target, current_target
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import Program, build, loading
+from fedsvp_jax.round import local_training
 from fedsvp_jax.run import one_run, records, sweep
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 SMALL = ExperimentConfig(
     dataset="digits",

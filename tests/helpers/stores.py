@@ -7,7 +7,7 @@ import numpy as np
 from small_runs import digits
 
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.store.writer import ClientExamples, StoreSource, write_store
+from fedsvp_jax.data.store.writer import ClientExamples, StoreSource, write_store
 
 SIZES = (40, 25, 90, 60, 33, 120, 51, 28, 77, 45)  # clients of `digits_store`
 

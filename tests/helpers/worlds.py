@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import Batches, FilterRates, last_layer, pipeline
-from fedsvp_jax.structs import Array
 
 NUM_CLASSES = 5
 

@@ -12,14 +12,14 @@ from small_runs import SAME_BYTES, Stopped, contents, digits, read_rows, small, 
 from fedsvp_jax import run
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, federated_data
+from fedsvp_jax.federation.budget import planned_filter_cost
 from fedsvp_jax.influence import Verdict
-from fedsvp_jax.influence.admission import planned_cost
-from fedsvp_jax.influence.hook import FilterHook
 from fedsvp_jax.report.adversaries import adversaries_plot
 from fedsvp_jax.report.read import read_run
+from fedsvp_jax.run.influence_filter import FilterHook
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 FILTERED: dict[str, Any] = {
     "mechanism": "none",
@@ -109,9 +109,9 @@ def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path)
     placed = Placement(rounds_per_call=4)
     summary = run.train(config, tmp_path / "run", dataset=digits(), placement=placed)
     assert summary["stopped_by"] == "promise" and summary["most_uploads"] >= 2
-    cost = planned_cost(config)
+    cost = planned_filter_cost(config)
     told = {"responses": [(cost.votes, cost.vote_epsilon)]}
-    assert planned_cost(filtered(influence_every=2, num_rounds=9)).passes == 5
+    assert planned_filter_cost(filtered(influence_every=2, num_rounds=9)).passes == 5
     alone = composed_epsilon("pld", cost.precision, config.target_delta, **told)
     assert 0.1 < alone < summary["epsilon_spent"]["pld"]
     assert summary["epsilon_spent"]["rdp"] <= 0.6

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedsvp_jax import models
+from fedsvp_jax.core.structs import Model
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.structs import Model
 
 
 @pytest.mark.parametrize(

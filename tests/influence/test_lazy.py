@@ -9,9 +9,9 @@ import pytest
 from worlds import World, make_world, rates
 
 from fedsvp_jax import influence
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import Batches, FilterRates, Verdict, lazy
 from fedsvp_jax.influence.last_layer import losses
-from fedsvp_jax.structs import Array
 
 FLIP = 0.755081  # of a vote at the published ε = 1
 

@@ -7,8 +7,8 @@ import pytest
 
 from fedsvp_jax import influence
 from fedsvp_jax.accounting import FilterCost, composed_epsilon
-from fedsvp_jax.filter_settings import FilterSettings
 from fedsvp_jax.influence import privacy
+from fedsvp_jax.influence.settings import FilterSettings
 
 
 @pytest.mark.parametrize(

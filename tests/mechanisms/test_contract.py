@@ -12,10 +12,10 @@ import scipy.stats
 from published import SET_UP, epsilon_of, make, published, says, served, upload
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, noise
 from fedsvp_jax.mechanisms.base import Law, UploadNoise, chain, claimed
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
-from fedsvp_jax.structs import Array, MechanismState, NoiseInfo, Params
 
 NAMES = mechanisms.mechanism_names()
 NOISY = tuple(name for name in NAMES if name != "none")

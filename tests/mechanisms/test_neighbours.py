@@ -1,7 +1,7 @@
 """Neighbours: how far one record moves an upload beyond a bound that is not claimed.
 
 That no record moves it beyond one that is claimed is looked for in whole rounds
-(`tests/algorithm/test_replay_of_neighbours.py`).
+(`tests/round/test_replay_of_neighbours.py`).
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from published import published
 
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import noise, sensitivity
-from fedsvp_jax.structs import Array
 
 # The published set-up: C = 20, η = 0.1, E = 2, B = 50, |D| = 2000, 2C/|D| = 0.02.
 CLIP, RATE, EXAMPLES = 20.0, 0.1, 2000

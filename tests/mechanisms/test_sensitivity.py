@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from published import make, published, upload
 
-from fedsvp_jax import settings
-from fedsvp_jax.clips import CLIPS
+from fedsvp_jax.core import settings
+from fedsvp_jax.core.clips import CLIPS
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms import base, sensitivity
 from fedsvp_jax.mechanisms.noise import clip_by_l2_norm
-from fedsvp_jax.structs import NoiseInfo
 
 
 @pytest.mark.parametrize("name", ["nbafl", "fedsva", "dpa", "reestimation"])

@@ -9,9 +9,9 @@ from ledgers import Book, record
 from published import make, published, says, upload
 
 from fedsvp_jax.accounting import composed_epsilon
+from fedsvp_jax.core.structs import MechanismState
 from fedsvp_jax.mechanisms import Mechanism, shared_noise
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
-from fedsvp_jax.structs import MechanismState
 
 COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
 

@@ -12,9 +12,9 @@ import pytest
 from published import published
 from scipy import stats
 
-from fedsvp_jax.algorithm import local_training
-from fedsvp_jax.algorithm.local_training import TrainingRecipe
 from fedsvp_jax.mechanisms import make_mechanism, subsampling
+from fedsvp_jax.round import local_training
+from fedsvp_jax.round.local_training import TrainingRecipe
 
 POISSON = {"sensitivity": "per_example", "relation": "add_remove"}
 POISSON |= {"batches": "poisson", "min_num_examples": 2e3, "max_num_examples": 2000}

@@ -10,8 +10,9 @@ import optax
 import pytest
 from layer_checks import quick_jit
 
-from fedsvp_jax import models, tree
-from fedsvp_jax.structs import cross_entropy
+from fedsvp_jax import models
+from fedsvp_jax.core import tree
+from fedsvp_jax.core.structs import cross_entropy
 
 _SHAPES = {
     "mlp": ((8, 8, 1), 10),

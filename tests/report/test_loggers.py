@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from event_scalars import event_scalars
 
-from fedsvp_jax.report.loggers import LOGGERS, Loggers
+from fedsvp_jax.run.loggers import LOGGERS, Loggers
 
 ROW = {"round": 3, "seed": 1, "epsilon": 0.5, "test_accuracy": 0.25, "test_loss": None}
 LATER = ROW | {"round": 4, "epsilon_spent": {"rdp": 2.0}}

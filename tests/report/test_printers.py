@@ -16,11 +16,11 @@ from fedsvp_jax.report import (
     guarantees,
     headline,
     labels,
-    loggers,
     read,
     spent,
     tables,
 )
+from fedsvp_jax.run import loggers
 from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 # Claims against other adversaries and of other relations, in one table.

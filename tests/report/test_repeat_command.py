@@ -13,8 +13,8 @@ from small_runs import digits, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.files import plain
 from fedsvp_jax.report import provenance, read
-from fedsvp_jax.run.files import plain
 
 # As flags: a run in this process, with its four devices, would compile another program.
 RUNS = {

@@ -12,14 +12,14 @@ from small_runs import digits, run_small, shared_rounds, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.sources import TableSettings
-from fedsvp_jax.datasets import leaf
+from fedsvp_jax.data.datasets import leaf
+from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.store import writer
+from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.report import headline
 from fedsvp_jax.report.disclosure import PUBLIC
 from fedsvp_jax.run.sweep import SweepPlan
-from fedsvp_jax.store import writer
-from fedsvp_jax.tables.table import from_table
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
 COUNTED = "No ε covers {} of the {} rows"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from small_runs import SAME_BYTES, contents, digits, read_rows, run_small, small
 
+from fedsvp_jax.core.files import WriteError
 from fedsvp_jax.run import checkpoint
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.files import WriteError
 
 ROUNDS = 4
 WRITES = ("fsync", "replace", "mkdir")

@@ -15,7 +15,7 @@ import pytest
 from saved_work import a_client, a_run, check_client, check_run
 from stores import digits_store
 
-from fedsvp_jax.store.folder import examples_of, open_store
+from fedsvp_jax.data.store.folder import examples_of, open_store
 
 PAGE = 512
 CALLS = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "truncate")

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from commands import start
 
-from fedsvp_jax import prng
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.files import WriteError, plain, write_json
 from fedsvp_jax.devices import cpu, processes
 from fedsvp_jax.run import environment
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.files import WriteError, plain, write_json
 from fedsvp_jax.run.folder import RunFolder, identity
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -21,12 +21,12 @@ from small_runs import (
 )
 
 from fedsvp_jax import run
+from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.tree import params_sha256
 from fedsvp_jax.federation import build
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.run.early_stopping import UNRELEASED, BestRound
-from fedsvp_jax.run.files import plain
 from fedsvp_jax.run.sweep import SweepPlan, sweep
-from fedsvp_jax.tree import params_sha256
 
 PROVED = {
     "mechanism": "nbafl",

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 from small_runs import digits, run_small, shared_rounds, small
 
-from fedsvp_jax import prng, run
+from fedsvp_jax import run
+from fedsvp_jax.core import prng
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.report import guarantees, headline

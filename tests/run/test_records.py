@@ -7,10 +7,10 @@ import pytest
 from ledgers import Book
 
 from fedsvp_jax.accounting.views import VIEWS
-from fedsvp_jax.algorithm.privacy_estimation import Estimation
-from fedsvp_jax.algorithm.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.core.structs import NoiseInfo
+from fedsvp_jax.round.privacy_estimation import Estimation
+from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
 from fedsvp_jax.run import records
-from fedsvp_jax.structs import NoiseInfo
 
 
 def metrics(*, model_finite: bool = True) -> RoundMetrics:

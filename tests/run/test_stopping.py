@@ -10,9 +10,9 @@ import pytest
 from commands import assert_same_bytes, program
 from small_runs import digits, run_small, small
 
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.run.stopping import Stopped, StopRequests
 from fedsvp_jax.run.sweep import SweepPlan, sweep
+from fedsvp_jax.run.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("shared_rounds")
 

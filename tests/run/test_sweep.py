@@ -11,8 +11,8 @@ from published import epsilon_of
 from small_runs import Stopped, contents, digits, read_rows, small, stop_at
 
 from fedsvp_jax import run
-from fedsvp_jax.engine.placement import Placement
 from fedsvp_jax.run.parts import merge
+from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan, cell_name, sweep
 
 EPSILONS = (0.2, 0.4, 0.8)

@@ -2,7 +2,7 @@
 
 Cells that run in turn have the single run's program and so its bits (test_sweep.py).
 Side by side they are one vmapped product, whose sums XLA orders otherwise; seeds that a
-loop of its own maps are compared in tests/engine/test_own_loop.py.
+loop of its own maps are compared in tests/run/test_own_loop.py.
 """
 
 import dataclasses
@@ -14,9 +14,9 @@ import pytest
 from small_runs import small, small_trainer
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.structs import Params
-from fedsvp_jax.tree import cell_of
+from fedsvp_jax.core.structs import Params
+from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.run.placement import Placement
 
 # float32 sums in another order, over the few steps of one round
 RTOL, ATOL = 1e-4, 1e-6

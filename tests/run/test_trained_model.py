@@ -14,8 +14,8 @@ from safetensors.numpy import load_file
 from small_runs import digits
 
 from fedsvp_jax import models, run
+from fedsvp_jax.core.tree import params_sha256
 from fedsvp_jax.run.trained_model import read_tensors
-from fedsvp_jax.tree import params_sha256
 
 
 @pytest.fixture(scope="module")

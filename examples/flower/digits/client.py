@@ -7,15 +7,14 @@ from flwr.app import Context
 
 from digits.federation import MIN_NUM_EXAMPLES, settings
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
-from fedsvp_jax.engines.flower import client_app
-from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.federated_data import federate
+from fedsvp_jax.deploy.flower import client_app
+from fedsvp_jax.federation.federated_data import federate, load_data
 
 
 def client_of(number: int, method: str, folder: pathlib.Path) -> Client:
     """Yours reads its own records instead: `own_data(config, Dataset(...))`."""
     config = settings(method)
-    dealt = federate([config], loading.load_data(config))
+    dealt = federate([config], load_data(config))
     seed = os.environ.get("FEDSVP_TEST_SEED")  # for tests: hides nothing, and says so
     return Client(
         make_policy(config, min_num_examples=MIN_NUM_EXAMPLES[method]),

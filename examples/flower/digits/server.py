@@ -11,8 +11,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from digits.federation import MIN_NUM_EXAMPLES, settings
 from fedsvp_jax.deploy import Client, data_of, make_policy
-from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.federated_data import federate
+from fedsvp_jax.federation.federated_data import federate, load_data
 
 app = ServerApp()
 
@@ -46,6 +45,6 @@ def make_model(method: str, folder: pathlib.Path) -> Client:
     config = settings(method)
     return Client(
         make_policy(config, min_num_examples=MIN_NUM_EXAMPLES[method]),
-        data_of(federate([config], loading.load_data(config)), 0),
+        data_of(federate([config], load_data(config)), 0),
         folder / "state.json",
     )

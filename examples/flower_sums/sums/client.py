@@ -8,7 +8,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedsvp_jax.deploy import Site, Trained
-from fedsvp_jax.engines.flower_sums import SumMod
+from fedsvp_jax.deploy.flower_sums import SumMod
 from sums.federation import client_of, randomness
 
 

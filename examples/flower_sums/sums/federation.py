@@ -17,6 +17,7 @@ import numpy as np
 
 from fedsvp_jax import ExperimentConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.tables.schema import read_schema
 from fedsvp_jax.deploy import (
     SECRET,
     Client,
@@ -26,7 +27,6 @@ from fedsvp_jax.deploy import (
     own_data,
 )
 from fedsvp_jax.federation import loading
-from fedsvp_jax.tables.schema import read_schema
 
 MIN_NUM_EXAMPLES = 20  # of any hospital, after some rows are left out for its tests
 SCHEMA = """schema = 1

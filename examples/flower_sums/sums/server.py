@@ -8,8 +8,8 @@ from flwr.app import Context
 from flwr.server import Grid, LegacyContext, ServerApp, ServerConfig
 from flwr.server.workflow import DefaultWorkflow
 
-from fedsvp_jax.engines.flower_sums import SumStrategy, SumWorkflow
-from fedsvp_jax.tables.schema import read_schema
+from fedsvp_jax.data.tables.schema import read_schema
+from fedsvp_jax.deploy.flower_sums import SumStrategy, SumWorkflow
 from sums.federation import server_of
 
 app = ServerApp()

@@ -9,8 +9,8 @@ from commands import assert_resumed, results, succeeds
 from experiments.attack import membership
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
+from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation import federated_data
-from fedsvp_jax.tables import from_table
 
 TINY = (
     "experiments.attack",

@@ -11,8 +11,8 @@ from commands import results, succeeds
 
 from experiments.attack import reconstruction_results
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.federation import build, loading
+from fedsvp_jax.run.trainer import Trainer
 
 pytestmark = pytest.mark.slow
 

@@ -16,11 +16,11 @@ import pytest
 from small_runs import small, small_trainer
 
 from fedsvp_jax import mechanisms, models
+from fedsvp_jax.core.structs import Array, Params
 from fedsvp_jax.devices.target import named_target
-from fedsvp_jax.engine.placement import Placement
-from fedsvp_jax.engine.trainer import Trainer
 from fedsvp_jax.models.kernels import Kernels
-from fedsvp_jax.structs import Array, Params
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 PLATFORMS = ("cuda", "tpu")
 FAST = ("dp_fedavg", "fedsva")  # a step at the server and state; coalitions

@@ -1,0 +1,1 @@
+"""What every room stands on: arrays, keys, settings, files, libraries that may lack."""

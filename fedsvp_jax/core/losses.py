@@ -1,0 +1,52 @@
+"""A loss of one's own, in the place of cross-entropy.
+
+A loss is a function of one example's output and target. It is mapped over a batch here,
+so no example's loss can read another example, and every clipping rule and every
+sensitivity holds under it as under cross-entropy. None of them reads the loss.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import TypeAlias
+
+import jax
+import numpy as np
+
+from fedsvp_jax.core.structs import Array, Examples, Loss, Model
+
+# (output, target) of one example -> () float32; traceable
+ExampleLoss: TypeAlias = Callable[[Array, Array], Array]
+
+
+@functools.cache  # an equal loss is one object, so that programs can be shared
+def of_examples(loss: ExampleLoss) -> Loss:
+    """The loss of every example of a batch, as `Model.loss` takes it."""
+    return jax.vmap(loss)
+
+
+def name_of(loss: ExampleLoss) -> str:
+    """The name of a loss in config.json."""
+    return getattr(loss, "__qualname__", type(loss).__qualname__)
+
+
+def check_shape(model: Model, examples: Examples, example: Array) -> None:
+    """Refuses a loss that does not give one number per example."""
+    outputs, _ = jax.eval_shape(
+        lambda x: model.apply(
+            *model.init(jax.random.key(0), x), x, train=False, key=None
+        ),
+        example,
+    )
+    targets = jax.eval_shape(lambda: examples.wanted[:1])
+    shapes = f"an output of the shape {outputs.shape[1:]} and a target of the shape "
+    shapes += f"{targets.shape[1:]}"
+    try:
+        result = jax.eval_shape(model.loss, outputs, targets)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"loss does not take {shapes}: {error}") from error
+    shape = getattr(result, "shape", None)
+    if shape != (1,) or result.dtype != np.float32:
+        each = "something else" if shape is None else f"{result.dtype}{list(shape[1:])}"
+        raise ValueError(
+            f"loss must give one float32 number, shape (), for {shapes}, got {each}"
+        )

@@ -1,0 +1,84 @@
+"""CIFAR-10 and CIFAR-100 in their binary format: one record per image.
+
+A record is one label byte (for CIFAR-100 two: a coarse and a fine label), then 3,072
+pixel bytes: the red, green and blue planes of a 32×32 image, row by row
+(Krizhevsky 2009, the data sets' own description). The fine label is used.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.datasets import folders
+from fedsvp_jax.data.tables import files
+
+_PIXELS = 3 * 32 * 32
+
+
+class _Files(NamedTuple):
+    folder: str
+    train: tuple[str, ...]
+    test: str
+    label_bytes: int
+    num_classes: int
+
+
+_FILES = {
+    "cifar10": _Files(
+        "cifar-10-batches-bin",
+        tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+        "test_batch.bin",
+        label_bytes=1,
+        num_classes=10,
+    ),
+    "cifar100": _Files(
+        "cifar-100-binary", ("train.bin",), "test.bin", label_bytes=2, num_classes=100
+    ),
+}
+
+
+def _read(path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (n, 32, 32, 3) uint8 and labels (n,) int32 of one file."""
+    raw = np.frombuffer(files.read_bytes(path, needed_by=name), np.uint8)
+    label_bytes = _FILES[name].label_bytes
+    record = label_bytes + _PIXELS
+    if not raw.size or raw.size % record:
+        raise ValueError(
+            f"{path} has {raw.size} bytes; {name} expects one or more whole records "
+            f"of {record} bytes"
+        )
+    records = raw.reshape(-1, record)
+    planes = records[:, label_bytes:].reshape(-1, 3, 32, 32)
+    labels = files.check_labels(
+        records[:, label_bytes - 1], _FILES[name].num_classes, path
+    )
+    return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels
+
+
+def load_cifar(name: str, data_dir: Path) -> Dataset:
+    """`cifar10` from `cifar-10-batches-bin`, `cifar100` from `cifar-100-binary`.
+
+    A file may hold any whole number of records.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: a file is truncated or holds an unknown label.
+    """
+    files_of = _FILES[name]
+    folder = folders.find_folder(
+        data_dir, [files_of.folder], files_of.train[0], data_set=name
+    )
+    *train, (test_inputs, test_labels) = (
+        _read(folder / file, name) for file in (*files_of.train, files_of.test)
+    )
+    return Dataset(
+        name=name,
+        train_inputs=np.concatenate([inputs for inputs, _ in train]),
+        train_labels=np.concatenate([labels for _, labels in train]),
+        test_inputs=test_inputs,
+        test_labels=test_labels,
+        num_classes=files_of.num_classes,
+        public_test=True,
+    )

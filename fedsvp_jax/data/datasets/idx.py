@@ -1,0 +1,145 @@
+"""MNIST-format idx files, plain or gzipped: MNIST, Fashion-MNIST, EMNIST ByClass.
+
+An idx file is a big-endian header and the values (LeCun's description of MNIST). The
+header is two zero bytes, the type 0x08 for unsigned bytes, the number of axes and one
+uint32 per axis. Its first four bytes are the magic number, 2051 for images and 2049
+for labels.
+"""
+
+import gzip
+import io
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.datasets import folders
+from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.tables import files
+
+_IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+_FOLDERS = {
+    "mnist": ("mnist", "MNIST/raw"),
+    "fashion_mnist": ("fashion_mnist", "fashion-mnist", "FashionMNIST/raw"),
+    "emnist": ("emnist", "gzip", "EMNIST/raw"),
+}
+_CLASSES = {"mnist": 10, "fashion_mnist": 10, "emnist": 62}
+
+
+def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
+    """The uint8 array of one idx file; a file whose name ends in `.gz` is unpacked.
+
+    Raises:
+      FileNotFoundError: the file does not exist.
+      ValueError: the file is not a gzip file, or its magic number or size is wrong.
+    """
+    raw: bytes | bytearray = files.read_bytes(path, needed_by="the MNIST format")
+    if path.suffix == ".gz":
+        limit = files.most_bytes(len(raw))
+        packed = gzip.GzipFile(fileobj=io.BytesIO(raw))
+        raw = bytearray()
+        try:
+            while len(raw) <= limit and (piece := packed.read(2**20)):
+                raw += piece  # one read would ask for all of `limit` at once
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(
+                f"{path} is damaged or not a gzip file ({error}); it must be an idx "
+                "file packed by gzip"
+            ) from error
+        if len(raw) > limit:
+            raise ValueError(
+                f"{path} unpacks to more than {limit / 2**30:.1f} GiB, which its size "
+                "does not justify; unpack it yourself (gunzip)"
+            )
+    magic = 0x0800 + num_axes
+    header = 4 + 4 * num_axes
+    if len(raw) < header or struct.unpack(">I", raw[:4])[0] != magic:
+        raise ValueError(
+            f"{path} starts with the bytes {raw[:4].hex(' ') or '(none)'}; it must be "
+            f"an idx file with the magic number {magic}"
+        )
+    shape = struct.unpack(f">{num_axes}I", raw[4:header])
+    values = np.frombuffer(raw, np.uint8, offset=header)
+    if values.size != np.prod(shape, dtype=np.int64):
+        raise ValueError(
+            f"{path} holds {values.size} values; its header promises "
+            f"{' × '.join(map(str, shape))}"
+        )
+    return values.reshape(shape)
+
+
+def _plain_or_gz(folder: Path, name: str) -> Path:
+    plain = folder / name
+    return plain if plain.is_file() else folder / f"{name}.gz"
+
+
+def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
+    """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
+
+    EMNIST's images are stored transposed; they are turned upright.
+
+    Args:
+      name: the data set.
+      data_dir: the folder, its parent folder, or the file of the training images
+        (`…train-images-idx3-ubyte`, perhaps with `.gz`). In the last case the other
+        three files are read from the same folder, and unless the number of classes is
+        declared, the largest label says it.
+      declared: the number of classes.
+
+    Raises:
+      FileNotFoundError: a file is missing.
+      ValueError: a file is damaged, or images and labels do not fit together.
+    """
+    train_stem = "emnist-byclass-train" if name == "emnist" else "train"
+    test_stem = "emnist-byclass-test" if name == "emnist" else "t10k"
+    by_path = data_dir.is_file()
+    if by_path:
+        folder = data_dir.parent
+        train_stem = data_dir.name.removesuffix(".gz").removesuffix(f"-{_IMAGES}")
+        if not train_stem.endswith("train"):
+            raise ValueError(
+                f"data_dir {data_dir} is a file; {name} expects a folder or the path "
+                f"of the training images, …train-{_IMAGES}[.gz]"
+            )
+        prefix = train_stem.removesuffix("train")
+        test_stem = f"{prefix}test" if prefix else "t10k"
+    else:
+        marker = f"{train_stem}-{_IMAGES}"
+        folder = folders.find_folder(data_dir, _FOLDERS[name], marker, data_set=name)
+
+    def read(stem: str) -> tuple[np.ndarray, np.ndarray, Path]:
+        image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
+        label_path = _plain_or_gz(folder, f"{stem}-{_LABELS}")
+        images = read_idx(image_path, num_axes=3)
+        labels = read_idx(label_path, num_axes=1)
+        if len(images) != len(labels):
+            raise ValueError(
+                f"{label_path} holds {len(labels)} labels and {image_path} "
+                f"{len(images)} images; the numbers must agree"
+            )
+        if name == "emnist":
+            images = images.transpose(0, 2, 1)
+        return np.ascontiguousarray(images)[..., None], labels, label_path
+
+    train_inputs, train_labels, train_path = read(train_stem)
+    test_inputs, test_labels, test_path = read(test_stem)
+    for labels, path in ((train_labels, train_path), (test_labels, test_path)):
+        if not labels.size:
+            raise ValueError(f"{path} holds no example; at least one is needed")
+    num_classes, from_records = files.count_classes(
+        (train_labels, test_labels),
+        declared.classes or (None if by_path else _CLASSES[name]),
+        train_path,
+    )
+    return Dataset(
+        name=name,
+        train_inputs=train_inputs,
+        train_labels=files.check_labels(train_labels, num_classes, train_path),
+        test_inputs=test_inputs,
+        test_labels=files.check_labels(test_labels, num_classes, test_path),
+        num_classes=num_classes,
+        from_records=from_records,
+        public_test=True,
+    )

@@ -1,0 +1,1 @@
+"""Clients on disk, where the memory cannot hold all: a round reads its cohort."""

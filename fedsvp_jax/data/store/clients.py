@@ -1,0 +1,89 @@
+"""The examples of a store's clients, one client in memory at a time.
+
+Clients, training and validation examples are the same as those that
+`partition.by_writer` and `train_validation.Division` give for the same data in
+memory.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.data.dataset import ClientStore
+from fedsvp_jax.data.store.folder import examples_of
+from fedsvp_jax.data.train_validation import Division
+
+
+class HeldExamples(NamedTuple):
+    """One client's examples in a run: first for training, then for validation."""
+
+    inputs: np.ndarray  # (n, *example_shape)
+    labels: np.ndarray  # (n,) int32
+    attributes: np.ndarray  # (n,) int32
+    num_train: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredClients:
+    """The clients of a run whose examples lie in a store, and their rows.
+
+    Attributes:
+      store: holds their examples.
+      chosen: (M,) the number in the store of the clients 0, 1, ..., M - 1.
+      attribute_table: the attribute of each label, (classes,) int32; if `by_client`,
+        that of each client in the store, (S,).
+      by_client: whether all examples of a client have the same attribute.
+      num_attributes: N.
+      division: into training and validation.
+    """
+
+    store: ClientStore
+    chosen: np.ndarray
+    attribute_table: np.ndarray
+    by_client: bool
+    num_attributes: int
+    division: Division
+
+    def client(self, client: int) -> HeldExamples:
+        """Reads one client's examples from the store.
+
+        Raises:
+          ValueError: the client has no training or no validation examples, or the
+            store is damaged.
+        """
+        inputs, labels = examples_of(self.store, int(self.chosen[client]))
+        attributes = self._attributes(client)
+        train, validation = self.division.of_client(client, attributes)
+        positions = np.concatenate([train, validation])
+        return HeldExamples(
+            inputs[positions],
+            labels[positions],
+            attributes[positions],
+            len(train),
+        )
+
+    def _attributes(self, client: int) -> np.ndarray:
+        """(n,) int32: the attributes of a client's examples."""
+        place = int(self.chosen[client])
+        labels = self.store.train_labels[self.store.rows(place)]
+        if self.by_client:
+            return np.full(len(labels), self.attribute_table[place], np.int32)
+        return self.attribute_table[labels]
+
+    def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
+        """`(train, validation)`: numbers of examples per client and attribute, (M, N).
+
+        Raises:
+          ValueError: a client has no training or no validation examples.
+        """
+        counts = np.zeros((2, len(self.chosen), self.num_attributes), np.int64)
+        for client in range(len(self.chosen)):
+            attributes = self._attributes(client)
+            both = self.division.of_client(client, attributes)
+            for side, positions in enumerate(both):
+                by_attribute = np.bincount(
+                    attributes[positions], minlength=self.num_attributes
+                )
+                counts[side, client] = by_attribute
+        return counts[0], counts[1]

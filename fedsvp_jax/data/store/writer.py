@@ -1,0 +1,159 @@
+"""Writes clients on disk, one at a time, as `folder` opens them."""
+
+import collections
+import contextlib
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+
+from fedsvp_jax.core.files import sync
+from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.store.folder import (
+    ARRAYS,
+    FACTS,
+    VERSION,
+    digest_of,
+    fingerprint_of,
+    open_store,
+)
+
+
+class ClientExamples(NamedTuple):
+    """One client's examples, as `write_store` takes them.
+
+    (`clients.HeldExamples` are a client's examples as a run reads them.)
+    """
+
+    name: str | int  # clients are numbered in the order of their names
+    inputs: np.ndarray  # (n, *example_shape) uint8 or float32
+    labels: np.ndarray  # (n,) int32
+
+
+class StoreSource(NamedTuple):
+    """The input of `write_store`: a data set whose clients come one by one."""
+
+    name: str  # the data set's
+    clients: Iterable[ClientExamples]  # in any order; empty ones are left out
+    test_inputs: np.ndarray  # (m, *example_shape)
+    test_labels: np.ndarray  # (m,) int32
+    num_classes: int
+    most_copies: int = 1  # the most clients that hold one example
+    from_records: tuple[str, ...] = ()  # as `Dataset` has it
+    public_test: bool = False  # likewise
+
+
+def write_store(folder: Path, stream: StoreSource) -> ClientStore:
+    """Writes a store in one pass over the clients and opens it.
+
+    One client is in memory at a time. The folder gets its name when it is complete and
+    on the disk.
+
+    Raises:
+      ValueError: the folder exists, arrays contradict one another, two clients have the
+        same name, or no client holds an example.
+    """
+    if folder.exists():
+        raise ValueError(f"output_dir {folder} exists; give a new folder")
+    beside = folder.with_name(folder.name + ".tmp")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir(parents=True)
+    try:
+        _write(beside, stream)
+        for path in (*beside.iterdir(), beside):
+            sync(path)
+        beside.rename(folder)
+        sync(folder.parent)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return open_store(folder)
+
+
+def _write(folder: Path, stream: StoreSource) -> None:
+    test = ClientExamples("the test set", stream.test_inputs, stream.test_labels)
+    test = _checked(test, test, stream.num_classes)
+    names: list[Any] = []
+    digests: list[bytes] = []
+    places: list[tuple[int, int]] = []
+    num_rows = 0
+    with (
+        _growing(folder / "inputs.npy", test.inputs) as inputs,
+        _growing(folder / "labels.npy", test.labels) as labels,
+    ):
+        for examples in stream.clients:
+            if not len(examples.labels):
+                continue
+            client = _checked(examples, test, stream.num_classes)
+            for file, array in ((inputs, client.inputs), (labels, client.labels)):
+                file.write(np.ascontiguousarray(array).data)
+            digests.append(digest_of(client.inputs, client.labels))
+            names.append(client.name)
+            places.append((num_rows, len(client.labels)))
+            num_rows += len(client.labels)
+    if not places:
+        raise ValueError(
+            "no client holds an example; a store needs at least one client"
+        )
+    if len(set(names)) < len(names):
+        (twice, _), *_ = collections.Counter(names).most_common(1)
+        raise ValueError(f"client {twice} comes twice; every name must be unique")
+    order = sorted(range(len(names)), key=names.__getitem__)
+    np.save(folder / "clients.npy", np.asarray(places, np.int64)[order])
+    sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
+    np.save(folder / "digests.npy", sums[order])
+    for kind, array in (("inputs", test.inputs), ("labels", test.labels)):
+        np.save(folder / f"test_{kind}.npy", array)
+    arrays = {
+        name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        for name in ARRAYS
+    }
+    facts = {name: getattr(stream, name) for name in FACTS}
+    about = {
+        "version": VERSION,
+        "name": stream.name,
+        "public_test": stream.public_test,
+        **facts,
+        "fingerprint": fingerprint_of(arrays, facts),
+        "arrays": {key: (a.shape, a.dtype.str) for key, a in arrays.items()},
+    }
+    (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")
+
+
+def _checked(
+    client: ClientExamples, test: ClientExamples, num_classes: int
+) -> ClientExamples:
+    """The examples as a `Dataset` takes them; raises its ValueError."""
+    like = test.inputs[:1], test.labels[:1]
+    name = f"store, client {client.name}"
+    dataset = Dataset(name, client.inputs, client.labels, *like, num_classes)
+    return client._replace(inputs=dataset.train_inputs, labels=dataset.train_labels)
+
+
+@contextlib.contextmanager
+def _growing(path: Path, like: np.ndarray) -> Iterator[IO[bytes]]:
+    """An .npy file that rows can be appended to.
+
+    The header is overwritten at the end, with the number of rows. Its length does not
+    change, since numpy's header keeps room for the first axis to grow.
+    """
+    row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:], dtype=np.int64))
+
+    def header(num_rows: int) -> None:
+        shape = (num_rows, *like.shape[1:])
+        about = {"descr": like.dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, about)
+
+    with open(path, "wb") as file:
+        header(0)
+        start = file.tell()
+        yield file
+        num_rows = (file.tell() - start) // row_bytes
+        file.seek(0)
+        header(num_rows)
+        if file.tell() != start:
+            raise ValueError(
+                f"{path}: {num_rows} rows are too many for the header of an .npy file"
+            )

@@ -1,0 +1,351 @@
+"""The public schema of a table: what is known of its columns without the records.
+
+A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
+
+    schema = 1
+    unit = "row"                 # what is protected: one row, or all of a client
+    decimal = "."
+    encoding = "cp1252"          # left out: "utf-8"
+    test_fraction = 0.2          # where no column `split` says train or test
+
+    [label]
+    column = "death"
+    classes = ["alive", "dead"]
+
+    [client]
+    column = "hospital"          # leave it out where a table has no such column
+
+    [columns.creatinine]
+    type = "number"              # x becomes 2 u - 1, u = (x - low) / (high - low)
+    bounds = [0.4, 10]           # numbers beyond are clamped
+    log = true                   # of few large ones: ln(1+x-low) / ln(1+high-low)
+    fill = 1.0                   # the value of a cell that is missing
+    missing = ["-9"]             # that is missing too, beside blanks, NA, ?, ...
+
+    [columns.town]
+    type = "category"            # one feature for each value
+    values = ["Bern", "Basel", "*"]  # * takes all others, and blanks: their mean
+
+    [columns.admission]
+    type = "date"                # days since 1970-01-01, scaled as a number
+    bounds = [2010-01-01, 2025-12-31]
+
+    [columns.id]
+    type = "drop"                # no feature
+
+What was read off the records has `from_data = true` beside it: one record more, and the
+features of all others may be other ones. Every claim is nominal then (`from_records`),
+until someone states the same without the records and removes the line.
+"""
+
+import dataclasses
+import datetime
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.core.settings import unknown
+from fedsvp_jax.data.tables import column_values, csv_file, files
+
+OTHERS = "*"  # the category of whatever has none of its own
+MOST_CLASSES = 1000
+MOST_VALUES = 200  # of a column that nobody declared
+VERSION = 1
+TYPES = {  # and the keys that each may have
+    "number": {"bounds", "fill", "missing", "log"},
+    "category": {"values"},
+    "date": {"bounds", "fill", "missing"},
+    "drop": set(),
+}
+UNITS = ("row", "client")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class SchemaColumn:
+    """The declaration of one column that is no label and no client.
+
+    Attributes:
+      type: of `TYPES`.
+      bounds: (low, high) of numbers; of dates in days since 1970-01-01.
+      fill: the number (or day) of a missing cell; None refuses such cells.
+      missing: further texts that mean a missing cell.
+      values: the categories; `OTHERS` takes all others.
+      log: whether numbers are scaled by their logarithms.
+      from_data: whether the records said so.
+    """
+
+    type: str
+    bounds: tuple[float, float] = (0.0, 0.0)
+    fill: float | None = None
+    missing: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    log: bool = False
+    from_data: bool = False
+
+    @property
+    def width(self) -> int:
+        """The number of features that it becomes."""
+        return {"drop": 0, "category": len(self.values)}.get(self.type, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Schema:
+    """The columns of a table by name, in the order of its features.
+
+    Attributes:
+      columns: all but label and client.
+      label: the column of the class; None of arrays (npz), which have none.
+      classes: in their order.
+      classes_from_data: whether the records said so.
+      client: the column that says whose each row is, or None.
+      unit: of privacy, of `UNITS`.
+      decimal: the mark before a fraction.
+      encoding: of a CSV file without the mark of UTF-16, of `csv_file.ENCODINGS`.
+      test_fraction: part of the rows for the test; None: the setting decides.
+    """
+
+    columns: Mapping[str, SchemaColumn]
+    label: str | None = None
+    classes: tuple[str, ...] = ()
+    classes_from_data: bool = False
+    client: str | None = None
+    unit: str = "row"
+    decimal: str = "."
+    encoding: str = "utf-8"
+    test_fraction: float | None = None
+
+    @property
+    def from_records(self) -> tuple[str, ...]:
+        """The parts that the records decided, in words; they make claims nominal."""
+        kinds = {"category": "categories", "drop": "leaving out"}
+        parts = [f"the classes of {self.label}"] if self.classes_from_data else []
+        return tuple(
+            parts
+            + [
+                f"the {kinds.get(column.type, 'bounds')} of {name}"
+                for name, column in self.columns.items()
+                if column.from_data
+            ]
+        )
+
+
+def read_schema(path: Path) -> Schema:
+    """The schema of a TOML file.
+
+    Raises:
+      OSError: it cannot be read.
+      ValueError: the faults of the schema, by column.
+    """
+    try:
+        return from_toml(path.read_text(encoding="utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not UTF-8; a schema is a TOML file") from error
+
+
+def from_toml(text: str, source: str) -> Schema:
+    """The schema of a TOML text; `source` names the text in messages.
+
+    Raises:
+      ValueError: as `read_schema`.
+    """
+    try:
+        content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ValueError(f"{source} is no TOML file ({error})") from error
+    if content.pop("schema", None) != VERSION:
+        raise ValueError(
+            f"{source} must begin with schema = {VERSION}; `fedsvp schema DATA.csv` "
+            "drafts one"
+        )
+    wrong: list[str] = []
+    label, client = (content.pop(name, {}) for name in ("label", "client"))
+    columns = {}
+    if not isinstance(tables := content.pop("columns", {}), dict):
+        tables = {}
+    for name, table in tables.items():
+        try:
+            columns[name] = _column(table if isinstance(table, dict) else {})
+        except ValueError as error:
+            wrong.append(f"column {name}: {error}")
+    _refuse_others(content, {"unit", "decimal", "encoding", "test_fraction"}, wrong)
+    for name, table, keys in (
+        ("label", label, {"column", "classes", "from_data"}),
+        ("client", client, {"column"}),
+    ):
+        if not isinstance(table, dict) or not isinstance(table.get("column", ""), str):
+            wrong.append(f'{name} must be a table with column = "NAME"')
+        else:
+            _refuse_others(table, keys, wrong, f"{name}: ")
+    unit, decimal = content.get("unit", "row"), content.get("decimal", ".")
+    share, encoding = content.get("test_fraction"), content.get("encoding", "utf-8")
+    if unit not in UNITS:
+        wrong.append(unknown("unit", unit, UNITS))
+    if decimal not in column_values.DECIMALS:
+        wrong.append(f'decimal must be "." or ",", got {decimal!r}')
+    if encoding not in csv_file.ENCODINGS:
+        wrong.append(unknown("encoding", encoding, csv_file.ENCODINGS))
+    if share is not None and not (_is_number(share) and 0 < share < 1):
+        wrong.append(f"test_fraction must be between 0 and 1, got {share!r}")
+    if wrong:
+        raise ValueError(f"{source}: " + "; ".join(wrong))
+    try:
+        classes = _texts(label.get("classes", []), "classes")
+    except ValueError as error:
+        raise ValueError(f"{source}: label: {error}") from error
+    if label and not 2 <= len(classes) <= MOST_CLASSES:
+        raise ValueError(
+            f"{source}: label: classes must list 2 to {MOST_CLASSES} classes, got "
+            f"{len(classes)}"
+        )
+    return Schema(
+        columns=columns,
+        label=label.get("column"),
+        classes=classes,
+        classes_from_data=bool(label.get("from_data")),
+        client=client.get("column"),
+        unit=unit,
+        decimal=decimal,
+        encoding=encoding,
+        test_fraction=share,
+    )
+
+
+def _refuse_others(
+    content: Mapping[str, Any], keys: set[str], wrong: list[str], prefix: str = ""
+) -> None:
+    for name in content.keys() - keys:
+        wrong.append(prefix + unknown("a key", name, sorted(keys)))
+
+
+def _column(content: dict[str, Any]) -> SchemaColumn:
+    """Raises ValueError: a key or a value that its type does not have."""
+    kind = content.get("type")
+    if kind not in TYPES:
+        raise ValueError(unknown("type", kind, tuple(TYPES)))
+    wrong: list[str] = []
+    _refuse_others(content, TYPES[kind] | {"type", "from_data"}, wrong)
+    if wrong:
+        raise ValueError("; ".join(wrong))
+    from_data = bool(content.get("from_data"))
+    if kind == "drop":
+        return SchemaColumn(kind, from_data=from_data)
+    if kind == "category":
+        values = _texts(content.get("values", []), "values")
+        if not values:
+            raise ValueError("values must list its categories")
+        return SchemaColumn(kind, values=values, from_data=from_data)
+    is_date, words = kind == "date", "[LOW, HIGH]"
+    bounds = content.get("bounds")
+    if not isinstance(bounds, list) or len(bounds) != 2:
+        raise ValueError(f"bounds must be {words}, got {bounds!r}")
+    low, high = (_as_number(bound, "bounds", is_date) for bound in bounds)
+    if low > high:
+        raise ValueError(f"bounds must be {words}, got {low:g} above {high:g}")
+    fill = content.get("fill")
+    return SchemaColumn(
+        kind,
+        bounds=(low, high),
+        fill=None if fill is None else _as_number(fill, "fill", is_date),
+        missing=_texts(content.get("missing", []), "missing"),
+        log=bool(content.get("log")),
+        from_data=from_data,
+    )
+
+
+def _is_number(value: Any) -> bool:
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    return plain and math.isfinite(value)
+
+
+def _as_number(value: Any, name: str, is_date: bool) -> float:
+    if is_date and isinstance(value, datetime.date):
+        days = column_values.days(value.isoformat()[:10])
+        assert days is not None
+        return days
+    if is_date or not _is_number(value):
+        words = "dates such as 2024-12-31" if is_date else "finite numbers"
+        raise ValueError(f"{name} must be {words}, got {value!r}")
+    return float(value)
+
+
+def _texts(values: Any, name: str) -> tuple[str, ...]:
+    if not isinstance(values, list) or not all(
+        isinstance(value, str | int) and not isinstance(value, bool) for value in values
+    ):
+        raise ValueError(f'{name} must be a list of texts, as ["no", "yes"]')
+    texts = tuple(str(value).strip() for value in values)
+    if len(set(texts)) != len(texts):
+        raise ValueError(f"{name} must name each once")
+    files.check_printable(texts, name)
+    return texts
+
+
+def to_toml(
+    schema: Schema, notes: Mapping[str, str] | None = None, head: str = ""
+) -> str:
+    """The schema as TOML, which `from_toml` reads back.
+
+    Args:
+      schema: what is written.
+      notes: a comment above a column; "label" and "client" too.
+      head: comment lines at the top.
+    """
+    notes = notes or {}
+    lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
+    lines += [f"schema = {VERSION}", f"unit = {_toml(schema.unit)}"]
+    lines += [f"decimal = {_toml(schema.decimal)}"]
+    if schema.encoding != "utf-8":
+        lines.append(f"encoding = {_toml(schema.encoding)}")
+    if schema.test_fraction is not None:
+        lines.append(f"test_fraction = {schema.test_fraction!r}")
+    tables: list[tuple[str, str, dict[str, Any]]] = []
+    if schema.label is not None:
+        label = {"column": schema.label, "classes": schema.classes}
+        marked = {"from_data": True} if schema.classes_from_data else {}
+        tables.append(("label", "[label]", label | marked))
+    if schema.client is not None:
+        tables.append(("client", "[client]", {"column": schema.client}))
+    for name, column in schema.columns.items():
+        key = name if _BARE.fullmatch(name) else _toml(name)
+        tables.append((f"columns.{name}", f"[columns.{key}]", _column_table(column)))
+    for note, title, values in tables:
+        lines.append("")
+        lines += [f"# {line}" for line in notes.get(note, "").splitlines()]
+        lines.append(title)
+        for key, value in values.items():
+            todo = "  # TODO" if key == "from_data" else ""
+            lines.append(f"{key} = {_toml(value)}{todo}")
+    return "\n".join(lines) + "\n"
+
+
+def _column_table(column: SchemaColumn) -> dict[str, Any]:
+    def day(value: float) -> Any:
+        return column_values.date_of(value) if column.type == "date" else value
+
+    table: dict[str, Any] = {"type": column.type}
+    if "bounds" in TYPES[column.type]:
+        table["bounds"] = tuple(map(day, column.bounds))
+    if column.log:
+        table["log"] = True
+    if column.fill is not None:
+        table["fill"] = day(column.fill)
+    if column.missing:
+        table["missing"] = column.missing
+    if column.values:
+        table["values"] = column.values
+    if column.from_data:
+        table["from_data"] = True
+    return table
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,274 @@
+"""Flower's SecAgg+ around a site whose noise only the cohort's sum has enough of.
+
+The policy has `--noise_trust=secure_aggregation --noise_sampler=discrete`: a client
+adds its share of the noise in whole numbers, and Flower masks them. Flower's
+quantisation is set so that whole numbers pass unchanged: the range [-2^(b-1), 2^(b-1))
+in 2^b steps, one weight for all. The server gets their sum, exactly.
+
+Three things of Flower 1.41 and 1.42 are changed. Its masks come from 32 bits of the
+key, by XOR, through a Mersenne Twister: a computer tries them all. Here they are
+SHAKE-256 of the whole key. Its round ends where a client dies before it shared its
+keys; here the others go on. Its client answers a server that asks for both secrets of
+another client; here it refuses.
+
+What is left: a server that invents clients, or changes the keys that it hands on, is
+not noticed. The claim is against one that follows the protocol.
+"""
+
+import hashlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+try:
+    import flwr.app as fl
+    from flwr.client.mod import secaggplus_mod
+    from flwr.common import (
+        Code,
+        FitRes,
+        Status,
+        ndarrays_to_parameters,
+        parameters_to_ndarrays,
+    )
+    from flwr.compat.common import recorddict_compat as compat
+    from flwr.server.strategy import FedAvg
+    from flwr.server.workflow import SecAggPlusWorkflow
+
+    # Their packages hide these modules behind functions of the same names.
+    client_side: Any = sys.modules[secaggplus_mod.__module__]
+    server_side: Any = sys.modules[SecAggPlusWorkflow.__module__]
+except ImportError as error:
+    raise ImportError(
+        "fedsvp_jax.deploy.flower_sums needs flwr: pip install 'fedsvp_jax[flower]'"
+    ) from error
+
+from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.flower import refused
+from fedsvp_jax.deploy.noise import SECRET, Randomness
+from fedsvp_jax.deploy.policy import Policy
+from fedsvp_jax.deploy.privatize import Arrays
+from fedsvp_jax.deploy.refusal import Refused, refusing
+from fedsvp_jax.deploy.site import Site
+from fedsvp_jax.mechanisms.grid import grid_step
+
+_MODULUS = 2**32
+_CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
+Train = Callable[[list[np.ndarray], int], Trained]
+
+
+def protocol(policy: Policy) -> dict[str, Any]:
+    """The arguments of Flower's workflow under which a site answers.
+
+    All K clients share keys with all, and a sum is opened with K - h + 1 of them: then
+    drop-outs and one curious client are together at most h (docs/appendix, P14).
+
+    Raises:
+      ValueError: the policy's noise is no share of a cohort's, or K is too large.
+    """
+    config, grid = policy.config, policy.mechanism.grid
+    if not policy.summed or grid is None:
+        raise ValueError("noise_trust must be secure_aggregation for secure sums")
+    cohort, steps = config.cohort_size, 2**grid.bits
+    if cohort < 3 or cohort * steps >= _MODULUS:
+        raise ValueError(
+            f"cohort_size must be 3 or more, and below {_MODULUS // steps} with "
+            f"noise_bits = {grid.bits}, got {cohort}"
+        )
+    return {
+        "num_shares": 1.0,  # of K
+        "reconstruction_threshold": _threshold(policy) / cohort,
+        "max_weight": 1.0,
+        "clipping_range": float(steps // 2),
+        "quantization_range": steps,
+        "modulus_range": _MODULUS,
+    }
+
+
+def _threshold(policy: Policy) -> int:
+    """Clients without whom no sum is opened: K - h + 1."""
+    return max(policy.config.cohort_size - policy.config.colluders + 1, 2)
+
+
+class SumMod:
+    """A mod for Flower's SecAgg+: `ClientApp(mods=[SumMod(site, train)])`.
+
+    Args:
+      site: whose policy is `summed`.
+      train: `(received, round) -> Trained`; it is called once the keys are shared.
+      randomness: `SECRET`; `Seeded` for tests.
+    """
+
+    def __init__(
+        self, site: Site, train: Train, *, randomness: Randomness = SECRET
+    ) -> None:
+        self.site, self._train, self._randomness = site, train, randomness
+        _mask_with_whole_keys()
+
+    def __call__(
+        self, message: fl.Message, context: fl.Context, call_next: Any
+    ) -> fl.Message:
+        """The protocol's reply, masked where it holds an update; or an error."""
+        del call_next
+        try:
+            with refusing():
+                if message.metadata.message_type != fl.MessageType.TRAIN:
+                    raise Refused("this client answers requests to train alone")
+                self._check(message.content.config_records.get(_CONFIGS), context)
+                return client_side.secaggplus_mod(message, context, self._upload)
+        except Refused as refusal:
+            return refused(message, refusal)
+
+    def _check(self, request: Any, context: fl.Context) -> None:
+        """Raises Refused: a request under which the sum would show too much."""
+        if request is None:
+            raise Refused("this client answers within secure aggregation alone")
+        policy, stage = self.site.policy, request.get("stage")
+        settings, threshold = protocol(policy), _threshold(policy)
+        if stage == "setup":
+            expected = {
+                "sample_num": policy.config.cohort_size,
+                "share_num": policy.config.cohort_size,
+                "threshold": threshold,
+                "max_weight": settings["max_weight"],
+                "clipping_range": settings["clipping_range"],
+                "target_range": settings["quantization_range"],
+                "mod_range": settings["modulus_range"],
+            }
+            wrong = [
+                name for name, value in expected.items() if request.get(name) != value
+            ]
+            if wrong:
+                raise Refused(
+                    "the secure sum must have "
+                    + ", ".join(f"{name} {expected[name]}" for name in wrong)
+                )
+        if stage == "collect_masked_vectors" and len(request["ctxts"]) + 1 < threshold:
+            raise Refused(f"fewer than {threshold} clients shared their keys")
+        if stage == "unmask":
+            active, dead = set(request["active_nids"]), set(request["dead_nids"])
+            if len(active) < threshold:
+                raise Refused(f"fewer than {threshold} clients are in the sum")
+            if active & dead:
+                raise Refused("a client is in the sum or dropped out, not both")
+            state = context.state.config_records.get(_STATE, {})
+            if not active | dead <= {*state.get("rd_seed_share_dict:K", [])}:
+                raise Refused("the request names a client that shared no keys")
+
+    def _upload(self, message: fl.Message, context: fl.Context) -> fl.Message:
+        """The upload that the protocol masks: whole numbers, every weight being 1."""
+        del context
+        request = compat.recorddict_to_fitins(message.content, keep_input=True)
+        received = parameters_to_ndarrays(request.parameters)
+        if "server-round" not in request.config:
+            raise Refused("the request does not say its server-round")
+        round_num = int(request.config["server-round"])
+        numbers, _ = answer(
+            self.site,
+            received,
+            lambda: self._train(received, round_num),
+            round_num=round_num,
+            randomness=self._randomness,
+        )
+        floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
+        reply = FitRes(Status(Code.OK, ""), floats, 1, {})
+        return fl.Message(compat.fitres_to_recorddict(reply, False), reply_to=message)
+
+
+class SumWorkflow(SecAggPlusWorkflow):
+    """Flower's workflow, which goes on where a client died before it shared its keys.
+
+    Args:
+      policy: of all sites.
+      timeout: seconds to wait for the replies of a phase.
+    """
+
+    def __init__(self, policy: Policy, timeout: float | None = None) -> None:
+        super().__init__(**protocol(policy), timeout=timeout)
+        _mask_with_whole_keys()
+
+    def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
+        """As Flower's; clients that shared no keys are left out of the sum."""
+        if not super().share_keys_stage(grid, context, state):
+            return False
+        shared = set(state.active_node_ids)
+        state.sampled_node_ids = shared
+        state.nid_to_neighbours = {
+            node: state.nid_to_neighbours[node] & shared for node in shared
+        }
+        return True
+
+
+class SumStrategy(FedAvg):  # type: ignore[misc]
+    """The server: it adds the average of a cohort's updates to the model.
+
+    Args:
+      policy: of all sites.
+      initial: the model before round 1.
+
+    Attributes:
+      arrays: the model.
+      sums: of every round, the whole numbers that all clients of it sent together.
+    """
+
+    def __init__(self, policy: Policy, initial: Arrays) -> None:
+        cohort, grid = policy.config.cohort_size, policy.mechanism.grid
+        super().__init__(
+            fraction_fit=0.0,
+            fraction_evaluate=0.0,
+            min_fit_clients=cohort,
+            min_available_clients=cohort,
+            initial_parameters=ndarrays_to_parameters(initial),
+            on_fit_config_fn=lambda round_num: {"server-round": round_num},
+        )
+        assert grid is not None
+        num_examples = jnp.int32(policy.config.min_num_examples)
+        ratio = jnp.float32(1)
+        _, _, info = policy.clip_and_noise(
+            initial, initial, {}, num_examples, ratio, 0, None
+        )
+        self._step = np.float32(grid_step(grid, info.noise_std))
+        self.arrays, self.sums = initial, list[Arrays]()
+
+    def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
+        """The model after a round, of the average that Flower's workflow says."""
+        del server_round, failures
+        if not results:
+            return None, {}
+        count = len(results)
+        average = parameters_to_ndarrays(results[0][1].parameters)
+        numbers = [
+            np.rint(np.float64(leaf) * count).astype(np.int64) for leaf in average
+        ]
+        self.sums.append(numbers)
+        unit = self._step / np.float32(count)
+        self.arrays = [
+            old + leaf.astype(np.float32) * unit
+            for old, leaf in zip(self.arrays, numbers, strict=True)
+        ]
+        return ndarrays_to_parameters(self.arrays), {}
+
+
+def masks(
+    seed: bytes, num_range: int, dimensions_list: list[tuple[int, ...]]
+) -> list[np.ndarray]:
+    """Uniform masks in [0, 2^32) by SHAKE-256 of the seed, in place of Flower's own.
+
+    Raises:
+      ValueError: another range.
+    """
+    if num_range != _MODULUS:
+        raise ValueError(f"the modulus must be 2^32, got {num_range}")
+    sizes = [int(np.prod(shape)) for shape in dimensions_list]
+    stream = hashlib.shake_256(seed).digest(4 * sum(sizes))
+    parts = np.split(np.frombuffer(stream, "<u4").astype(np.int64), np.cumsum(sizes))
+    return [
+        part.reshape(shape) for part, shape in zip(parts, dimensions_list, strict=False)
+    ]
+
+
+def _mask_with_whole_keys() -> None:
+    for module in (client_side, server_side):
+        module.pseudo_rand_gen = masks

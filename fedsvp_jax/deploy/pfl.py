@@ -1,0 +1,147 @@
+"""pfl-research: a postprocessor that makes users' statistics private (the extra `pfl`).
+
+It takes the place of pfl's LocalPrivacyMechanism. It is none, since `privatize`,
+`constrain_sensitivity` and `add_noise` are told neither whose statistics they get nor
+in which round, so they could not count them or refuse.
+"""
+
+import os
+import pathlib
+import urllib.parse
+from collections.abc import Callable
+
+import numpy as np
+
+try:
+    from pfl.context import CentralContext, UserContext
+    from pfl.internal.ops.selector import get_default_framework_module as get_ops
+    from pfl.metrics import Metrics, Weighted
+    from pfl.postprocessor.base import Postprocessor
+    from pfl.privacy.privacy_mechanism import PrivacyMetricName
+    from pfl.stats import WeightedStatistics
+except ImportError as error:
+    raise ImportError(
+        "fedsvp_jax.deploy.pfl needs pfl: pip install 'fedsvp_jax[pfl]', then "
+        "pip install --no-deps pfl"
+    ) from error
+
+from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.noise import SECRET, Randomness
+from fedsvp_jax.deploy.refusal import Refused, refusing
+from fedsvp_jax.deploy.site import Site
+
+
+class LocalPrivacy(Postprocessor):
+    """Clips, noises and counts the statistics of every user.
+
+    It stands behind the weighting among the backend's `postprocessors`, whose weight
+    does not leave: what a user counts in the average is the number of training examples
+    that its log declares, which is public. The statistics of a user who refuses become
+    zeros of weight 0: they are left out of the average.
+    The metric `refused uploads` tells which share of the cohort refused.
+
+    pfl simulates: a user has trained before any postprocessor is called, so a training
+    that raises ends the simulation and is not counted. Metrics of the users' own, such
+    as a loss, are pfl's matter: they leave without noise.
+
+    Args:
+      folder: of the logs, one a user, named by the user's id and begun once:
+        `fedsvp site init`, or `Site(log_of(user_id), policy).begin(num_examples)`. What
+        is promised stands there; users may promise different things.
+      contribution: R of a user, where the noise follows it.
+      uniform: every user counts the same.
+      first_round: number of the first round that the run has, from 1; of a run that
+        goes on, the first that the users have not answered.
+      randomness: of a user's id; `Seeded` for tests. pfl's seeds are not used.
+
+    A user whose policy is `attribute_records` or `weight_clip`, which need more than
+    the update, refuses.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        contribution: Callable[[UserContext], float] | None = None,
+        uniform: bool = False,
+        first_round: int = 1,
+        randomness: Callable[[str], Randomness] = lambda user_id: SECRET,
+    ) -> None:
+        self._folder = pathlib.Path(folder)
+        self._contribution, self._randomness = contribution, randomness
+        self._round, self._uniform = first_round, uniform
+
+    def postprocess_one_user(
+        self, *, stats: WeightedStatistics, user_context: UserContext
+    ) -> tuple[WeightedStatistics, Metrics]:
+        """The statistics as they leave the user, and whether the user refused."""
+        ops = get_ops()
+        own_weight, (_, sums) = np.float32(stats.weight), stats.get_weights()
+        with np.errstate(divide="ignore", invalid="ignore"):  # of a weight 0
+            update = [np.asarray(ops.to_numpy(leaf)) / own_weight for leaf in sums]
+        zeros = [np.zeros_like(leaf) for leaf in update]
+        refused = False
+        try:
+            with refusing():
+                upload, declared = self._answer(zeros, update, user_context)
+            weight = 1.0 if self._uniform else float(declared)
+        except Refused:
+            refused, upload, weight = True, zeros, 0.0
+        private = stats.from_weights(
+            ops.to_tensor([weight]),
+            [ops.to_tensor(leaf * np.float32(weight)) for leaf in upload],
+        )
+        name = PrivacyMetricName("refused uploads", is_local_privacy=True)
+        return private, Metrics([(name, Weighted.from_unweighted(int(refused)))])
+
+    def log_of(self, user_id: str | None) -> pathlib.Path:
+        """The path of a user's log.
+
+        Raises:
+          Refused: the user has no id.
+        """
+        if user_id is None:
+            raise Refused("pfl's users must have ids: each has a log of its own")
+        return self._folder / f"{urllib.parse.quote(str(user_id), safe='')}.json"
+
+    def site_of(self, user_id: str | None) -> Site:
+        """A user's log; a subclass adds a witness, and data.
+
+        Raises:
+          Refused: as `log_of`.
+        """
+        return Site(self.log_of(user_id))
+
+    def _answer(
+        self, zeros: list[np.ndarray], update: list[np.ndarray], user: UserContext
+    ) -> tuple[list[np.ndarray], int]:
+        """The upload, and the number of examples that the log declares."""
+        ratio, site = self._contribution, self.site_of(user.user_id)
+        site.policy.check_takes_updates(with_model=False)
+        upload, record = answer(
+            site,
+            zeros,
+            lambda: Trained(update, None if ratio is None else ratio(user)),
+            round_num=self._round,
+            randomness=self._randomness(user.user_id),
+        )
+        return upload, int(record["num_examples"])
+
+    def postprocess_server(
+        self,
+        *,
+        stats: WeightedStatistics,
+        central_context: CentralContext,
+        aggregate_metrics: Metrics,
+    ) -> tuple[WeightedStatistics, Metrics]:
+        """The sum as it is; the next round begins.
+
+        Raises:
+          Refused: every user of the cohort refused, so there is nothing to average.
+        """
+        if not stats.weight:
+            raise Refused(
+                f"every user of round {self._round} refused; the log says why"
+            )
+        self._round += 1
+        return stats, Metrics()

@@ -1,1 +1,0 @@
-"""The compiled rounds: built once, advanced call by call."""

@@ -1,1 +1,0 @@
-"""Adapters of `deploy` to engines, each an extra: NVIDIA FLARE, pfl-research."""

@@ -1,0 +1,83 @@
+"""The clients of a named data set, one after another, for a store."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import RowSource
+from fedsvp_jax.data.datasets import leaf, tfds_source
+from fedsvp_jax.data.store.writer import ClientExamples, StoreSource
+from fedsvp_jax.data.tables import npz
+from fedsvp_jax.federation import loading
+
+
+def store_source(config: FederationSettings, scratch: Path) -> StoreSource:
+    """The clients of `config.dataset` under `config.partition`.
+
+    By writer, every writer is a client, whatever `config.num_clients` is: a run draws
+    from them. LEAF's users are read a json file at a time, .npz and TFDS inputs a
+    client at a time.
+
+    Args:
+      config: dataset, data_dir, seed and the partition's settings are read.
+      scratch: an empty folder that outlives the stream.
+
+    Raises:
+      FileNotFoundError, ValueError: the data cannot be read or divided.
+    """
+    by_writer = config.partition == "by_writer"
+    if config.dataset == "femnist" and by_writer and config.data_dir is not None:
+        return leaf.stream_femnist(Path(config.data_dir).expanduser())
+    source = rows_of(config, scratch)
+    if by_writer and source.train_writers is not None:
+        parts = _every_writer(source.train_writers)
+    else:
+        parts = loading.client_parts(config, source)
+    return StoreSource(
+        name=source.name,
+        clients=_clients(source, parts),
+        test_inputs=source.test_inputs,
+        test_labels=source.test_labels,
+        num_classes=source.num_classes,
+        most_copies=int(np.bincount(np.concatenate(parts)).max()),
+        from_records=source.from_records,
+        public_test=source.public_test,
+    )
+
+
+def rows_of(config: FederationSettings, scratch: Path) -> RowSource:
+    """The data set; npz and `tfds:NAME` leave their training inputs on disk."""
+    name, data_dir = config.dataset, config.data_dir
+    folder = Path(data_dir).expanduser() if data_dir is not None else None
+    if name == "npz" and folder is not None:
+        return npz.open_npz(folder, scratch, config)
+    if (inner := name.removeprefix("tfds:")) not in (name, ""):
+        return tfds_source.open_tfds(inner, folder)
+    dataset = sources.load(name, data_dir, config)
+    return RowSource(
+        name=dataset.name,
+        train_labels=dataset.train_labels,
+        train_writers=dataset.train_writers,
+        rows=lambda index: dataset.train_inputs[index],
+        test_inputs=dataset.test_inputs,
+        test_labels=dataset.test_labels,
+        num_classes=dataset.num_classes,
+        from_records=dataset.from_records,
+        public_test=dataset.public_test,
+    )
+
+
+def _every_writer(writers: np.ndarray) -> list[np.ndarray]:
+    """Each writer's rows in ascending order, by writer."""
+    _, counts = np.unique(writers, return_counts=True)
+    return np.split(np.argsort(writers, kind="stable"), np.cumsum(counts)[:-1])
+
+
+def _clients(
+    source: RowSource, parts: Sequence[np.ndarray]
+) -> Iterator[ClientExamples]:
+    for number, rows in enumerate(parts):
+        yield ClientExamples(number, source.rows(rows), source.train_labels[rows])

@@ -1,0 +1,247 @@
+"""Central DP-FedAvg: clipped updates, noise on the cohort's sum, equal weights.
+
+Sources: McMahan et al. 2018 (arXiv 1710.06963), Algorithm 1; adaptive clipping:
+Andrew et al. 2021 (arXiv 1905.03871), Algorithm 1; noise that is correlated over the
+rounds: `correlated_noise`.
+"""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.settings import LEAST_CLIP
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.tree import num_parameters
+from fedsvp_jax.mechanisms import base, correlated_noise
+from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.mechanisms.baseline_settings import DpFedavgSettings
+from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.mechanisms.grid import Grid
+from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
+from fedsvp_jax.mechanisms.sensitivity import check_clips_update
+
+
+def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
+    """z_Δ = (z⁻² − σ_b⁻²)^(−1/2), () float32.
+
+    Noise z_Δ·S on the sum and σ_b on the count are together one Gaussian of multiplier
+    z, since a client moves the sum by S and the count by 1: a zero update counts as one
+    that was not clipped.
+
+    Source: Andrew et al. 2021, Theorem 1, with 1 in the place of 1/2. There an absent
+    client counts 1/2, which the server cannot know of a client that sends zeros.
+    """
+    z = jnp.asarray(noise_multiplier, jnp.float32)
+    count = jnp.asarray(count_noise_std, jnp.float32)
+    return z / jnp.sqrt(1.0 - jnp.square(z / count))
+
+
+def adapted_clip(
+    clip: Leaf, unclipped_share: Leaf, quantile: Leaf, learning_rate: Leaf
+) -> Array:
+    """S·exp(−η_C(b̃ − γ)), but at least `LEAST_CLIP`. () float32.
+
+    Args:
+      clip: S. unclipped_share: b̃, noised share of updates within S. quantile: γ,
+        the share aimed at. learning_rate: η_C.
+
+    Source: Andrew et al. 2021, sec. 2.1 (the geometric update).
+    """
+    gap = jnp.asarray(unclipped_share, jnp.float32) - jnp.asarray(quantile, jnp.float32)
+    rate = jnp.asarray(learning_rate, jnp.float32)
+    adapted = jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
+    return jnp.maximum(adapted, LEAST_CLIP)
+
+
+def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
+    """Central DP-FedAvg: each of K clients adds z·S/√K, so the sum carries z·S.
+
+    One client against none (its update against zero) moves the sum by at most S,
+    whatever `sensitivity` says: the mechanism clips the update to S itself. The
+    claim is the round's, against those who see the sum, by zCDP at δ; NoiseInfo's
+    noise_multiplier is z/√K, the part of one upload. With the
+    adaptive clip the server sees who was clipped and must be trusted; the claimed z
+    then covers sum and count together (`update_multiplier`).
+
+    With noise_bands > 1 the trusted server adds z·S·y_t to the sum instead. Every
+    upload then counts z/‖c‖, and NoiseInfo's noise_std is the share of one of K
+    clients in what the server adds.
+
+    Raises:
+      ValueError: as `check_clips_update`; an adaptive clip with
+        count_noise_std ≤ noise_multiplier, where no budget is left; or bands without
+        cyclic cohorts, more of them than rounds between two uploads of a client, or
+        with an adaptive clip.
+    """
+    check_clips_update(config, "dp_fedavg")
+    settings: DpFedavgSettings = config.settings
+    z = jnp.asarray(settings.noise_multiplier, jnp.float32)
+    on_sum = z
+    if settings.adaptive_clip:
+        total = concrete(settings.noise_multiplier)
+        count = concrete(settings.count_noise_std)
+        if total is not None and count is not None and np.any(count <= total):
+            raise ValueError(
+                "count_noise_std must be greater than noise_multiplier with "
+                f"adaptive_clip, got {settings.count_noise_std} at noise_multiplier "
+                f"{settings.noise_multiplier}"
+            )
+        on_sum = update_multiplier(settings.noise_multiplier, settings.count_noise_std)
+    root_cohort = math.sqrt(config.cohort_size)
+    correlated = settings.noise_bands > 1
+    counted = z
+    if correlated:
+        _check_bands(config, settings)
+        bands = correlated_noise.band_coefficients(settings.noise_bands)
+        counted = z / jnp.float32(np.linalg.norm(bands))
+        past = correlated_noise.inverse_coefficients(
+            settings.noise_bands, config.num_rounds
+        )
+
+    grid = None
+    if config.noise_sampler == "discrete":
+        grid = Grid(config.noise_bits, config.cohort_size, config.l2_norm_clip)
+
+    def init(num_clients: int) -> MechanismState:
+        del num_clients
+        shared = {"clip": jnp.asarray(config.l2_norm_clip, jnp.float32)}
+        if correlated:  # filled in by the first round that has clients
+            shared["key"] = jnp.zeros((2,), jnp.uint32)
+        return MechanismState(clients={}, shared=shared)
+
+    def update(
+        updates: Params,
+        state: MechanismState,
+        *,
+        key: Array,
+        num_examples: Array,
+        round_num: Array,
+        **rest: Any,
+    ) -> tuple[Params, MechanismState, NoiseInfo]:
+        del rest
+        clip = state.shared["clip"]
+        clipped = clip_into_ball(updates, clip)
+        noisy = z > 0
+        upload_noise = base.claimed(
+            counted / root_cohort,
+            concentrated_epsilon(counted, config.delta),
+            jnp.where(noisy, jnp.asarray(config.delta, jnp.float32), 0.0),
+        )
+        std = on_sum / root_cohort * clip
+        if correlated:
+            std *= jnp.asarray(correlated_noise.growth(past), jnp.float32)[round_num]
+        noised, info = base.noised_upload(
+            clipped,
+            upload_noise,
+            std=std,
+            sensitivity=clip,
+            at_upload=not correlated,
+            grid=grid,
+            num_examples=num_examples,
+            key=key,
+        )
+        if correlated:
+            zero = jnp.zeros((), jnp.float32)
+            info = dataclasses.replace(info, noise_std=std, step_noise_std=zero)
+        return noised, state, info
+
+    def adapt_clip(
+        params: Params,
+        before: Params,
+        state: MechanismState,
+        *,
+        key: Array,
+        infos: NoiseInfo,
+        valid: Array,
+        **rest: Any,
+    ) -> tuple[Params, MechanismState]:
+        del before, rest
+        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
+        count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
+        count_noise = count_noise * prng.normal(key, 1)[0]
+        clip = adapted_clip(
+            state.shared["clip"],
+            (within + count_noise) / uploads,
+            settings.clip_quantile,
+            settings.clip_learning_rate,
+        )
+        return params, dataclasses.replace(state, shared={"clip": clip})
+
+    def add_correlated(
+        params: Params,
+        before: Params,
+        state: MechanismState,
+        *,
+        key: Array,
+        round_num: Array,
+        valid: Array,
+        **rest: Any,
+    ) -> tuple[Params, MechanismState]:
+        del before, rest
+        clip, words = state.shared["clip"], jax.random.key_data(key)
+        words = jnp.where(state.shared["key"].any(), state.shared["key"], words)
+        noise = correlated_noise.round_noise(
+            prng.key_of(words),
+            round_num,
+            past,
+            size=num_parameters(params),
+        )
+        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        scaled = add_vector(params, z * clip / uploads * noise)
+        return scaled, dataclasses.replace(state, shared={"clip": clip, "key": words})
+
+    server = adapt_clip if settings.adaptive_clip else None
+    return Mechanism(
+        init=init,
+        update=update,
+        server=add_correlated if correlated else server,
+        uniform_weights=True,
+        grid=grid,
+        claim=base.Basis(
+            relation="add or remove a client (its update against zero)",
+            proved=True,
+            assumptions="every update is clipped to S; equal weights; "
+            + (
+                "the server adds the noise, and no client takes part twice within "
+                f"{settings.noise_bands} rounds"
+                if correlated
+                else "each of the cohort's clients adds its part of the noise"
+            )
+            + f"; {base.NOTHING_ELSE}",
+            view="observer",
+            against_server=not (settings.adaptive_clip or correlated),
+            client_swap=2.0,
+            any_epsilon=True,
+        ),
+        least_multiplier=counted,
+        most_epsilon=concentrated_epsilon(counted, config.delta),
+        most_delta=jnp.asarray(config.delta, jnp.float32),
+    )
+
+
+def _check_bands(config: MechanismConfig, settings: DpFedavgSettings) -> None:
+    """Raises ValueError: a client could upload twice within b rounds."""
+    spacing = config.num_clients // config.cohort_size
+    if settings.adaptive_clip:
+        raise ValueError(
+            "noise_bands must be 1 with adaptive_clip, which changes what the noise is "
+            f"in proportion to, got {settings.noise_bands}"
+        )
+    if config.cohorts != "cyclic":
+        raise ValueError(
+            f"noise_bands = {settings.noise_bands} needs cohorts=cyclic, in which a "
+            f"client's uploads lie far apart, got cohorts={config.cohorts}"
+        )
+    if settings.noise_bands > spacing:
+        raise ValueError(
+            f"noise_bands must be at most {spacing}, the rounds from one upload of a "
+            f"client to its next ({config.num_clients} clients in cohorts of "
+            f"{config.cohort_size}), got {settings.noise_bands}"
+        )

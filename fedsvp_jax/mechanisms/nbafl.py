@@ -1,0 +1,115 @@
+"""NbAFL: noise before aggregation, on the uplink and on the downlink.
+
+Source: Wei et al. 2020, "Federated learning with differential privacy: algorithms
+and performance analysis", Algorithm 1, Theorem 1 (all clients take part) and the
+K-of-N scheduling theorem.
+"""
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+
+from fedsvp_jax.core.structs import Array, MechanismState, Params
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
+from fedsvp_jax.mechanisms.calibration import (
+    check_calibration,
+    classical_constant,
+    scaled_claim,
+)
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.sensitivity import (
+    make_sensitivity,
+    scaled_size,
+)
+
+
+def nbafl_downlink_std(
+    *,
+    l2_norm_clip: Leaf,
+    epsilon: Leaf,
+    delta: Leaf,
+    min_num_examples: Leaf,
+    exposures: Leaf,
+    num_rounds: int,
+    num_clients: int,
+    cohort_size: int,
+) -> Array:
+    """σ_D, the server's noise on the broadcast model. () float32.
+
+    All N clients per round (K = N):
+        σ_D = 2cC·sqrt(T² − L²N)/(mNε) if T > L·sqrt(N), else 0.
+    K of N clients per round:
+        γ = −ln(1 − K/N + (K/N)·e^(−ε/(L·sqrt(K))))
+        b = −(T/ε)·ln(1 − N/K + (N/K)·e^(−ε/T))
+        σ_D = 2cC·sqrt(T²/b² − L²K)/(mKε) if T > ε/γ, else 0.
+    At K = N the second gives the first. The logarithm in b can lie outside its
+    domain, but not where T > ε/γ holds, which is therefore tested first. log1p and
+    expm1 keep the digits that 1 − N/K + (N/K)·e^(−ε/T) loses in float32.
+
+    Args:
+      num_rounds: T. num_clients: N. cohort_size: K.
+      l2_norm_clip: C. epsilon: ε that covers L uploads. delta: δ.
+      min_num_examples: m, the smallest client's training examples.
+      exposures: L, uploads of one client.
+    """
+    eps = jnp.asarray(epsilon, jnp.float32)
+    exposure = jnp.asarray(exposures, jnp.float32)
+    size = jnp.asarray(min_num_examples, jnp.float32)
+    t, n, k = float(num_rounds), float(num_clients), float(cohort_size)
+    gamma = -jnp.log1p((k / n) * jnp.expm1(-eps / (exposure * math.sqrt(k))))
+    needed = t > eps / gamma
+    shrink = jnp.where(needed, (n / k) * jnp.expm1(-eps / t), -0.5)
+    b = -(t / eps) * jnp.log1p(shrink)
+    gap = jnp.square(t / b) - jnp.square(exposure) * k
+    scale = 2.0 * classical_constant(delta) * jnp.asarray(l2_norm_clip, jnp.float32)
+    std = scale * jnp.sqrt(jnp.maximum(gap, 0.0)) / (size * k * eps)
+    return jnp.where(needed, std, 0.0)
+
+
+def make_nbafl(config: MechanismConfig) -> Mechanism:
+    """NbAFL: σ_U = z·L·Δ_U on each upload, σ_D on the broadcast if asked for.
+
+    z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`). One upload's
+    claim is that of z·L (`calibration.scaled_claim`): by the classical formula ε/L, so
+    that L of them spend ε.
+    Δ_U = 2C/m under `paper`, the sensitivity's own bound otherwise: `weight_clip` clips
+    the uploaded weights to C as one vector, as Algorithm 1 does.
+    """
+    check_calibration(config)
+    sensitivity = make_sensitivity(config)
+    exposures = jnp.asarray(config.settings.exposures, jnp.float32)
+
+    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+        del ratio, round_num, bound
+        return scaled_claim(config, exposures)
+
+    base_bound = sensitivity.bound
+    if config.clip.granted:
+        smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+        sensitivity = sensitivity._replace(
+            bound=lambda num_examples: base_bound(smallest)
+        )
+
+    def server(
+        params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any
+    ) -> tuple[Params, MechanismState]:
+        del rest
+        std = nbafl_downlink_std(
+            l2_norm_clip=config.l2_norm_clip,
+            epsilon=config.epsilon,
+            delta=config.delta,
+            min_num_examples=scaled_size(config, config.min_num_examples),
+            exposures=config.settings.exposures,
+            num_rounds=config.num_rounds,
+            num_clients=config.num_clients,
+            cohort_size=config.cohort_size,
+        )
+        return noise.add_gaussian_noise(params, std, key=key)[0], state
+
+    law = Law(calibrate, any_epsilon=config.calibration == "analytic")
+    mechanism = chain(sensitivity, law)
+    if not config.settings.downlink_noise:
+        return mechanism
+    return mechanism._replace(server=server, follows_num_rounds=True)

@@ -1,0 +1,190 @@
+"""Images turned into features once, when a data set is loaded.
+
+Every mechanism, attack and ledger then works on vectors as on any other data set. The
+features of an example depend on that example and on public constants alone, so to
+replace a record of the images is to replace a record of the features.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from fedsvp_jax.core.progress import progress_bar
+from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.datasets import embedded
+from fedsvp_jax.models import scattering
+from fedsvp_jax.models.batches import in_batches
+
+_BATCH = 100  # images in one call
+_TOLD = 2**30  # bytes of a file beyond which a warning comes before it is written
+
+
+class Extractor(NamedTuple):
+    """A function from images to features.
+
+    Attributes:
+      name: of the features and of all that decides their numbers; another name is
+        another file.
+      apply: (weights, (n, H, W, C) uint8 or float32) -> (n, f) float32.
+      weights: constants of normalising; else {}.
+    """
+
+    name: str
+    apply: Callable[[Params, Array], Array]
+    weights: Params
+
+
+def of_images(
+    model: str, dataset: Dataset, folder: str | Path | None = None
+) -> Dataset:
+    """The data set with features in the place of its images.
+
+    They are computed once and kept as a file, named by the model and a sum over the
+    images. A later call reads that file and gives the same bits.
+
+    Args:
+      model: one of `settings.FEATURE_MODELS`.
+      dataset: of images.
+      folder: where the features are kept; default: fedsvp_jax/features in the user's
+        cache.
+
+    Raises:
+      ValueError: the model cannot take these images, or the kept file is damaged.
+      OSError: the folder cannot be written.
+    """
+    extractor = make_extractor(model, dataset.example_shape)
+    digest = hashlib.sha256(extractor.name.encode())
+    for images in (dataset.train_inputs, dataset.test_inputs):
+        digest.update(repr((images.dtype.str, images.shape)).encode())
+        digest.update(np.ascontiguousarray(images).data)
+    place = Path(folder).expanduser() if folder else _users_cache()
+    path = place / f"{dataset.name.replace(':', '_')}-{digest.hexdigest()[:16]}.npy"
+    if not path.is_file():
+        _compute(extractor, dataset, path)
+    _check_sum(path)
+    features = np.load(path, mmap_mode="r", allow_pickle=False)
+    count = len(dataset.train_labels)
+    return dataclasses.replace(
+        dataset, train_inputs=features[:count], test_inputs=features[count:]
+    )
+
+
+def computed(model: str, images: np.ndarray) -> np.ndarray:
+    """(n, f) float32: the features of some images, which are not kept.
+
+    Raises:
+      ValueError: as `make_extractor`.
+    """
+    extractor = make_extractor(model, images.shape[1:])
+    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
+    return np.concatenate(list(in_batches(apply, images, _BATCH)))
+
+
+def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
+    """The features that the model takes, of images of this shape.
+
+    Raises:
+      ValueError: the images have a shape that the features are not made for.
+    """
+    height, width, _ = image_shape
+    smallest, multiple = scattering.LEAST_SIDE, scattering.STRIDE
+    if height != width or height < smallest or height % multiple:
+        raise ValueError(
+            f"model {model} takes square images whose side is a multiple of {multiple} "
+            f"and at least {smallest}, got {height}×{width}"
+        )
+    name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
+    if model == "scatter_channels_linear":
+        constants = scattering.channel_constants(embedded.photographs(), height)
+        name += f" channels {_digest_of(constants)}"
+        return Extractor(name, scattering.channel_features, constants)
+    name += f" groups={scattering.GROUPS}"
+    return Extractor(name, lambda _, images: scattering.scattering_features(images), {})
+
+
+def _digest_of(weights: Params) -> str:
+    """Eight hexadecimal digits of the numbers, for an `Extractor`'s name."""
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(weights):
+        digest.update(leaf.data)
+    return digest.hexdigest()[:8]
+
+
+def _users_cache() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "fedsvp_jax" / "features"
+
+
+def _check_sum(path: Path) -> None:
+    """Raises ValueError: the kept features are not those that were computed."""
+    digest, size = hashlib.sha256(), hashlib.sha256().digest_size
+    with open(path, "rb") as file:
+        remaining = path.stat().st_size - size
+        while remaining > 0:
+            block = file.read(min(remaining, 2**24))
+            digest.update(block)
+            remaining -= len(block)
+        if file.read() != digest.digest():
+            raise ValueError(
+                f"{path} is damaged (it differs from its SHA-256); delete it, and the "
+                "features are computed again"
+            )
+
+
+def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
+    """Writes (training + test examples, f) float32; an interrupted file has no name."""
+    parts = (dataset.train_inputs, dataset.test_inputs)
+    count = sum(map(len, parts))
+    shape = (_BATCH, *dataset.example_shape)
+    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
+    example = jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
+    width = jax.eval_shape(apply, example).shape[1]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    size, room = 4 * width * count, shutil.disk_usage(path.parent).free
+    if size > room:
+        raise OSError(
+            f"features_dir {path.parent} has {room / 2**30:.1f} GiB free, and the "
+            f"features of {dataset.name} take {size / 2**30:.1f}; name another folder"
+        )
+    if size > _TOLD:
+        warnings.warn(
+            f"features of {dataset.name} are computed once and kept: "
+            f"{size / 2**30:.1f} GiB in {path.parent} (--features_dir names another "
+            "folder)",
+            stacklevel=1,
+        )
+    beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        written = np.lib.format.open_memmap(
+            beside, mode="w+", dtype=np.float32, shape=(count, width)
+        )
+        bar = progress_bar(
+            total=count,
+            unit="image",
+            desc=f"{extractor.name} features of {dataset.name}, kept in {path.parent}",
+        )
+        start = 0
+        for images in parts:
+            for features in in_batches(apply, images, _BATCH):
+                written[start : start + len(features)] = features
+                start += len(features)
+                bar.update(len(features))
+        bar.close()
+        written.flush()
+        with open(beside, "r+b") as file:
+            digest = hashlib.file_digest(file, "sha256").digest()
+            file.write(digest)  # behind the array, where no reader of .npy looks
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,83 @@
+"""One client's part of a round: its work, its noise, its upload."""
+
+import dataclasses
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.core import tree
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    MechanismState,
+    Model,
+    Params,
+    Weights,
+)
+from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.models import aggregation
+from fedsvp_jax.round.state import (
+    Cell,
+    ClientMetrics,
+    RoundPlan,
+    ServerState,
+    Task,
+    Upload,
+)
+
+# A cohort's sums: uploads and statistics.
+Summed: TypeAlias = tuple[Upload, Params]
+
+
+def client_round(
+    model: Model,
+    plan: RoundPlan,
+    cell: Cell,
+    state: ServerState,
+    examples: Examples,
+    row: Array,
+    weight: Array,
+    at: Address,
+) -> tuple[Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
+    """One client's round.
+
+    Args:
+      row: () int32, the client's row of `cell.split`.
+      weight: () p_i of the average.
+      at: with the client -1 for an empty place in the cohort.
+
+    Returns:
+      `((upload, stats), (memory, metrics, sent))`. The cohort's sum is of the first
+      tuple: multiplied with the weight, or as residues of the mechanism's grid. The
+      second holds the client's own rows; `sent` is the update with its statistics, None
+      unless a part of the round looks at every upload.
+    """
+    client_id = jnp.asarray(at.client)
+    valid = client_id >= 0
+    at = dataclasses.replace(at, client=jnp.maximum(client_id, 0))
+    split = jax.tree.map(lambda leaf: leaf[row], cell.split)
+    split = dataclasses.replace(split, num_train=jnp.where(valid, split.num_train, 0))
+    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    task = Task(model, plan, cell, mechanism, state, examples, split, at)
+    work = plan.work.prepare(task)
+    update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
+    upload, memory, info = plan.work.release(task, work, update)
+    stats = work.weights.stats
+    finite = tree.is_finite((upload.update, stats, upload.answer))
+    upload = plan.aggregator.encode(mechanism, upload, info)
+    metrics = ClientMetrics(
+        client_id=client_id,
+        num_examples=split.num_train,
+        weight=weight,
+        update_l2=tree.l2_norm(update),
+        finite=finite,
+        estimation=work.estimation,
+        released_ratio=work.ratio,
+        noise=info,
+        steps=work.steps,
+    )
+    summed = aggregation.weighted((upload, stats), weight)
+    sent = Weights(upload.update, stats) if plan.keeps_uploads else None
+    return summed, (memory, metrics, sent)

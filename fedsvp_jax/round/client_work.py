@@ -1,0 +1,170 @@
+"""The usual kinds of client: one that trains, and one that estimates its R first.
+
+Each step is a function of its own, which the attacks and the audit call as well.
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from fedsvp_jax.core.prng import Address, Stream
+from fedsvp_jax.core.structs import (
+    Array,
+    MechanismState,
+    Model,
+    NoiseInfo,
+    Params,
+    Rows,
+    Weights,
+)
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, release_contribution
+from fedsvp_jax.round import local_training, privacy_estimation
+from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
+from fedsvp_jax.round.state import ClientWork, LocalWork, Task, Upload, rows_of
+
+
+def released_ratio(ratio: Array, config: MechanismConfig, at: Address) -> Array:
+    """() the R that the noise may follow, as `contribution_release` says."""
+    key = at.stream(Stream.CONTRIBUTION_RELEASE)
+    return release_contribution(ratio, config, key=key)
+
+
+def with_step_noise(
+    rates: TrainingRates, mechanism: Mechanism, *, ratio: Array, round_num: Array | int
+) -> TrainingRates:
+    """The rates with the noise of each step, which may follow the released R."""
+    if mechanism.step_noise_std is None:
+        return rates
+    std = mechanism.step_noise_std(ratio, round_num=round_num)
+    return dataclasses.replace(rates, step_noise_std=std)
+
+
+def train(
+    model: Model,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    start: Weights,
+    rows: Rows,
+    at: Address,
+    *,
+    drift: Params | None = None,
+) -> Weights:
+    """Local training on a client's examples."""
+    return local_training.local_update(
+        model,
+        recipe,
+        rates,
+        start,
+        rows,
+        Draws(at.stream(Stream.LOCAL_TRAINING), at.stream(Stream.DP_SGD)),
+        lane_axes=at.lane_axes,
+        drift=drift,
+    )
+
+
+def add_noise(
+    mechanism: Mechanism,
+    update: Params,
+    memory: MechanismState,
+    *,
+    num_examples: Array,
+    ratio: Array,
+    params: Params,
+    at: Address,
+) -> tuple[Params, MechanismState, NoiseInfo]:
+    """`(upload, memory after it, NoiseInfo)`: what leaves the client, by its address.
+
+    `ratio` is the released R; the rest is what `Mechanism.update` takes.
+    """
+    return mechanism.update(
+        update,
+        memory,
+        key=at.stream(Stream.NOISE),
+        num_examples=num_examples,
+        contribution_ratio=ratio,
+        round_num=at.round_num,
+        params=params,
+    )
+
+
+def noised_update(
+    task: Task, work: LocalWork, update: Params
+) -> tuple[Upload, MechanismState, NoiseInfo]:
+    """The upload of a client that answers no query: its noised update."""
+    noised, memory, info = add_noise(
+        task.mechanism,
+        update,
+        task.memory,
+        num_examples=task.split.num_train,
+        ratio=work.ratio,
+        params=task.state.params,
+        at=task.at,
+    )
+    return Upload(noised, []), memory, info
+
+
+def plain_client(task: Task) -> LocalWork:
+    """Trains on all of its records."""
+    ratio = jnp.ones((), jnp.float32)
+    trained = trained_weights(task, ratio)
+    return LocalWork(
+        trained, None, None, ratio, training_steps(task, task.split.num_train)
+    )
+
+
+def estimating_client(task: Task) -> LocalWork:
+    """Estimates its R, which trains the model that is uploaded.
+
+    Noise in the steps follows the released R, so with it the model is trained again.
+    """
+    work = estimate_and_train(task)
+    if task.mechanism.step_noise_std is None:
+        return work
+    trained = trained_weights(task, work.ratio)
+    steps = jnp.concatenate([work.steps, training_steps(task, task.split.num_train)])
+    return work._replace(weights=trained, steps=steps)
+
+
+def estimate_and_train(task: Task) -> LocalWork:
+    """The model that the estimation of R has trained, and the released R."""
+    trained, estimation = privacy_estimation.estimate_contribution(
+        task.model,
+        task.plan.recipe,
+        task.rates,
+        task.plan.estimation,
+        task.broadcast,
+        task.examples,
+        task.split,
+        task.at,
+    )
+    steps = privacy_estimation.training_steps(
+        task.plan.recipe,
+        task.plan.estimation,
+        task.examples,
+        task.split,
+        pairs_key=task.at.stream(Stream.COALITIONS),
+    )
+    ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
+    return LocalWork(trained, None, estimation, ratio, steps)
+
+
+def trained_weights(
+    task: Task, ratio: Array, members: Array | bool = True, drift: Params | None = None
+) -> Weights:
+    """The model after local training, with the noise of its steps."""
+    rates = with_step_noise(
+        task.rates, task.mechanism, ratio=ratio, round_num=task.at.round_num
+    )
+    rows = rows_of(task.examples, task.split, members)
+    return train(
+        task.model, task.plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
+    )
+
+
+def training_steps(task: Task, trained_on: Array) -> Array:
+    """(1,) int32: the steps of a training on so many examples."""
+    return local_training.upload_steps(task.plan.recipe, trained_on)[None]
+
+
+PLAIN = ClientWork(plain_client, noised_update)
+ESTIMATING = ClientWork(estimating_client, noised_update)

@@ -1,0 +1,143 @@
+"""One federated round as one pure function: the module that joins the others.
+
+    cohort -> each client: work, noise, upload -> aggregate -> hooks -> server's step
+           -> score
+
+`federated_round` runs inside `shard_map` over the mesh axis `clients`. It is
+deterministic in `(state, cell, round_num)`, and its bits do not depend on the number of
+devices.
+"""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.core import prng, tree
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import Array, MechanismState, Model, Weights
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.mechanisms import make_mechanism
+from fedsvp_jax.models import aggregation
+from fedsvp_jax.round import private_query, round_score
+from fedsvp_jax.round.client import Summed, client_round
+from fedsvp_jax.round.server_step import server_step
+from fedsvp_jax.round.state import (
+    Cell,
+    ClientMetrics,
+    Data,
+    RoundMetrics,
+    RoundPlan,
+    ServerState,
+    Upload,
+    Uploads,
+)
+
+
+def federated_round(
+    model: Model,
+    plan: RoundPlan,
+    cell: Cell,
+    state: ServerState,
+    data: Data,
+    *,
+    round_num: Array,
+    devices: lanes.Devices,
+    outer_axes: tuple[str, ...] = (),
+) -> tuple[ServerState, RoundMetrics]:
+    """Runs one round of FedAvg with a noise mechanism.
+
+    Args:
+      plan: static; its parts are exchangeable (`state`).
+      round_num: () int32, from 0; the same for all cells of a sweep.
+      devices: the mesh's client axis.
+      outer_axes: names of the vmap axes around this call.
+    """
+    key = prng.round_key(cell.root, round_num)
+    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    clients, rows = plan.choose_cohort(plan, cell, state, round_num)
+    valid = clients >= 0
+    sizes = cell.split.num_train[rows]
+    uniform = plan.uniform_weights or mechanism.uniform_weights
+    weights = aggregation.client_weights(sizes, valid, uniform=uniform)
+    chunk_size = plan.client_chunk_size
+    inner_axes = (lanes.LANE,) if chunk_size > 1 else ()
+    lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
+    order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
+
+    def run_client(
+        lane: Array,
+    ) -> tuple[Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
+        place = order[lane]
+        at = Address(key, clients[place], round_num, lane_axes)
+        row, weight = rows[place], weights[place]
+        return client_round(model, plan, cell, state, data.examples, row, weight, at)
+
+    (total, stats), by_lane = lanes.map_lanes(
+        run_client,
+        plan.cohort_size,
+        lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
+        chunk_size=chunk_size,
+        devices=devices,
+        known_trips=plan.known_trips,
+    )
+    lane_of = jnp.argsort(order)
+    memories, metrics, sent = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
+    upload: Upload = plan.aggregator.decode(
+        mechanism, total, sent, metrics.noise, valid
+    )
+    optimize = partial(
+        aggregation.server_step,
+        state=state.optimizer,
+        settings=plan.server,
+        anyone=jnp.any(valid),
+    )
+    measured: dict[str, Array] = {}
+    for hook in plan.hooks:
+        counted = jnp.where(valid, 1 if uniform else sizes, 0)
+        measured |= hook(
+            model,
+            Uploads(sent, counted, lambda u: optimize(u)[0], state, data, key),
+        )
+    metrics = dataclasses.replace(metrics, client_id=clients, measured=measured)
+    places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
+    params, stats, memory, optimizer = server_step(
+        mechanism,
+        state,
+        upload.update,
+        stats,
+        optimize=optimize,
+        memory=state.mechanism.updated(places, memories),
+        infos=metrics.noise,
+        valid=valid,
+        key=key,
+        round_num=round_num,
+    )
+    score = round_score.of_round(
+        model, plan, cell, Weights(params, stats), data, round_num, devices
+    )
+    variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
+    noised = params
+    if plan.query_parts is not None:
+        noised = private_query.chosen(params, plan.query_parts)
+    size = jnp.float32(tree.num_parameters(noised))
+    cost = cell.allowance.costs[round_num]
+    return (
+        ServerState(
+            params=params,
+            stats=stats,
+            mechanism=memory,
+            answer=upload.answer,
+            spent=state.spent.at[places].add(cost, mode="drop"),
+            admitted=state.admitted,
+            optimizer=optimizer,
+        ),
+        RoundMetrics(
+            **score._asdict(),
+            aggregate_noise_l2=jnp.sqrt(size * variance),
+            steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
+            clients=metrics,
+            model_finite=tree.is_finite((params, stats)),
+        ),
+    )

@@ -1,0 +1,398 @@
+"""A client's local training: E epochs of SGD on the examples it may use.
+
+One loop body serves the whole data set and every coalition: the examples of a
+lane are named by a boolean mask, moved to the front of a random order, and the
+trip count is what that lane's own examples need. A coalition costs its own data.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Literal, NamedTuple, TypeAlias
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.float32 import ROUNDOFF, pairwise_sum, reserve, rounded
+from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
+from fedsvp_jax.data import preprocessing
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.models import adapters
+
+_BLOCK = 32  # examples whose gradients one product adds up
+Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingRecipe:
+    """The settings that are fixed when the step is compiled."""
+
+    batch_size: int
+    local_epochs: int
+    gradient: Gradient
+    places: int | None = None  # room for a Poisson batch; None: shuffled batches
+    local_steps: int | None = None  # of Poisson batches; None: local_epochs epochs
+    augment: bool = False
+    proximal: bool = False
+    momentum: float = 0.0  # of the steps; it starts at 0 in every training
+    compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
+    most_steps: int | None = None  # every lane runs so many; None: until all are done
+
+
+@flax.struct.dataclass
+class TrainingRates:
+    """The settings that a sweep may vary; every leaf () float32."""
+
+    learning_rate: Array | float
+    l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
+    step_noise_std: Array | float  # DP-SGD: std on the batch-mean gradient
+    proximal_mu: Array | float  # mu of mu/2 ||w - w_prev||^2
+
+
+def steps_per_epoch(num_examples: Array | int, batch_size: Array | int) -> Array:
+    """Full batches only, as published; a lane smaller than one batch takes one.
+
+    The last incomplete batch is dropped (FedSDP's public code). A client or
+    coalition with fewer than `batch_size` examples would then never train, so it
+    trains on the one incomplete batch that it has; without examples, on none.
+    """
+    return jnp.where(
+        num_examples >= batch_size,
+        num_examples // batch_size,
+        jnp.minimum(num_examples, 1),
+    )
+
+
+def upload_steps(recipe: TrainingRecipe, num_examples: Array | int) -> Array:
+    """Local steps of one upload: E epochs, or the recipe's own number."""
+    if recipe.local_steps is not None:
+        return recipe.local_steps * jnp.minimum(num_examples, 1)
+    return recipe.local_epochs * steps_per_epoch(num_examples, recipe.batch_size)
+
+
+def shuffled(key: Array, member: Array) -> Array:
+    """A random order of the rows (m,) with the members first.
+
+    The bits of row j do not depend on how long the padding is.
+    """
+    bits = jax.random.bits(key, member.shape, jnp.uint32) >> jnp.uint32(1)
+    last = jnp.uint32(0xFFFFFFFF)
+    return jnp.argsort(jnp.where(member, bits, last)).astype(jnp.int32)
+
+
+def _below(key: Array, size: int, limit: Array) -> Array:
+    """(size,) uint32 in [0, limit): each a word of 64 bits modulo limit () < 2^31.
+
+    `jax.random.randint` draws the same numbers up to a limit of 2^16, above which its
+    product with 2^32 mod limit overflows. Here the upper half is doubled 32 times.
+    """
+    limit = limit.astype(jnp.uint32)
+    upper, lower = (
+        jax.random.bits(half, (size,), jnp.uint32) % limit
+        for half in jax.random.split(key)
+    )
+
+    def doubled(_: Array, rest: Array) -> Array:
+        return 2 * rest % limit
+
+    return (jax.lax.fori_loop(0, 32, doubled, upper) + lower) % limit
+
+
+def poisson_batch(
+    key: Array, member: Array, *, batch_size: int, places: int
+) -> tuple[Array, Array]:
+    """A batch in which every member is with probability B/|D|, independently.
+
+    B/|D| is rounded to 64 bits: a record is drawn by a word of 64 bits modulo |D|.
+    A batch that is larger than M is left out as a whole. To keep a part of it would
+    let one record push another one out, which no claim covers (docs/appendix, P15).
+
+    Args:
+      key: secret, of one step.
+      member: (m,) bool: the client's own rows, |D| of them.
+      batch_size: B; all members are in the batch where |D| <= B.
+      places: M.
+
+    Returns:
+      (M,) int32 positions of rows, and (M,) float32: 1 in a filled place.
+    """
+    count = jnp.maximum(jnp.sum(member.astype(jnp.int32)), 1)
+    if member.size <= 1 << 16:
+        draws = jax.random.randint(key, member.shape, 0, count)
+    else:
+        draws = _below(key, member.size, count)
+    chosen = member & (draws < batch_size)
+    size = jnp.sum(chosen.astype(jnp.int32))
+    (position,) = jnp.nonzero(chosen, size=places, fill_value=0)
+    filled = jnp.arange(places, dtype=jnp.int32) < jnp.where(size <= places, size, 0)
+    return position.astype(jnp.int32), filled.astype(jnp.float32)
+
+
+class Batch(NamedTuple):
+    """The batch of one local step."""
+
+    inputs: Array  # (B, ...) normalised
+    targets: Array  # (B, ...) labels or targets
+    weights: Array  # (B,) float32: 0 in an empty place
+    key: Array  # of dropout
+
+
+class Draws(NamedTuple):
+    """The keys of a training."""
+
+    key: Array  # of the order of batches; epochs and steps fold in their numbers
+    # Of the steps' noise and of Poisson batches, which draw from it alone; None where
+    # there are neither.
+    secret: Array | None = None
+
+
+def _mean_loss(
+    model: Model, params: Params, stats: Params, batch: Batch
+) -> tuple[Array, Params]:
+    outputs, stats = model.apply(params, stats, batch.inputs, train=True, key=batch.key)
+    losses = model.loss(outputs, batch.targets)
+    total = jnp.sum(losses * batch.weights)
+    return total / jnp.maximum(jnp.sum(batch.weights), jnp.float32(1.0)), stats
+
+
+def _per_example_gradient(
+    loss: Callable[..., tuple[Array, Params]],
+    now: Weights,
+    batch: Batch,
+    l2_norm_clip: Array | float,
+    batch_size: int,
+) -> Params:
+    """DP-SGD (Abadi et al. 2016) without its noise: mean of clipped example gradients.
+
+    The divisor is the batch size B, a constant: with it the mean's L2 sensitivity
+    is 2C/B (replace one record), also of the numbers in float32 (`float32.reserve`). A
+    Poisson batch holds B records on average.
+    """
+    inputs, targets, weights, key = batch
+    height = math.ceil(math.log2(max(inputs.shape[0], 2)))
+    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
+
+    def example_gradient(x: Array, y: Array) -> Params:
+        ones = jnp.ones((1,), jnp.float32)
+        single = Batch(x[None], y[None], ones, key)
+        gradient, _ = jax.grad(loss, has_aux=True)(*now, single)
+        return noise.clip_into_ball(gradient, bound)[0]
+
+    def mean(gradients: Array) -> Array:
+        counted = weights.reshape(-1, *(1,) * (gradients.ndim - 1)) * gradients
+        return pairwise_sum(counted) * np.float32(1 / batch_size)
+
+    return jax.tree.map(mean, jax.vmap(example_gradient)(inputs, targets))
+
+
+def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Array:
+    """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C."""
+    return jnp.asarray(l2_norm_clip, jnp.float32) * np.float32(
+        1 / (1 + reserve(number, height + 1))
+    )
+
+
+def _linear_gradient(
+    model: Model,
+    now: Weights,
+    batch: Batch,
+    l2_norm_clip: Array | float,
+    batch_size: int,
+) -> Params:
+    """The result of `_per_example_gradient` for a model with a `gradient_scale`.
+
+    The norms follow from the gradients by the logits, so no gradient of a single
+    example is ever held: a step is one product with the batch for the logits, and one
+    with each `_BLOCK` of it, in full precision, for the gradient.
+
+    A norm is off by 60u at most, of which `gradient_scale` is half; what a gradient by
+    the logits is scaled with, by 3u more. The product adds up a block in any order, so
+    H is `_BLOCK` and the height of the tree over blocks.
+    """
+    assert model.gradient_scale is not None
+    params, stats = now
+    inputs, targets, weights, key = batch
+
+    def by_logits(logits: Array) -> Array:
+        return jnp.sum(model.loss(logits, targets))
+
+    def logits_of(now: Params, inputs: Array) -> Array:
+        return model.apply(now, stats, inputs, train=True, key=key)[0]
+
+    residuals = jax.grad(by_logits)(logits_of(params, inputs))
+    norms = jnp.sqrt(pairwise_sum(jnp.square(residuals.T)))
+    norms = norms * model.gradient_scale(inputs)
+    num_blocks = -(-inputs.shape[0] // _BLOCK)
+    height = _BLOCK + math.ceil(math.log2(num_blocks))
+    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
+    bound = bound * np.float32(1 - 64 * ROUNDOFF)
+    clipped = norms > bound
+    scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
+    scaled = residuals * (weights * scale)[:, None]
+    finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
+    scaled = jnp.where(finite, scaled, 0)
+
+    def of_block(inputs: Array, scaled: Array) -> Params:
+        with jax.default_matmul_precision("highest"):
+            return jax.vjp(lambda now: logits_of(now, inputs), params)[1](scaled)[0]
+
+    def blocks(rows: Array) -> Array:
+        missing = num_blocks * _BLOCK - rows.shape[0]
+        padded = jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
+        return padded.reshape(num_blocks, _BLOCK, *rows.shape[1:])
+
+    by_block = jax.vmap(of_block)(blocks(inputs), blocks(scaled))
+    return jax.tree.map(
+        lambda leaf: pairwise_sum(leaf) * np.float32(1 / batch_size), by_block
+    )
+
+
+def _batches(
+    recipe: TrainingRecipe,
+    draws: Draws,
+    member: Array,
+    count: Array,
+) -> Callable[[Array], tuple[Array, Array]]:
+    """The batch of a step, by its number: positions among the rows, and weights."""
+    places, batch_size = recipe.places, recipe.batch_size
+    if places is not None:
+        draw_batch = partial(
+            poisson_batch, member=member, batch_size=batch_size, places=places
+        )
+        return lambda number: draw_batch(_of_step(draws, number, prng.Stream.BATCH))
+    per_epoch = steps_per_epoch(count, batch_size)
+    orders = jax.lax.map(
+        lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
+        jnp.arange(recipe.local_epochs, dtype=jnp.int32),
+    )
+
+    def of_order(number: Array) -> tuple[Array, Array]:
+        epoch = jnp.minimum(
+            number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
+        )
+        start = (number % jnp.maximum(per_epoch, 1)) * batch_size
+        place = start + jnp.arange(batch_size, dtype=jnp.int32)
+        # One by one: a TPU cuts slices that start elsewhere in every lane in a loop.
+        position = orders.reshape(-1)[epoch * orders.shape[1] + place]
+        in_lane = place < count
+        # An incomplete batch is filled up with its own first example, at weight 0.
+        padded = jnp.where(in_lane, position, position[0])
+        return padded, in_lane.astype(jnp.float32)
+
+    return of_order
+
+
+def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
+    if draws.secret is None:
+        raise ValueError("secret must be given: these steps draw noise or batches")
+    return prng.stream_key(jax.random.fold_in(draws.secret, number), stream)
+
+
+def local_update(
+    model: Model,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    start: Weights,
+    rows: Rows,
+    draws: Draws,
+    *,
+    lane_axes: tuple[str, ...] = (),
+    drift: Params | None = None,
+) -> Weights:
+    """Trains a copy of the broadcast model on the member examples of one client.
+
+    Each step: w <- w - eta * u, u <- momentum * u + g, with g the batch-mean gradient
+    ("mean"), the same scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's
+    public code), or DP-SGD's ("per_example"); FedProx adds mu * (w - w_prev) to it. The
+    model's products are computed in `recipe.compute_dtype`; weights, gradients, clip
+    and noise are float32.
+
+    Args:
+      start: the broadcast model, which a lane without examples returns.
+      lane_axes: names of the enclosing vmap axes.
+      drift: as the model's weights; is added to the gradient of every step, last.
+    """
+    model = adapters.in_dtype(model, recipe.compute_dtype)
+    optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
+    examples, indices, member = rows
+    count = jnp.sum(member.astype(jnp.int32))
+    num_steps = upload_steps(recipe, count)
+    loss = partial(_mean_loss, model)
+    batch_at = _batches(recipe, draws, member, count)
+
+    def step(
+        number: Array, carry: tuple[Params, Params, optax.OptState]
+    ) -> tuple[Params, Params, optax.OptState]:
+        weights_now, stats_now, optimizer_state = carry
+        active = number < num_steps
+        step_key = jax.random.fold_in(draws.key, recipe.local_epochs + number)
+        position, weights = batch_at(number)
+        batch_rows = indices[position]
+        pixels = examples.inputs[batch_rows]
+        if recipe.augment:
+            # By the record, not by its place in the batch: there, a record that joins a
+            # Poisson batch would change the crops of those behind it (P15).
+            pixels = preprocessing.random_crop_and_flip(
+                pixels, position, key=jax.random.fold_in(step_key, 1)
+            )
+        batch = Batch(
+            preprocessing.normalize(pixels),
+            examples.wanted[batch_rows],
+            weights,
+            step_key,
+        )
+        if recipe.gradient == "per_example":
+            now = Weights(weights_now, stats_now)
+            clip, batch_size = rates.l2_norm_clip, recipe.batch_size
+            if model.gradient_scale is None:
+                gradient = _per_example_gradient(loss, now, batch, clip, batch_size)
+            else:
+                gradient = _linear_gradient(model, now, batch, clip, batch_size)
+            gradient = rounded(gradient, jnp.minimum(count, 0))
+            gradient, _ = noise.add_gaussian_noise(
+                gradient,
+                rates.step_noise_std,
+                key=_of_step(draws, number, prng.Stream.DP_SGD),
+            )
+            stats_new = stats_now
+        else:
+            gradient, stats_new = jax.grad(loss, has_aux=True)(
+                weights_now, stats_now, batch
+            )
+        if recipe.gradient == "clipped_mean":
+            gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
+        if recipe.proximal:
+            gradient = jax.tree.map(
+                lambda g, w, w0: g + rates.proximal_mu * (w - w0),
+                gradient,
+                weights_now,
+                start.params,
+            )
+        if drift is not None:
+            gradient = jax.tree.map(jnp.add, gradient, drift)
+        updates, optimizer_new = optimizer.update(
+            gradient, optimizer_state, weights_now
+        )
+        if recipe.gradient == "per_example":
+            updates = rounded(updates, jnp.minimum(count, 0))
+        updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
+        stats_new, optimizer_new = jax.tree.map(
+            lambda new, old: jnp.where(active, new, old),
+            (stats_new, optimizer_new),
+            (stats_now, optimizer_state),
+        )
+        return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
+
+    trips: Array | int | None = recipe.most_steps
+    if trips is None:
+        trips = lanes.largest(num_steps, lane_axes)
+    first = *start, optimizer.init(start.params)
+    with jax.named_scope("steps"):
+        trained, stats, _ = jax.lax.fori_loop(0, trips, step, first)
+    return Weights(trained, stats)

@@ -1,0 +1,157 @@
+"""Privacy estimation (PE): what the private attribute adds to a client's model.
+
+FedSVA (arXiv 2503.12958v2, sec. 3.1): fine-tune a copy of the broadcast model on
+coalitions of attributes, take its accuracy on the client's validation set as utility,
+and read the contribution ratio R off the Shapley values (`estimators`).
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from fedsvp_jax import shapley
+from fedsvp_jax.core.prng import Address, Stream
+from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Split, Weights
+from fedsvp_jax.models import evaluation
+from fedsvp_jax.round import local_training
+from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
+from fedsvp_jax.shapley import coalitions, estimators
+from fedsvp_jax.shapley.coalitions import EstimationPlan, Group
+from fedsvp_jax.shapley.estimators import Game
+
+
+class Estimation(NamedTuple):
+    """One client's PE result; the last four fields are None where nothing is drawn."""
+
+    utilities: Array | None  # (2**N,) float32, by coalition bitmask; exact only
+    shapley_values: Array  # (N,) float32
+    contribution_ratio: Array  # () float32: R, clipped to [0, 1]
+    clipped: Array  # () bool: R left [0, 1] and was clipped
+    degenerate: Array  # () bool: |sum of psi| < 1e-6, R = 1 by definition
+    shapley_errors: Array | None = None  # (N,) float32: standard errors of the values
+    shapley_margins: Array | None = None  # (N,) float32: half the 95 % interval
+    ratio_error: Array | None = None  # () float32: standard error of the unclipped R
+    ratio_margin: Array | None = None  # () float32: half its 95 % interval
+
+
+def estimate_contribution(
+    model: Model,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    plan: EstimationPlan,
+    start: Weights,
+    examples: Examples,
+    split: Split,
+    at: Address,
+) -> tuple[Weights, Estimation]:
+    """Trains coalitions from the broadcast model: the full one's, and the values.
+
+    The full coalition's model is the local model, with the same bits as in a run
+    without PE. Beside it `exact` trains 2**N - 2 coalitions, and the others N + m.
+    All share one key of training: an attribute that a client holds nothing of changes
+    no coalition, so its Shapley value is 0 exactly (the dummy axiom), and the others'
+    differences carry less noise. A coalition without data has
+    the utility of the empty one.
+
+    Steps have no noise and batches are shuffled, whatever the recipe says. `split` is
+    one client's row of the federation's Split.
+    """
+    if recipe.gradient == "per_example":
+        recipe = dataclasses.replace(
+            recipe, gradient="clipped_mean", places=None, local_steps=None
+        )
+    key, pairs_key = at.stream(Stream.LOCAL_TRAINING), at.stream(Stream.COALITIONS)
+    validation = evaluation.Validation(
+        model,
+        examples,
+        split.validation,
+        split.num_validation,
+        batch_size=plan.validation_batch_size,
+        lane_axes=at.lane_axes,
+        kind=plan.utility,
+        known_trips=plan.known_trips,
+    )
+    attributes, valid = _attributes(examples, split)
+
+    def train(coalition: Array, group: Group) -> Weights:
+        return local_training.local_update(
+            model,
+            dataclasses.replace(
+                recipe, most_steps=group.most_steps, batch_size=group.batch_size
+            ),
+            rates,
+            start,
+            Rows(examples, split.train, valid & coalition[attributes]),
+            Draws(key),
+            lane_axes=at.lane_axes,
+        )
+
+    game = Game(
+        plan=plan,
+        batch_size=recipe.batch_size,
+        start=start,
+        train=train,
+        validation=validation,
+        counts=_counts(plan, examples, split),
+        empty=validation.utility(*start)
+        if plan.empty_utility == "initial"
+        else jnp.float32(0.0),
+    )
+    estimate = estimators.ESTIMATORS[plan.estimator]
+    trained, result = estimate(game, pairs_key, plan.num_drawn)
+    report = shapley.contribution_ratio_with_flags(
+        result.values, plan.private_attribute
+    )
+    estimation = Estimation(result.utilities, result.values, *report)
+    if result.standard_errors is None or result.margins is None:
+        return Weights(*trained), estimation
+    # The sum of the values is known without error, so R's error is the value's.
+    total = jnp.abs(jnp.sum(result.values))
+    share = jnp.where(report.was_degenerate, jnp.nan, 1 / total)
+    return Weights(*trained), estimation._replace(
+        shapley_errors=result.standard_errors,
+        shapley_margins=result.margins,
+        ratio_error=share * result.standard_errors[plan.private_attribute],
+        ratio_margin=share * result.margins[plan.private_attribute],
+    )
+
+
+def training_steps(
+    recipe: TrainingRecipe,
+    plan: EstimationPlan,
+    examples: Examples,
+    split: Split,
+    *,
+    pairs_key: Array,
+) -> Array:
+    """(T,) int32: SGD steps that each training of `estimate_contribution` needs."""
+    counts = _counts(plan, examples, split)
+    rows = [
+        jnp.asarray(coalitions.coalition_rows(group.masks, plan.num_attributes))
+        for group in plan.groups
+    ]
+    batch_sizes = [group.batch_size for group in plan.groups for _ in group.masks]
+    if plan.estimator != "exact":
+        rows.append(
+            coalitions.drawn_coalitions(
+                plan.estimator, pairs_key, counts > 0, plan.num_drawn
+            )
+        )
+        batch_sizes += [recipe.batch_size] * plan.num_drawn
+    sizes = jnp.sum(jnp.where(jnp.concatenate(rows), counts[None], 0), axis=1)
+    per_epoch = local_training.steps_per_epoch(sizes, jnp.asarray(batch_sizes))
+    return recipe.local_epochs * per_epoch
+
+
+def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:
+    """(m,) int32 the attributes of the client's training rows, and (m,) which count."""
+    valid = jnp.arange(split.train.shape[0], dtype=jnp.int32) < split.num_train
+    return examples.attributes[split.train], valid
+
+
+def _counts(plan: EstimationPlan, examples: Examples, split: Split) -> Array:
+    """(N,) int32: the client's training examples by attribute."""
+    attributes, valid = _attributes(examples, split)
+    counts = jnp.zeros((plan.num_attributes,), jnp.int32)
+    return counts.at[attributes].add(valid.astype(jnp.int32))

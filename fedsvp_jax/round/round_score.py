@@ -1,0 +1,129 @@
+"""The scores of the model after a round: of all, of the private, of the worst served.
+
+They read the broadcast model and the server's test and validation set. The worst served
+are found by how many examples of each class and attribute every client holds, which one
+changed label moves: that score is for the experimenter alone, and is not released
+(`report.disclosure`). Where the data set does not tell the attributes of its test
+examples, a group is a class.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedsvp_jax.core.structs import Array, Examples, Model, Split, Weights
+from fedsvp_jax.devices import lanes
+from fedsvp_jax.models import evaluation
+from fedsvp_jax.round.state import Cell, Data, RoundPlan
+
+
+class Scores(NamedTuple):
+    """() float32 each, as `RoundMetrics` has them."""
+
+    test_accuracy: Array
+    test_loss: Array
+    private_accuracy: Array
+    worst_tenth_accuracy: Array
+    validation_accuracy: Array | None = None  # None without a validation set
+    validation_loss: Array | None = None
+
+
+def of_round(
+    model: Model,
+    plan: RoundPlan,
+    cell: Cell,
+    weights: Weights,
+    data: Data,
+    round_num: Array,
+    devices: lanes.Devices,
+) -> Scores:
+    """The model's scores in every `eval_every`-th round and in the last, else NaN."""
+    examples, test, validation = data
+    done, nan = round_num + 1, jnp.float32(jnp.nan)
+    num_attributes = max(plan.scores.num_tested_attributes, 1)
+
+    def scores() -> Scores:
+        score = evaluation.evaluate(
+            model,
+            *weights,
+            test,
+            batch_size=plan.scores.test_batch_size,
+            devices=devices,
+            num_attributes=num_attributes,
+            known_trips=plan.known_trips,
+        )
+        private = worst = nan
+        by_group = score.group_accuracy
+        if plan.scores.num_tested_attributes:
+            groups = jnp.arange(by_group.shape[0])
+            of_private = groups % num_attributes == plan.estimation.private_attribute
+            tested = evaluation.group(test, num_attributes)
+            counts = jnp.zeros_like(groups).at[tested].add(1)
+            private = mean_over_groups(by_group, jnp.where(of_private, counts, 0))
+        if plan.scores.differ_by_class:
+            group_counts = _group_counts(cell.split, examples, by_group, num_attributes)
+            worst = worst_tenth(by_group, group_counts)
+        served = Scores(score.accuracy, score.loss, private, worst)
+        if validation is None:
+            return served
+        chosen_by = evaluation.evaluate(
+            model,
+            *weights,
+            validation,
+            batch_size=min(plan.scores.test_batch_size, validation.labels.shape[0]),
+            devices=devices,
+            known_trips=plan.known_trips,
+        )
+        return served._replace(
+            validation_accuracy=chosen_by.accuracy, validation_loss=chosen_by.loss
+        )
+
+    unseen = None if validation is None else nan
+    with jax.named_scope("score"):
+        return jax.lax.cond(
+            (done % plan.scores.eval_every == 0) | (done == plan.num_rounds),
+            scores,
+            lambda: Scores(nan, nan, nan, nan, unseen, unseen),
+        )
+
+
+def mean_over_groups(group_accuracy: Array, weights: Array) -> Array:
+    """(...) float32: the accuracy on examples that fall on the groups as weighted.
+
+    Groups without test examples are left out; nan where no other group has a weight.
+
+    Args:
+      group_accuracy: (G,) of `Score`.
+      weights: (..., G) not negative.
+    """
+    weights = weights.astype(jnp.float32)
+    tested = jnp.broadcast_to(~jnp.isnan(group_accuracy), weights.shape)
+    weights = jnp.where(tested, weights, 0.0)
+    return (weights @ jnp.nan_to_num(group_accuracy)) / jnp.sum(weights, axis=-1)
+
+
+def worst_tenth(group_accuracy: Array, group_counts: Array) -> Array:
+    """() float32: mean accuracy of the tenth of clients that the model serves worst.
+
+    A client's accuracy is that on test examples which fall on the groups as its
+    training examples do. A tenth is rounded up.
+
+    Args:
+      group_accuracy: (G,) of `Score`.
+      group_counts: (M, G) each client's training examples by group.
+    """
+    ordered = jnp.sort(mean_over_groups(group_accuracy, group_counts))
+    return jnp.mean(ordered[: math.ceil(ordered.shape[0] / 10)])
+
+
+def _group_counts(
+    split: Split, examples: Examples, by_group: Array, num_attributes: int
+) -> Array:
+    """(M, G) float32: each client's training examples by group."""
+    groups = evaluation.group(examples, num_attributes)[split.train]
+    valid = jnp.arange(groups.shape[1])[None] < split.num_train[:, None]
+    clients = jnp.arange(groups.shape[0])[:, None]
+    empty = jnp.zeros((groups.shape[0], by_group.shape[0]), jnp.float32)
+    return empty.at[clients, groups].add(valid.astype(jnp.float32))

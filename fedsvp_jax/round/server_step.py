@@ -1,0 +1,74 @@
+"""The server's step: its optimiser, then the mechanism's own part.
+
+A round without clients leaves the model and what the server remembers.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.round.state import ServerState
+
+# From an average of uploads to what is added, and the optimiser's memory after it.
+Optimize: TypeAlias = Callable[[Params], tuple[Params, optax.OptState | None]]
+
+
+class Stepped(NamedTuple):
+    """The parts of the next state that the server's step decides."""
+
+    params: Params
+    stats: Params
+    memory: MechanismState
+    optimizer: optax.OptState | None
+
+
+def server_step(
+    mechanism: Mechanism,
+    state: ServerState,
+    update: Params,
+    stats: Params,
+    *,
+    optimize: Optimize,
+    memory: MechanismState,
+    infos: NoiseInfo,
+    valid: Array,
+    key: prng.Keys,
+    round_num: Array,
+) -> Stepped:
+    """The next model, and what the server remembers.
+
+    Args:
+      update: of the aggregator.
+      stats: averaged.
+      memory: of the mechanism, with the cohort's rows after their uploads.
+      infos: what the noise of each place was, leaves (K,).
+      valid: (K,) bool: whether a client filled the place.
+      key: of the round.
+    """
+    anyone = jnp.any(valid)
+    step, optimizer = optimize(update)
+    params = optax.apply_updates(state.params, step)
+    stats = jax.tree.map(
+        lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats
+    )
+    if mechanism.server is None:
+        return Stepped(params, stats, memory, optimizer)
+    served = mechanism.server(
+        params,
+        state.params,
+        memory,
+        key=prng.stream_key(key, prng.Stream.SERVER_NOISE),
+        round_num=round_num,
+        infos=infos,
+        valid=valid,
+    )
+    params, memory = jax.tree.map(
+        lambda new, old: jnp.where(anyone, new, old), served, (params, memory)
+    )
+    return Stepped(params, stats, memory, optimizer)

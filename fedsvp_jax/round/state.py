@@ -1,0 +1,322 @@
+"""The plan of a round, its exchangeable parts, and what goes in and out of them.
+
+A round has five parts, values of `RoundPlan` that `federation.build` chooses:
+
+    Cohorts       who takes part                     cohort.py
+    ClientWork    from records to a noised upload    client_work.py
+    Aggregator    from uploads to one update         aggregator.py
+    server step   from the update to the next model  server_step.py
+    RoundHook     what is measured on the uploads    client_value_hook.py
+"""
+
+import dataclasses
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import flax.struct
+import jax.numpy as jnp
+import optax
+
+from fedsvp_jax.accounting import Allowance
+from fedsvp_jax.core import optimizers, prng
+from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
+from fedsvp_jax.core.prng import Address
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    MechanismState,
+    Model,
+    NoiseInfo,
+    Params,
+    Rows,
+    Split,
+    Weights,
+)
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
+from fedsvp_jax.round import private_query
+from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
+from fedsvp_jax.round.privacy_estimation import Estimation
+from fedsvp_jax.round.private_query import QueryParts
+from fedsvp_jax.shapley.coalitions import EstimationPlan
+
+
+@dataclasses.dataclass(frozen=True)
+class ScorePlan:
+    """The server's scores after a round: the settings that are fixed."""
+
+    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
+    differ_by_class: bool  # whether clients do, and not by writer
+    test_batch_size: int
+    eval_every: int
+
+
+class Upload(NamedTuple):
+    """What leaves a client but its statistics; leaves (...) of one, or summed."""
+
+    update: Params  # client minus server
+    answer: list[Array]  # to the private query, [] without one
+
+
+class Cohort(NamedTuple):
+    """The clients of a round, ascending, then -1 where nobody takes part."""
+
+    clients: Array  # (K,) int32
+    rows: Array  # (K,) int32: where each one's examples are in `cell.split`
+
+
+class Cohorts(Protocol):
+    """Chooses the clients of a round."""
+
+    def __call__(
+        self, plan: "RoundPlan", cell: "Cell", state: "ServerState", round_num: Array
+    ) -> Cohort:
+        """The cohort; it reads nothing that a client did not pay for."""
+
+
+class ClientWork(NamedTuple):
+    """One kind of client.
+
+    Attributes:
+      prepare: the client's work before anything is clipped and noised.
+      release: `(task, work, update)` -> what leaves, the mechanism's memory after it,
+        and what the noise was. `update` is client minus server.
+    """
+
+    prepare: Callable[["Task"], "LocalWork"]
+    release: Callable[
+        ["Task", "LocalWork", Params], tuple[Upload, MechanismState, NoiseInfo]
+    ]
+
+
+class Aggregator(NamedTuple):
+    """How the server makes one update of a cohort's uploads.
+
+    The sum of the weighted uploads is built lane by lane, so that no upload need be
+    kept. One that has to see every upload says so.
+
+    Attributes:
+      encode: `(mechanism, upload, info)` -> the upload as it is sent.
+      decode: `(mechanism, total, uploads, infos, valid)` -> the round's update and
+        answer, from the sum of weighted uploads; `infos` and `valid` have a leading
+        axis (K,). `uploads` are stacked, (K, ...), or None unless asked for.
+      needs_uploads: whether `decode` reads `uploads`.
+    """
+
+    encode: Callable[[Mechanism, Upload, NoiseInfo], Upload]
+    decode: Callable[..., Upload]
+    needs_uploads: bool = False
+
+
+class Uploads(NamedTuple):
+    """What a hook may look at once all uploads have come.
+
+    Attributes:
+      sent: stacked, leaves (K, ...): update and statistics of each place.
+      sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
+      step: an average of uploads -> what the server adds to its parameters.
+      state: as it was broadcast.
+      data: the server's.
+      key: of the round.
+    """
+
+    sent: Weights
+    sizes: Array
+    step: Callable[[Params], Params]
+    state: "ServerState"
+    data: "Data"
+    key: prng.Keys
+
+
+class RoundHook(Protocol):
+    """Measures a round's uploads; what it returns is written and changes nothing.
+
+    A hook is a frozen dataclass or a function: it is a part of the compiled program.
+    """
+
+    def __call__(self, model: Model, uploads: Uploads) -> dict[str, Array]:
+        """(K,) arrays by name, fields of the clients' rows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RoundPlan:
+    """The settings that are fixed when the round is compiled, and its parts."""
+
+    mechanism: str
+    choose_cohort: Cohorts
+    work: ClientWork
+    aggregator: Aggregator
+    hooks: tuple[RoundHook, ...]
+    recipe: TrainingRecipe
+    cohort_size: int
+    cohorts: str
+    num_clients: int
+    estimation: EstimationPlan
+    scores: ScorePlan
+    private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
+    query_parts: QueryParts | None  # see `private_query`; None without a query
+    uniform_weights: bool
+    server: ServerSettings
+    client: ClientSettings
+    client_chunk_size: int
+    num_rounds: int
+    known_trips: bool = False  # of loops over lanes; see `devices.target`
+
+    @property
+    def keeps_uploads(self) -> bool:
+        """Whether a part of the round looks at every upload."""
+        return bool(self.hooks) or self.aggregator.needs_uploads
+
+
+@flax.struct.dataclass
+class Cell:
+    """One run's values; a sweep stacks cells along a leading axis.
+
+    Row c of `split` is client c, and the round draws its cohort. Where `cohort` is
+    given, row k is the cohort's client k.
+    """
+
+    root: prng.Keys  # of () keys
+    split: Split
+    rates: TrainingRates
+    mechanism: MechanismConfig
+    allowance: Allowance  # who may take part, so that the promise is kept
+    cohort: Array | None = None  # (K,) int32: drawn by the host, ascending, then -1
+
+
+class Data(NamedTuple):
+    """The examples of a run."""
+
+    examples: Examples  # all clients', of training and validation
+    test: Examples  # the server's
+    validation: Examples | None = None  # the server's, which choose the best round
+
+
+@flax.struct.dataclass
+class ServerState:
+    """The state that one round hands to the next."""
+
+    params: Params
+    stats: Params
+    mechanism: MechanismState
+    answer: list[Array]  # average of the last private queries, [] without one
+    spent: Array  # (M,) int32: cost of the uploads so far by client, see Allowance
+    admitted: Array  # (M,) bool: false keeps a client out of the cohort
+    optimizer: optax.OptState | None = None  # the server's; None in FedAvg
+
+
+def rates_of_round(
+    plan: RoundPlan, cell: Cell, round_num: Array | int
+) -> TrainingRates:
+    """The cell's rates with the learning rate that the schedule gives to a round."""
+    first: Any = cell.rates.learning_rate  # traced, which optax allows
+    if plan.client.learning_rate_schedule == "constant":
+        return cell.rates
+    if plan.client.learning_rate_schedule == "cosine":
+        schedule = optax.cosine_decay_schedule(first, plan.num_rounds)
+    else:
+        schedule = optax.exponential_decay(first, 1, plan.client.learning_rate_decay)
+    rate = schedule(jnp.asarray(round_num).astype(jnp.float32))
+    return dataclasses.replace(cell.rates, learning_rate=rate)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """The inputs of one client's work in a round."""
+
+    model: Model
+    plan: RoundPlan
+    cell: Cell
+    mechanism: Mechanism  # of the plan and the cell
+    state: ServerState  # as it was broadcast
+    examples: Examples
+    split: Split  # the client's row of the federation's
+    at: Address
+
+    @cached_property
+    def rates(self) -> TrainingRates:
+        """The rates of the round."""
+        return rates_of_round(self.plan, self.cell, self.at.round_num)
+
+    @property
+    def broadcast(self) -> Weights:
+        """The server's model."""
+        return Weights(self.state.params, self.state.stats)
+
+    @property
+    def memory(self) -> MechanismState:
+        """What the mechanism remembers of the client."""
+        return self.state.mechanism.of(self.at.client)
+
+
+def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> Rows:
+    """A client's training examples; where `members` (m,) bool is given, only those."""
+    places = jnp.arange(split.train.shape[0], dtype=jnp.int32)
+    return Rows(examples, split.train, members & (places < split.num_train))
+
+
+class LocalWork(NamedTuple):
+    """A client's work before anything is clipped and noised."""
+
+    weights: Weights  # trained
+    private: Array | None  # (m,) bool: rows of P; None without a private query
+    estimation: Estimation | None
+    ratio: Array  # () float32: the released R
+    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
+
+
+@flax.struct.dataclass
+class ClientMetrics:
+    """One client's part of a round; leading axis (K,) once gathered."""
+
+    client_id: Array  # () int32, -1 for an empty place in the cohort
+    num_examples: Array  # () int32
+    update_l2: Array  # () float32: L2 norm of the update before the noise
+    weight: Array  # () float32: p_i of the average
+    finite: Array  # () bool: the upload and statistics, as `tree.is_finite` says
+    estimation: Estimation | None
+    released_ratio: Array  # () float32: the R that the noise was made from
+    noise: NoiseInfo
+    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
+    measured: dict[str, Array] = flax.struct.field(default_factory=dict)  # by hooks
+
+
+@flax.struct.dataclass
+class RoundMetrics:
+    """A round's record."""
+
+    test_accuracy: Array  # () float32, nan in a round without evaluation
+    test_loss: Array  # () float32, likewise
+    private_accuracy: Array  # () float32: on the private attribute; nan if not known
+    worst_tenth_accuracy: Array  # () float32: see `round_score.worst_tenth`
+    aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
+    steps_run: Array  # () int32: SGD steps of all lanes, padding counted
+    clients: ClientMetrics
+    model_finite: Array  # () bool: the next model, as `tree.is_finite` says
+    validation_accuracy: Array | None = None  # () float32; None without such examples
+    validation_loss: Array | None = None  # () float32, likewise
+
+
+def initial_state(
+    model: Model, plan: RoundPlan, example: Array, cell: Cell
+) -> ServerState:
+    """The state before round 0; traceable in the cell."""
+    key = prng.stream_key(cell.root, prng.Stream.INIT)
+    params, stats = model.init(key, example)
+    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
+    parts = (
+        []
+        if plan.query_parts is None
+        else private_query.chosen(params, plan.query_parts)
+    )
+    return ServerState(
+        params=params,
+        stats=stats,
+        mechanism=mechanism.init(plan.num_clients),
+        answer=[jnp.zeros_like(leaf) for leaf in parts],
+        spent=jnp.zeros((plan.num_clients,), jnp.int32),
+        admitted=jnp.ones((plan.num_clients,), bool),
+        optimizer=None
+        if optimizers.averages(plan.server)
+        else optimizers.server_optimizer(plan.server).init(params),
+    )

@@ -1,0 +1,201 @@
+"""Loggers: views of the rows of metrics.jsonl and results.jsonl for other tools.
+
+Whoever starts or resumes writes them anew from the rows that were kept, so no step is
+there twice, and a run may be given a logger when it is resumed. Nothing leaves the
+machine unless the tool's own environment variable says so: WANDB_MODE, or
+MLFLOW_TRACKING_URI.
+"""
+
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.core import extras
+from fedsvp_jax.core.settings import unknown
+from fedsvp_jax.devices import processes
+
+Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
+
+
+class Logger(NamedTuple):
+    """The log of one run, in a folder of its own."""
+
+    log: Callable[[int, Scalars], object]  # what was measured in a round, from 1
+    flush: Callable[[], object]  # lets others see what was added
+    close: Callable[[], object]  # flushes and ends the log
+
+
+# Fields that are no curve: the step, the cell's settings, and the δ in ε's names.
+_NO_SCALARS = (
+    "round",
+    "seed",
+    "epsilon",
+    "target_delta",
+    "rdp_by_adversary",  # which has neither status nor relation
+)
+
+
+def scalars(row: Mapping[str, Any]) -> dict[str, float]:
+    """A row's numbers by name; those of a dictionary are `name/key`.
+
+    The names of ε spent contain its status and δ: see `_spent_tag`.
+    """
+    numbers = {}
+    for name, value in row.items():
+        items = value.items() if isinstance(value, dict) else [("", value)]
+        for key, item in items:
+            if name not in _NO_SCALARS and isinstance(item, int | float):
+                tag = f"{name}/{key}" if key else name
+                if name == "epsilon_spent":
+                    tag = _spent_tag(row, key)
+                numbers[tag] = float(item)
+    return numbers
+
+
+def _spent_tag(row: Mapping[str, Any], method: str) -> str:
+    """`epsilon_spent/rdp_at_delta_1e-05_proved_against_server_neighbours_…`.
+
+    Basic holds at `delta_spent`. TensorBoard keeps letters, digits, `_`, `-`, `.` and
+    `/` of a name.
+    """
+    target = row.get("target_delta")
+    delta = "" if target is None else f" at delta {target:g}"
+    if method == "basic" and row.get("delta_spent") is not None:
+        delta = " at delta_spent"
+    words = meaning(row, (row.get("status") or {}).get(method))
+    name = re.sub(r"[^\w.-]+", "_", f"{method}{delta} {words}".strip())
+    return f"epsilon_spent/{name}"
+
+
+def _tensorboard(place: pathlib.Path, name: str) -> Logger:
+    """An event file, without TensorFlow."""
+    from tensorboardX import SummaryWriter
+
+    del name
+    writer = SummaryWriter(str(place))
+
+    def log(round_num: int, numbers: Scalars) -> None:
+        for tag, value in numbers.items():
+            writer.add_scalar(tag, value, round_num)
+
+    return Logger(log, writer.flush, writer.close)
+
+
+def _wandb(place: pathlib.Path, name: str) -> Logger:
+    """A run of Weights & Biases, offline; `wandb sync` sends it."""
+    import wandb
+
+    place.mkdir(parents=True)
+    run = wandb.init(
+        project="fedsvp_jax",
+        name=name,
+        dir=str(place),
+        mode=os.environ.get("WANDB_MODE", "offline"),
+        reinit="create_new",
+    )
+    return Logger(
+        lambda t, numbers: run.log(dict(numbers), step=t), _nothing, run.finish
+    )
+
+
+def _mlflow(place: pathlib.Path, name: str) -> Logger:
+    """A run of MLflow, in a store of files."""
+    from mlflow import MlflowClient
+
+    # MLflow makes the trash with a new store, and forgets that this one is new.
+    (place / ".trash").mkdir(parents=True)
+    # Since 3.17 MLflow refuses a store of files without this variable.
+    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
+    client = MlflowClient(tracking_uri=uri)
+    existing = client.get_experiment_by_name("fedsvp_jax")
+    experiment = existing and existing.experiment_id
+    if experiment is None:
+        experiment = client.create_experiment("fedsvp_jax")
+    run = client.create_run(experiment, run_name=name).info.run_id
+
+    def log(round_num: int, numbers: Scalars) -> None:
+        for tag, value in numbers.items():
+            client.log_metric(run, tag, value, step=round_num)
+
+    return Logger(log, _nothing, lambda: client.set_terminated(run))
+
+
+def _nothing() -> None:
+    """Some libraries flush by themselves."""
+
+
+# By the name that --logger takes; the name of the extra and of the folder too.
+LOGGERS: dict[str, Callable[[pathlib.Path, str], Logger]] = {
+    "tensorboard": _tensorboard,
+    "wandb": _wandb,
+    "mlflow": _mlflow,
+}
+
+
+class Loggers:
+    """The logs of one run or sweep, written by process 0.
+
+    Args:
+      folder: of the run or sweep; a log lies in its folder `NAME/RUN`.
+      names: of `LOGGERS`; empty makes every call do nothing.
+
+    Raises:
+      ValueError: a name is unknown, or its library is not installed.
+    """
+
+    def __init__(self, folder: pathlib.Path, names: Sequence[str]) -> None:
+        for name in names:
+            _check(name)
+        self._folder = folder
+        self._names = list(dict.fromkeys(names)) if processes.is_first() else []
+        self._open: dict[str, list[Logger]] = {}
+
+    def start(self, run: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Writes a run's logs anew, from the rows that it goes on after.
+
+        Args:
+          run: its name in a sweep, a folder below; "" is a run by itself.
+          rows: with their `round`.
+        """
+        self._open[run] = []
+        for name in self._names:
+            place = self._folder / name / run
+            shutil.rmtree(place, ignore_errors=True)
+            logger = LOGGERS[name](place, run or self._folder.resolve().name)
+            self._open[run].append(logger)
+        for row in rows:
+            self.add(run, row)
+
+    def add(self, run: str, row: Mapping[str, Any]) -> None:
+        """A row's numbers at its round."""
+        for logger in self._open[run]:
+            logger.log(row["round"], scalars(row))
+
+    def flush(self) -> None:
+        """Lets the tools see what was added."""
+        for logger in self._every():
+            logger.flush()
+
+    def close(self) -> None:
+        """Flushes and ends the logs."""
+        for logger in self._every():
+            logger.close()
+        self._open.clear()
+
+    def _every(self) -> Iterable[Logger]:
+        return [logger for loggers in self._open.values() for logger in loggers]
+
+
+def _check(name: str) -> None:
+    if name not in LOGGERS:
+        raise ValueError(unknown("logger", name, tuple(LOGGERS)))
+    library = "tensorboardX" if name == "tensorboard" else name
+    with extras.needed(name, f"logger {name}"):
+        if importlib.util.find_spec(library) is None:
+            raise ModuleNotFoundError(name=library)

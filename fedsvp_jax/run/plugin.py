@@ -1,0 +1,61 @@
+"""--plugin=FILE.py: mechanisms from outside, in every command that trains.
+
+The file calls `register_mechanism` when it is imported, and the settings of its
+mechanisms become settings of a run. It is named on the command line alone: a
+config.json records it, but starts no code of another folder.
+"""
+
+import dataclasses
+import importlib.util
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fedsvp_jax import mechanisms
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.settings import setting
+
+HELP = (
+    "FILE.py that is imported first and registers mechanisms (register_mechanism); "
+    "their settings become flags."
+)
+_loaded: list[str] = []
+
+
+def load(path: str) -> None:
+    """Imports a file; what it raises is raised.
+
+    Raises:
+      ValueError: there is no such file.
+    """
+    file = pathlib.Path(path).expanduser()
+    if file.suffix != ".py" or not file.is_file():
+        raise ValueError(f"plugin must be a file FILE.py, got {path}")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module  # where dataclasses look for their annotations
+    spec.loader.exec_module(module)
+    _loaded.append(path)
+
+
+def missing(config: Mapping[str, Any]) -> str | None:
+    """The file of --plugin that a config.json names, where its mechanism is unknown."""
+    names = config.get("mechanisms") or [config.get("mechanism")]
+    plugin: str | None = config.get("plugin")
+    return None if {*map(str, names)} <= {*mechanisms.mechanism_names()} else plugin
+
+
+def config_class() -> type[ExperimentConfig]:
+    """All settings of a run: those of mechanisms from outside too, and the plugin."""
+    names = mechanisms.mechanism_names()
+    classes = [mechanisms.about(name).settings for name in names]
+    settings = {
+        cls: None for cls in classes if cls and not issubclass(ExperimentConfig, cls)
+    }
+    if not settings and not _loaded:
+        return ExperimentConfig
+    fields = [("plugin", str, setting(path, HELP)) for path in _loaded[-1:]]
+    bases: tuple[type, ...] = (ExperimentConfig, *settings)
+    return dataclasses.make_dataclass("PluginConfig", fields, bases=bases, frozen=True)

@@ -1,0 +1,302 @@
+"""Many rounds of one run, or of a sweep's cells side by side, as one program."""
+
+import contextlib
+import contextvars
+import ctypes
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+
+from fedsvp_jax.core.structs import Array, Examples
+from fedsvp_jax.core.tree import norms_for
+from fedsvp_jax.devices import compiler_flags, lanes, processes
+from fedsvp_jax.federation.program import Program
+from fedsvp_jax.round.federated_round import federated_round
+from fedsvp_jax.round.state import Cell, Data, RoundMetrics, ServerState, initial_state
+from fedsvp_jax.run.placement import Placement
+
+_BY_CELL = PartitionSpec(lanes.SWEEP_AXIS)
+_BY_ROUND = PartitionSpec(None, lanes.SWEEP_AXIS)
+_BY_CLIENT = PartitionSpec(lanes.CLIENT_AXIS)
+_EVERYWHERE = PartitionSpec()
+
+
+_SHARED: contextvars.ContextVar[dict[Any, Any] | None] = contextvars.ContextVar(
+    "shared programs", default=None
+)
+
+
+@contextlib.contextmanager
+def shared_programs() -> Iterator[None]:
+    """Within it, runs of an equal plan share their compiled rounds.
+
+    So the seeds of one experiment are compiled once, where their clients hold equally
+    many examples; other shapes are compiled again. A function of the package that is
+    replaced meanwhile has no effect on what is compiled already.
+    """
+    token = _SHARED.set({})
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+
+
+class Trainer:
+    """The compiled rounds of a program: it starts states and advances them.
+
+    Raises:
+      ValueError: the placement does not fit the devices or the cells, or the device
+        computes wrong numbers (`compiler_flags`).
+    """
+
+    def __init__(self, program: Program, *, placement: Placement | None = None) -> None:
+        compiler_flags.check_arithmetic()
+        self.program = program
+        self.placement = placement or Placement()
+        if len(program.configs) % self.placement.sweep_devices:
+            raise ValueError(
+                f"sweep_devices must divide the {len(program.configs)} cells of "
+                f"mechanism {program.plan.mechanism}, got "
+                f"{self.placement.sweep_devices}"
+            )
+        self._mesh = self.placement.mesh()
+        cells = len(program.configs) // self.placement.sweep_devices
+        limit = self.placement.cell_chunk_size or program.cells_together
+        self.cell_chunk = max(n for n in range(1, limit + 1) if cells % n == 0)
+        # With a stream, each round brings its own cohort.
+        streamed = program.stream is not None
+        self._rounds_in_program = 1 if streamed else self.placement.rounds_per_call
+        self._by_cell = NamedSharding(self._mesh, _BY_CELL)
+        self._everywhere = NamedSharding(self._mesh, _EVERYWHERE)
+        # Placed once: jit would copy to every device in every call.
+        self.cells = processes.place(program.cells, self._by_cell)
+        data = program.data
+        self._data: Data = processes.place(
+            Data(data.examples, data.test, data.validation), self._everywhere
+        )
+        self._device_index = processes.place(
+            np.arange(self.placement.num_devices, dtype=np.int32),
+            NamedSharding(self._mesh, _BY_CLIENT),
+        )
+        # Explicit, since XLA calls an axis of one device unsharded, and a state that
+        # comes back with another sharding would be compiled for again.
+        by_round = NamedSharding(self._mesh, _BY_ROUND)
+        self._compiled: Any = jax.jit(
+            self._rounds(), donate_argnums=0, out_shardings=(self._by_cell, by_round)
+        )
+        if (shared := _SHARED.get()) is not None:
+            key = program.model, program.plan, self.placement, self.cell_chunk, streamed
+            self._compiled = shared.setdefault(key, self._compiled)
+        self._has_run = False
+
+    def initial_state(self) -> ServerState:
+        """The cells' states before round 0, stacked."""
+        # It runs once: without optimization it is compiled in a third of the time.
+        start = jax.jit(
+            self._start, compiler_options={"xla_backend_optimization_level": 0}
+        )
+        return self.place(start(self.program.cells))
+
+    def _start(self, cells: Cell) -> ServerState:
+        program = self.program
+        start = partial(
+            initial_state, program.model, program.plan, program.data.example
+        )
+        return jax.lax.map(start, cells)
+
+    def place(self, state: ServerState) -> ServerState:
+        """Puts a state (a restored one, say) where the compiled rounds want it."""
+        return processes.place(state, self._by_cell)
+
+    def advance(
+        self,
+        state: ServerState,
+        first_round: int,
+        num_rounds: int,
+        *,
+        examples: Examples | None = None,
+    ) -> tuple[ServerState, RoundMetrics]:
+        """Runs rounds `first_round`, ... and returns the state and host metrics.
+
+        Args:
+          state: consumed (its buffers are donated).
+          first_round: rounds done so far.
+          num_rounds: at most `placement.rounds_per_call`.
+          examples: in place of the federation's, say with an attacker's own among
+            them; of one shape in all calls. Not for a store.
+
+        Returns:
+          `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
+        """
+        stream = self.program.stream
+        if stream is None:
+            if examples is None:
+                examples = self._data.examples
+            return self._run(state, self.cells, examples, first_round, num_rounds)
+        by_round = []
+        for round_num in range(first_round, first_round + num_rounds):
+            cohort = stream.take(round_num, processes.to_host(state.spent)[0])
+            of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
+            split, clients = processes.place(of_cell, self._by_cell)
+            cells = dataclasses.replace(self.cells, split=split, cohort=clients)
+            placed = processes.place(cohort.examples, self._everywhere)
+            state, metrics = self._run(state, cells, placed, round_num, 1)
+            by_round.append(metrics)
+        return state, jax.tree.map(lambda *rows: np.concatenate(rows), *by_round)
+
+    def _run(
+        self,
+        state: ServerState,
+        cells: Cell,
+        examples: Examples,
+        first_round: int,
+        num_rounds: int,
+    ) -> tuple[ServerState, RoundMetrics]:
+        arguments = (
+            state,
+            cells,
+            self._data._replace(examples=examples),
+            self._device_index,
+            jnp.int32(first_round),
+            jnp.int32(num_rounds),
+        )
+        if not self._has_run:
+            # jit keeps the program, so the call below finds it.
+            self._compiled.lower(*arguments).compile()
+            give_back_freed()
+            self._has_run = True
+        state, metrics = self._compiled(*arguments)
+        host = processes.to_host(metrics)
+        return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
+
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of the compiled rounds, with shapes in place of the state."""
+        sharding = self._by_cell
+        state = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+            jax.eval_shape(self._start, self.program.cells),
+        )
+        first_round, num_rounds = jnp.int32(0), jnp.int32(1)
+        return (
+            state,
+            self.cells,
+            self._data,
+            self._device_index,
+            first_round,
+            num_rounds,
+        )
+
+    def lower(self) -> jax.stages.Lowered:
+        """The program that `advance` runs, lowered: for tests of its arithmetic."""
+        return self._compiled.lower(*self.arguments())
+
+    def export(self) -> jax.export.Exported:
+        """The same program lowered for its target, which may be absent."""
+        platforms = [self.program.target.platform]
+        return jax.export.export(self._compiled, platforms=platforms)(*self.arguments())
+
+    def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:
+        # Not `self`: the compiled function would hold the trainer that holds it, and
+        # its data would stay in memory until Python looks for cycles.
+        model, plan = self.program.model, self.program.plan
+        placement, rounds_in_program = self.placement, self._rounds_in_program
+        chunk, platform = self.cell_chunk, self.program.target.platform
+
+        def run_cells(
+            state: ServerState,
+            cells: Cell,
+            data: Data,
+            devices: lanes.Devices,
+            round_num: Array,
+        ) -> tuple[ServerState, RoundMetrics]:
+            num_cells = cells.root.shared.shape[0]
+
+            def run_cell(
+                state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
+            ) -> tuple[ServerState, RoundMetrics]:
+                return federated_round(
+                    model,
+                    plan,
+                    cell,
+                    state,
+                    data,
+                    round_num=round_num,
+                    devices=devices,
+                    outer_axes=outer_axes,
+                )
+
+            if chunk == 1:
+                return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))
+            side_by_side = jax.vmap(
+                partial(run_cell, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
+            )
+            if chunk == num_cells:
+                return side_by_side(state, cells)
+            grouped = jax.tree.map(
+                lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]), (state, cells)
+            )
+            results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results)
+
+        def rounds(
+            state: ServerState,
+            cells: Cell,
+            data: Data,
+            device_index: Array,
+            first_round: Array,
+            num_rounds: Array,
+        ) -> tuple[ServerState, RoundMetrics]:
+            devices = lanes.Devices(placement.num_devices, device_index[0])
+
+            # Inlined, so the program stays the same; the loop reuses the shapes' trace.
+            @partial(jax.jit, inline=True)
+            def one_round(
+                state: ServerState, round_num: Array
+            ) -> tuple[ServerState, RoundMetrics]:
+                with norms_for(platform):
+                    return run_cells(state, cells, data, devices, round_num)
+
+            shapes = jax.eval_shape(one_round, state, first_round)[1]
+            buffers = jax.tree.map(
+                lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype), shapes
+            )
+
+            def step(
+                index: Array, carry: tuple[ServerState, RoundMetrics]
+            ) -> tuple[ServerState, RoundMetrics]:
+                state, rows = one_round(carry[0], first_round + index)
+                return state, jax.tree.map(
+                    lambda buffer, row: buffer.at[index].set(row), carry[1], rows
+                )
+
+            with jax.named_scope("rounds"):
+                return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
+
+        common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
+        return jax.shard_map(
+            rounds,
+            mesh=self._mesh,
+            in_specs=(_BY_CELL, _BY_CELL, *common),
+            out_specs=(_BY_CELL, _BY_ROUND),
+            check_vma=False,
+        )
+
+
+def give_back_freed() -> None:
+    """Returns freed memory that malloc keeps to the system; only glibc can.
+
+    The compiler frees hundreds of MB in pieces that are too small for a program's
+    arrays, which would otherwise come on top of them.
+    """
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -1,0 +1,33 @@
+"""Shapley values: of attributes within a client, of clients within a round."""
+
+from fedsvp_jax.shapley.values import (
+    MAX_EXACT,
+    MOST_DESIGNED,
+    ClientValueSettings,
+    ContributionRatio,
+    SampledValues,
+    ShapleySettings,
+    check_client_values,
+    check_settings,
+    contribution_ratio,
+    contribution_ratio_with_flags,
+    exact_shapley,
+    sampled_shapley,
+    weights,
+)
+
+__all__ = [
+    "MAX_EXACT",
+    "MOST_DESIGNED",
+    "ClientValueSettings",
+    "ContributionRatio",
+    "SampledValues",
+    "ShapleySettings",
+    "check_client_values",
+    "check_settings",
+    "contribution_ratio",
+    "contribution_ratio_with_flags",
+    "exact_shapley",
+    "sampled_shapley",
+    "weights",
+]

@@ -1,0 +1,110 @@
+"""Shapley values of the cohort: what each upload adds to the round's model.
+
+The utility of a coalition of clients S is that of the server's next model if S alone
+had uploaded, on the server's validation examples:
+
+    U(S) = utility of w + step(sum over i in S of p_i x_i),   p_i = n_i / (n of S)
+
+with w the broadcast model, x_i client i's upload as the server gets it, noise and all,
+and U(none) the utility of w. Nothing is trained: a coalition's model is one product of
+its weights with the stacked uploads. The values of a round add up to U(all) - U(none).
+
+The values read noised uploads and examples that no client holds. So they cost no
+further epsilon against whoever sees these uploads.
+
+Source: the game of GTG-Shapley (Liu et al. 2022, arXiv 2109.02053), played within a
+round.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from fedsvp_jax.core.structs import Array, Examples, Model, Params, Weights
+from fedsvp_jax.models import aggregation
+from fedsvp_jax.models.evaluation import Validation
+from fedsvp_jax.shapley import estimators
+from fedsvp_jax.shapley.coalitions import EstimationPlan, Group, planned_coalitions
+from fedsvp_jax.shapley.values import ClientValueSettings
+
+
+def plan_of(
+    config: ClientValueSettings, cohort_size: int, *, batch_size: int, num_parallel: int
+) -> EstimationPlan:
+    """The settings of the values; `num_parallel` models are tested side by side."""
+    masks = planned_coalitions(config.client_values, cohort_size)
+    return EstimationPlan(
+        num_attributes=cohort_size,
+        private_attribute=0,
+        groups=(Group(1, tuple(masks)),),
+        validation_batch_size=batch_size,
+        estimator=config.client_values,
+        num_drawn=config.client_value_models,
+        utility=config.client_value_utility,
+        num_parallel=num_parallel,
+    )
+
+
+def client_values(
+    model: Model,
+    plan: EstimationPlan,
+    start: Weights,
+    uploads: Weights,
+    counts: Array,
+    step: Callable[[Params], Params],
+    examples: Examples,
+    key: Array,
+) -> estimators.Values:
+    """(K,) the values of the places of the cohort; 0 for a place of weight 0.
+
+    Args:
+      plan: K "attributes", the estimator, and how coalitions are tested.
+      uploads: stacked, leaves (K, ...): client minus server, and its statistics.
+      counts: (K,) int32 n_i, or 1 where the average is uniform; 0 for an empty place.
+      step: an average of uploads -> what the server adds to its parameters.
+      examples: the server's, which no client holds.
+    """
+    present = counts > 0
+
+    def mean(leaf: Array, weights: Array) -> Array:
+        shape = (-1, *(1,) * (leaf.ndim - 1))
+        masked = jnp.where(present.reshape(shape), leaf, jnp.zeros((), leaf.dtype))
+        exactly = jax.lax.Precision.HIGHEST
+        return jnp.tensordot(weights.astype(leaf.dtype), masked, 1, precision=exactly)
+
+    def model_of(coalition: Array, _: Group) -> Weights:
+        weights = aggregation.client_weights(counts, coalition, uniform=False)
+        update, stats = jax.tree.map(lambda leaf: mean(leaf, weights), tuple(uploads))
+        anyone = jnp.any(coalition & present)
+        params, stats = jax.tree.map(
+            lambda new, old: jnp.where(anyone, new, old),
+            (optax.apply_updates(start.params, step(update)), stats),
+            tuple(start),
+        )
+        return Weights(params, stats)
+
+    count = examples.labels.shape[0]
+    validation = Validation(
+        model,
+        examples,
+        jnp.arange(count, dtype=jnp.int32),
+        jnp.int32(count),
+        batch_size=plan.validation_batch_size,
+        lane_axes=(),
+        kind=plan.utility,
+        known_trips=True,
+    )
+    game = estimators.Game(
+        plan=plan,
+        batch_size=1,
+        start=start,
+        train=model_of,
+        validation=validation,
+        counts=counts,
+        empty=validation.utility(*start),
+        averages=True,
+    )
+    _, result = estimators.ESTIMATORS[plan.estimator](game, key, plan.num_drawn)
+    return result._replace(values=jnp.where(present, result.values, 0))

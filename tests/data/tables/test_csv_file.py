@@ -1,0 +1,277 @@
+"""A CSV file is read as it was meant, or refused in a sentence (RELIABILITY D6, D7)."""
+
+import csv
+import io
+import pathlib
+import resource
+import time
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.tables import csv_file
+from fedsvp_jax.data.tables.table import load_csv
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
+ROWS = 20
+NUMBERS = [f"{n}.5" for n in range(ROWS)]
+LABELS = ["no", "yes"] * (ROWS // 2)
+
+
+def table_of(**columns: list[str]) -> str:
+    """A file with the columns x and y, and those that are given."""
+    whole = {"x": NUMBERS, "y": LABELS} | columns
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(whole)
+    writer.writerows(zip(*whole.values(), strict=True))
+    return out.getvalue()
+
+
+def with_one(values: list[str], *others: str) -> list[str]:
+    """The values, the last ones of which are the others."""
+    return [*values[: -len(others)], *others]
+
+
+def load(path: pathlib.Path, content: str | bytes, **told: str):
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return load_csv(path, TableSettings(label_column="y", **told))
+
+
+SPLIT = ["train"] * 15 + ["test"] * 5
+REFUSED = {
+    "a split in capitals": (
+        table_of(split=[one.title() for one in SPLIT]),
+        "column split holds 'Test'; .* must say train or test",
+    ),
+    "a split with validation": (
+        table_of(split=with_one(SPLIT, "valid")),
+        "column split holds 'valid'",
+    ),
+    "a split of one part": (table_of(split=["train"] * ROWS), "both must occur"),
+    "Split": (table_of(Split=SPLIT), "column Split .*--drop_columns=Split"),
+    "a blank label": (table_of(y=with_one(LABELS, "")), "lacks a label .'' in row 20"),
+    "a missing label": (table_of(y=with_one(LABELS, "NA")), "lacks a label .'NA'"),
+    "fractions as labels": (table_of(y=NUMBERS), "numbers that are no classes"),
+    "NA among numbers": (
+        table_of(x=with_one(NUMBERS, "NA", "n/a")),
+        r"column x lacks a finite number \('NA' in row 19, the first of 2.*fill it in, "
+        r"state a fill value.*or leave the column",
+    ),
+    "infinity": (table_of(x=with_one(NUMBERS, "inf")), "lacks a finite number .'inf'"),
+    "beyond float64": (table_of(x=with_one(NUMBERS, "1e999")), "number .'1e999'"),
+    "decimal commas": (
+        table_of(x=[n.replace(".", ",") for n in NUMBERS]),
+        "commas in numbers .'0,5' in row 1, the first of 20.*write 3.5.*decimal",
+    ),
+    "a text among numbers": (
+        table_of(x=with_one(NUMBERS, "old")),
+        "holds numbers and texts .'old' in row 20.*state in a schema",
+    ),
+    "underscores": (table_of(x=with_one(NUMBERS, "1_000")), "numbers and texts .'1_0"),
+    "a blank text": (
+        table_of(t=with_one(LABELS, "")),
+        r"column t lacks a text .*in a schema .* with \* for all others",
+    ),
+    "a blank client": (
+        table_of(who=with_one(LABELS, "")),
+        "names no client .'' in row 20",
+    ),
+    "a label that turns the line": (
+        table_of(y=with_one(LABELS, "\u202eon")),
+        "column y holds a control character",
+    ),
+    "a nameless column": (
+        table_of().replace("x,y", ",y"),
+        "line 1: column 1 has no name",
+    ),
+    "a name twice": (table_of().replace("x,y", "y,y"), "2 columns have the name 'y'"),
+    "dates": (table_of(d=["2024-01-31"] * ROWS), "holds dates .*type = .date. in a s"),
+    "a header with two faults and a short line": (
+        "x,,x\n1,2\n",
+        "column 2 has no name.*2 columns have the name 'x'.*line 2, has 2 values",
+    ),
+    "Windows bytes that mean nothing": (
+        table_of().encode() + b"1,\x81\n",
+        "neither UTF-8 nor Windows-1252",
+    ),
+    "nothing": ("", "is empty; the first line must name the columns"),
+    "a header alone": ("x,y\n", "at least one row"),
+    "a short line": (
+        table_of() + "1\n2\n",
+        "line 22, has 1 values; .*another number, too",
+    ),
+    "an open quote": (table_of() + '1,"no\n', "cannot be read after line 2"),
+    "a long text among numbers": (
+        table_of(x=with_one(NUMBERS, "z" * 1000)),
+        "texts .'z{40}…' in row 20",
+    ),
+    "a cell beyond the limit": (table_of(t=["z" * 200_000] * ROWS), "field limit"),
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_what_could_be_meant_in_two_ways_is_refused(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    content, message = REFUSED[name]
+    told = {"client_column": "who"} if name == "a blank client" else {}
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path / "a.csv", content, **told)
+
+
+def test_all_columns_that_are_wrong_are_named_at_once(tmp_path: pathlib.Path) -> None:
+    content = table_of(
+        x=with_one(NUMBERS, "NA"), t=with_one(LABELS, ""), y=with_one(LABELS, "")
+    )
+    with pytest.raises(ValueError, match=r"column y .*; .*column t .*; .*column x "):
+        load(tmp_path / "a.csv", content)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (["01", "1"], ("01", "1")),
+        (["10", "9", "-1"], ("-1", "9", "10")),
+        ([str(2**53), str(2**53 + 1)], (str(2**53), str(2**53 + 1))),
+        (["1e19", "3e19"], ("1e19", "3e19")),
+        (["1", "one"], ("1", "one")),
+        (["none", "mild"], ("mild", "none")),
+        (["=1+1", "b"], ("=1+1", "b")),
+        (["3/4/2024", "4/3/2024"], ("3/4/2024", "4/3/2024")),  # which day, who knows
+    ],
+)
+def test_labels_are_what_is_written(
+    labels: list[str], classes: tuple[str, ...], tmp_path: pathlib.Path
+) -> None:
+    """01 and 1 were one class, and so were 2^53 and 2^53 + 1."""
+    y = [labels[n % len(labels)] for n in range(ROWS)]
+    data = load(tmp_path / "a.csv", table_of(y=y))
+    assert data.class_names == classes
+    assert len(data.train_labels) + len(data.test_labels) == ROWS
+    if all(one.isdigit() or "/" in one for one in labels):
+        column = load(tmp_path / "b.csv", table_of(t=y)).columns["t"]
+        assert column.categories == classes
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('"x","y"\r\n' + table_of().split("\r\n", 1)[1], {}),
+        (table_of(split=SPLIT), {"drop_columns": "split"}),
+        (table_of(t=with_one(LABELS, "NA", "")), {"drop_columns": "t"}),
+    ],
+)
+def test_marks_blanks_and_what_is_left_out_change_nothing(
+    content: str | bytes, told: dict[str, str], tmp_path: pathlib.Path
+) -> None:
+    plain = load(tmp_path / "a.csv", table_of())
+    assert load(tmp_path / "b.csv", content, **told).fingerprint == plain.fingerprint
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+
+
+@given(
+    rows=st.lists(st.tuples(TEXT, TEXT, TEXT), max_size=30),
+    divider=st.sampled_from(",;\t"),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_text_that_is_written_is_read(
+    rows: list[tuple[str, str, str]], divider: str, tmp_path: pathlib.Path
+) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=divider, quoting=csv.QUOTE_ALL)
+        writer.writerows([("a", "b", "c"), *rows])
+    read = csv_file.read_csv(path)
+    columns = [[text.strip() for text in column] for column in zip(*rows, strict=True)]
+    assert [read[name].tolist() for name in "abc"] == (columns or [[], [], []])
+
+
+def _wide(file: io.TextIOBase) -> None:
+    names = [f"gene {n}" for n in range(100_000)]
+    file.write(",".join([*names, "y"]) + "\n")
+    for row in range(20):
+        file.write(
+            ",".join([*map(str, range(row, row + 100_000)), "ab"[row % 2]]) + "\n"
+        )
+
+
+def _long_cell(file: io.TextIOBase) -> None:
+    file.write("t,x,y\n")
+    for row in range(20_000):
+        file.write(f"{'z' * 50_000 if row == 7 else 'n'},{row},{'ab'[row % 2]}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [_wide, _long_cell])
+def test_time_and_memory_follow_the_size_of_the_file(
+    write, tmp_path: pathlib.Path
+) -> None:
+    """100,000 columns took 202 s; one long cell asked for 14.9 GiB (D7)."""
+    path = tmp_path / "a.csv"
+    with path.open("w") as file:
+        write(file)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    load_csv(path, TableSettings(label_column="y"))
+    assert time.process_time() - started < 30
+    grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    assert grown <= 20 * path.stat().st_size + 2**30
+
+
+def test_latin_1_is_read_with_a_warning(tmp_path: pathlib.Path) -> None:
+    content = table_of(t=["Z\xfcrich", "Gen\xe8ve"] * 10).encode("latin-1")
+    with pytest.warns(UserWarning, match="read as Windows-1252"):
+        data = load(tmp_path / "a.csv", content)
+    assert data.columns["t"].categories == ("Gen\xe8ve", "Z\xfcrich")
+
+
+DECLARED = """
+schema = 1
+decimal = "{decimal}"
+[label]
+column = "y"
+classes = ["no", "yes"]
+[columns.x]
+type = "number"
+bounds = [0, 20]
+fill = 10
+missing = ["-9", "unbekannt"]
+"""
+READ = {  # a cell, by which decimal: the number that it is, or what is said of it
+    ("NA", "."): 10.0,
+    ("", "."): 10.0,
+    ("-9", "."): 10.0,
+    ("unbekannt", ","): 10.0,
+    ("99", "."): 20.0,
+    ("1,5", ","): 1.5,
+    ("1.234,5", ","): 20.0,
+    ("1,234.5", "."): 20.0,
+    ("+.5e1", "."): 5.0,
+    ("1,5", "."): "commas in numbers .'1,5' in row 20",
+    ("1.234", ","): "'1.234' in row 20.*decimals have commas",
+    ("<5", "."): "numbers and texts .'<5' in row 20",
+    ("5 mg", "."): "numbers and texts .'5 mg' in row 20",
+    ("31.12.2020", "."): "holds dates",
+}
+
+
+@pytest.mark.parametrize(("cell", "decimal"), list(READ))
+def test_a_number_is_what_its_schema_says(
+    cell: str, decimal: str, tmp_path: pathlib.Path
+) -> None:
+    schema = tmp_path / "schema.toml"
+    schema.write_text(DECLARED.format(decimal=decimal))
+    content = table_of(x=with_one(["7"] * ROWS, cell), split=SPLIT)
+    expected = READ[cell, decimal]
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            load(tmp_path / "a.csv", content, schema=str(schema))
+        return
+    data = load(tmp_path / "a.csv", content, schema=str(schema))
+    assert data.from_records == ()
+    assert data.test_inputs[-1, 0] == pytest.approx(expected / 10 - 1)

@@ -1,0 +1,311 @@
+"""What the records tell makes claims nominal; what is declared does not (N7)."""
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.tables import draft
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+from fedsvp_jax.data.tables.table import from_table, load_csv, load_rows
+from fedsvp_jax.federation import build
+
+pytestmark = pytest.mark.hole
+ROWS = 60
+WAGE, TOWNS, ILL = np.arange(ROWS) % 31 + 0.5, ("a", "b", "c"), ("no", "yes")
+TABLE = {
+    "wage": WAGE,
+    "town": np.array(TOWNS)[np.arange(ROWS) % 3],
+    "ill": np.array(ILL)[np.arange(ROWS) % 2],
+}
+NUMBER = SchemaColumn("number", bounds=(0.0, 40.0))
+TOWN = SchemaColumn("category", values=TOWNS)
+DECLARED = Schema({"wage": NUMBER, "town": TOWN}, "ill", ILL)
+READ_OFF = {"from_data": True}
+
+
+@given(
+    row=st.integers(0, ROWS - 1),
+    wage=st.floats(-1e9, 1e9),
+    town=st.sampled_from(TOWNS),
+    ill=st.sampled_from(ILL),
+)
+@settings(max_examples=50, deadline=None)
+def test_n7_a_changed_record_of_a_declared_table_changes_no_other(
+    row: int, wage: float, town: str, ill: str
+) -> None:
+    """One outlier moved the features of 799 of 800 records of an undeclared one."""
+    neighbour = {key: values.copy() for key, values in TABLE.items()}
+    for key, value in (("wage", wage), ("town", town), ("ill", ill)):
+        neighbour[key][row] = value
+    one, other = (from_table(table, schema=DECLARED) for table in (TABLE, neighbour))
+    assert one.from_records == other.from_records == ()
+    assert one.num_classes == other.num_classes
+    same = (one.train_inputs == other.train_inputs).all(1)
+    assert (~same).sum() + (one.train_labels != other.train_labels)[same].sum() <= 1
+
+
+FILE = """
+schema = 1
+{encoding}
+[label]
+column = "ill"
+classes = ["no", "yes"]
+[columns.wage]
+type = "number"
+bounds = [0, 40]
+fill = 0
+[columns.town]
+type = "category"
+values = ["Zürich", "*"]
+[columns.note]
+type = "drop"
+"""
+ODD = (
+    *("Orléans", "a;b;c;d", "a\tb\tc", "1,5", "1.5", "", "sep=;", '"', "NA"),
+    *("two\nlines", "two\r\nlines", "\ufeffx", "31.12.2024", "wage,town,note,ill"),
+)
+
+
+def declared_inputs(
+    folder: pathlib.Path, encoding: str, row: Mapping[str, bytes], said: str = ""
+) -> Dataset:
+    """A file of 20 rows, one of which holds other cells, as its schema reads it."""
+    rows = [["wage", "town", "note", "ill"]]
+    rows += [["1.5", ("Zürich", "x")[n % 2], "", ILL[n % 2]] for n in range(20)]
+    lines = [[cell.encode(encoding) for cell in cells] for cells in rows]
+    lines[8] = [row.get(name, lines[8][n]) for n, name in enumerate(rows[0])]
+    quoted = [[b'"%b"' % cell.replace(b'"', b'""') for cell in one] for one in lines]
+    (folder / "a.csv").write_bytes(b"\n".join(map(b",".join, quoted)))
+    (folder / "s.toml").write_text(FILE.format(encoding=said), encoding="utf-8")
+    return load_csv(folder / "a.csv", TableSettings(schema=str(folder / "s.toml")))
+
+
+@pytest.mark.parametrize("column", ["town", "note"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_a_cell_of_one_row_changes_how_no_other_is_read(
+    column: str, encoding: str, tmp_path: pathlib.Path
+) -> None:
+    """One byte of Latin-1 moved all rows of Zürich into *, in a proved run."""
+    said = f'encoding = "{encoding}"' if encoding == "cp1252" else ""
+    plain = declared_inputs(tmp_path, encoding, {}, said)
+    assert plain.train_inputs[:, 1].any() and not plain.from_records
+    for cell in ODD:
+        written = cell.encode(encoding, "replace")
+        other = declared_inputs(tmp_path, encoding, {column: written}, said)
+        differ = (plain.train_inputs != other.train_inputs).any(1).sum()
+        assert differ + (plain.test_inputs != other.test_inputs).any(1).sum() <= 1
+    foreign = "Orléans".encode({"utf-8": "cp1252", "cp1252": "utf-8"}[encoding])
+    if encoding == "cp1252":  # any byte but five is a letter of it
+        other = declared_inputs(tmp_path, encoding, {column: foreign}, said)
+        assert (plain.train_inputs != other.train_inputs).any(1).sum() <= 1
+        foreign = b"\x81"
+    match = f"line 9, has the byte 0x{foreign.lstrip(b'Orl')[0]:02x}.* not {encoding}"
+    with pytest.raises(ValueError, match=f'{match}.*as UTF-8, or state encoding = "cp'):
+        declared_inputs(tmp_path, encoding, {column: foreign}, said)
+    with pytest.raises(ValueError, match=r"line [29], .* not utf-8"):
+        load_rows(tmp_path / "a.csv", from_toml(FILE.format(encoding=""), "s"))
+    with pytest.raises(ValueError, match="encoding must be one of utf-8, cp1252"):
+        from_toml(FILE.format(encoding='encoding = "latin-1"'), "s.toml")
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({}, "the classes of ill"),
+        ({"town": dataclasses.replace(TOWN, **READ_OFF)}, "the categories of town"),
+        ({"wage": dataclasses.replace(NUMBER, **READ_OFF)}, "the bounds of wage"),
+        ({"town": SchemaColumn("drop", **READ_OFF)}, "the leaving out of town"),
+    ],
+)
+def test_n7_what_the_records_tell_is_listed(columns: dict, told: str) -> None:
+    whole = {**DECLARED.columns, **columns}
+    schema = Schema(whole, "ill", ILL, classes_from_data=not columns)
+    assert from_table(TABLE, schema=schema).from_records == (told,)
+    again = from_toml(to_toml(schema), "a.toml")
+    assert again == schema and again.from_records == (told,)
+
+
+CELLS = st.sampled_from(["", "NA", "1", "2.5", "900", "2024-12-31", "a", "b", "c", "d"])
+
+
+@given(
+    cells=st.lists(CELLS, min_size=24, max_size=24, unique=False),
+    ids=st.booleans(),
+    row=st.integers(0, 23),
+    cell=CELLS,
+)
+@settings(max_examples=100, deadline=None)
+def test_n18_whatever_one_record_decides_of_a_draft_is_marked(
+    cells: list[str], ids: bool, row: int, cell: str
+) -> None:
+    """A column was left out without a mark, for one cell that was not there."""
+    names = [f"k{i}" for i in range(24)] if ids else cells
+    table = {"a": np.array(cells), "b": np.array(names), "ill": np.array(ILL * 12)}
+    other = {key: values.astype("U10") for key, values in table.items()}
+    other["a"][row] = other["b"][row] = cell
+    mine, theirs = (
+        draft.proposed(one, label="ill", client=None, source="t").schema
+        for one in (table, other)
+    )
+    for name in ("a", "b"):
+        one, two = mine.columns[name], theirs.columns[name]
+        assert one == two or (one.from_data and two.from_data)
+
+
+def claim_of(data: Dataset, **changes: object) -> tuple[bool, str]:
+    """Whether a run on the data claims a proved ε, and its assumptions."""
+    config = ExperimentConfig(
+        dataset="csv",
+        partition="iid",
+        mechanism="nbafl",
+        sensitivity="update_clip",
+        num_clients=3,
+        cohort_size=2,
+        num_hbc_clients=0,
+        num_rounds=2,
+        batch_size=4,
+        **changes,
+    )
+    claim = build([resolve(config, dataset=data)], data).mechanism.claim
+    return claim.proved, claim.assumptions
+
+
+def test_n7_claims_are_nominal_until_everything_is_declared() -> None:
+    """They were called proved, with scales that were said to be constants."""
+    proved, said = claim_of(from_table(TABLE, label="ill"))
+    assert not proved
+    assert "nominal, because the classes of ill, the bounds of wage" in said
+    assert "schema (`fedsvp schema`) or by --classes" in said
+    whole = from_table(TABLE, schema=DECLARED)
+    assert claim_of(whole)[0]
+    for public in (True, False):
+        town = whole.columns["town"]._replace(public=public)
+        data = dataclasses.replace(whole, columns={"town": town}, test_columns={})
+        proved, said = claim_of(
+            data, attributes="column:town", private_category="a", num_attributes=3
+        )
+        assert proved == public and ("the categories of town" in said) != public
+
+
+def test_n7_arrays_of_ones_own_declare_their_classes_and_categories(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(
+        path,
+        x_train=np.zeros((4, 2), np.float32),
+        y_train=np.array([0, 1, 1, 0]),
+        x_test=np.zeros((2, 2), np.float32),
+        y_test=np.array([0, 2]),
+        column_sex_train=np.array(["f", "m", "f", "m"]),
+    )
+    told = TableSettings()
+    data = sources.load("npz", path, told)
+    assert data.from_records == ("the number of classes",)
+    assert not data.columns["sex"].public
+    declared = tmp_path / "schema.toml"
+    declared.write_text(
+        "schema = 1\n[columns.sex]\ntype = 'category'\nvalues = ['m', 'f', 'd']"
+    )
+    told = dataclasses.replace(told, classes=3, schema=str(declared))
+    data = sources.load("npz", path, told)
+    assert data.from_records == () and data.num_classes == 3
+    assert data.columns["sex"].categories == ("m", "f", "d")
+    assert data.columns["sex"].public
+    with pytest.raises(ValueError, match="label 2; labels must be from 0 to 1"):
+        sources.load("npz", path, dataclasses.replace(told, classes=2))
+    text = declared.read_text()
+    for other, message in {
+        text.replace("'f'", "'w'"): r"'f' in row 1.*add it to them in the schema",
+        text.replace("sex", "sexx"): "did you mean sex",
+    }.items():
+        declared.write_text(other)
+        with pytest.raises(ValueError, match=message):
+            sources.load("npz", path, told)
+
+
+def test_a_star_takes_whatever_was_not_declared() -> None:
+    star = SchemaColumn("category", values=("a", "*"))
+    data = from_table(TABLE, schema=Schema({"wage": NUMBER, "town": star}, "ill", ILL))
+    assert data.columns["town"].categories == ("a", "*")
+    assert data.train_inputs.shape[1] == 1 + 2
+    of_a, of_others = [1, 0], [1, 1]  # the mean of all others, and a weight of its own
+    rows = np.where(data.columns["town"].codes[:, None] == 0, of_a, of_others)
+    np.testing.assert_array_equal(data.train_inputs[:, 1:], rows)
+    few = SchemaColumn("category", values=("a", "c"))
+    with pytest.raises(ValueError, match=r"none of its categories \('b' in row 2"):
+        from_table(TABLE, schema=Schema({"wage": NUMBER, "town": few}, "ill", ILL))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("[columns.a]\ntype = 'numbr'", "column a: type must be .*did you mean number"),
+        ("[columns.a]\ntype = 'number'", r"column a: bounds must be \[LOW, HIGH\]"),
+        ("[columns.a]\ntype = 'number'\nbounds = [2, 1]", "got 2 above 1"),
+        ("[columns.a]\ntype = 'number'\nbounds = [1, inf]", "must be finite numbers"),
+        ("[columns.a]\ntype = 'date'\nbounds = [1, 2]", "dates such as 2024-12-31"),
+        ("[columns.a]\ntype = 'category'\nvalues = ['a', 'a']", "name each once"),
+        ("[columns.a]\ntype = 'category'", "values must list its categories"),
+        ("[columns.a]\ntype = 'drop'\nfill = 1", "a key must be one of from_data"),
+        ("columns = 3\nunit = 'person'", "unit must be one of row, client"),
+        ("decimal = ';'", "decimal must be"),
+        ("test_fraction = 1", "test_fraction must be between 0 and 1"),
+        ("[label]\ncolumn = 'y'\nclasses = ['a']", "2 to 1000 classes, got 1"),
+        ("[label]\ncolumn = 3", 'label must be a table with column = "NAME"'),
+        ("nothing", "is no TOML file"),
+        (
+            "[columns.a]\ntype = 'x'\n[columns.b]\ntype = 'y'",
+            "column a: .*; column b: ",
+        ),
+    ],
+)
+def test_a_schema_that_says_something_else_is_refused(
+    columns: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_toml(f"schema = 1\n{columns}", "a.toml")
+
+
+def test_rows_of_another_file_become_the_features_that_training_had(
+    tmp_path: pathlib.Path,
+) -> None:
+    """By the schema alone, the table of the training being gone."""
+    head = "id,ward,age,dose,size,kind"
+    rows = [
+        f"{n},w{n % 3},{3 * n},{n / 7},{'SML'[n % 3]},{'ab'[n % 2]}" for n in range(25)
+    ]
+    trained = tmp_path / "trained.csv"
+    trained.write_text("\n".join([head, *rows]))
+    settings = TableSettings(
+        label_column="kind", client_column="ward", drop_columns="id"
+    )
+    data = load_csv(trained, settings)
+    trained.unlink()
+    assert data.schema is not None
+    schema = from_toml(to_toml(data.schema), "a.toml")
+    is_test = np.random.default_rng(0).permutation(25) < 5
+    tested = [row for row, kept in zip(rows, is_test, strict=True) if kept]
+    turned = [",".join(reversed(row.split(",")[2:5])) for row in tested]
+    new = tmp_path / "new.csv"
+    new.write_text("\n".join(["size,dose,age", *turned]))
+    np.testing.assert_array_equal(load_rows(new, schema).inputs, data.test_inputs)
+    for content, message in {
+        "age,dose\n1,2": "lacks the column size",
+        "age,dose,size\n1,2,XL": "categories .'XL' in row 1",
+        "age,dose,size\nold,2,S": "age holds numbers and texts .'old'",
+        "age,dose,size\n1,,S": "column dose lacks a finite number .'' in row 1",
+        "age,dose,size\n": "has no rows",
+    }.items():
+        new.write_text(content)
+        with pytest.raises(ValueError, match=message):
+            load_rows(new, schema)

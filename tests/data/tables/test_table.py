@@ -1,0 +1,181 @@
+"""Tables with a header: CSV files, frames, and what columns become."""
+
+import pathlib
+
+import numpy as np
+import pandas
+import pytest
+
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.tables import draft
+from fedsvp_jax.data.tables.schema import from_toml, to_toml
+from fedsvp_jax.data.tables.table import from_table
+
+ROWS = 40
+AGES = np.arange(ROWS) + 20.0
+TABLE = {
+    "age": AGES,
+    "sex": np.array(["f", "m"])[np.arange(ROWS) % 2],
+    "ward": np.array(["north", "south", "west", "east"])[np.arange(ROWS) % 4],
+    "id": np.array([f"row {n}" for n in range(ROWS)]),
+    "ill": np.array(["no", "yes", "unsure"])[np.arange(ROWS) % 3],
+}
+READ = {"label": "ill", "client": "ward", "drop": ("id",)}
+
+
+def write(path: pathlib.Path) -> pathlib.Path:
+    rows = [TABLE.keys(), *zip(*TABLE.values(), strict=True)]
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    return path
+
+
+def test_numbers_are_scaled_texts_are_one_hot_and_classes_keep_their_names() -> None:
+    data = from_table(TABLE, **READ)
+    assert data.class_names == ("no", "unsure", "yes")
+    assert data.train_inputs.shape == (32, 3) and len(data.test_labels) == 8
+    assert data.columns["sex"].categories == ("f", "m")
+    assert data.test_columns["sex"].categories == ("f", "m")
+    assert data.train_inputs[:, 0].min() == -1 and data.train_inputs[:, 0].max() == 1
+    ages = np.sort(np.concatenate([data.train_inputs, data.test_inputs])[:, 0])
+    low, high = data.schema.columns["age"].bounds
+    scaled = (np.clip(AGES, low, high) - low) / (high - low)
+    np.testing.assert_allclose(ages, 2 * scaled - 1, atol=1e-6)
+    assert set(data.train_writers.tolist()) == {0, 1, 2, 3}
+    of_sex = data.train_inputs[np.arange(32), 1 + data.columns["sex"].codes]
+    assert np.all(of_sex == 1)
+
+
+@pytest.mark.hole
+def test_nobodys_column_takes_the_place_of_the_schemas(tmp_path: pathlib.Path) -> None:
+    """`none` was looked for as a column by train, and taken by schema alone."""
+    schema = from_toml(SCHEMA, "s")
+    path, named = write(tmp_path / "a.csv"), tmp_path / "a.toml"
+    named.write_text(SCHEMA)
+    settings = TableSettings(schema=str(named), client_column="none")
+    data = sources.load("csv", path, settings)
+    assert data.train_writers is None and data.schema.client is None
+    assert data.train_inputs.shape[1] == 1 and schema.client == "ward"
+
+
+SCHEMA = """schema = 1
+[label]
+column = "ill"
+classes = ["no", "yes", "unsure"]
+[client]
+column = "ward"
+[columns.age]
+type = "number"
+bounds = [0, 100]
+[columns.sex]
+type = "drop"
+[columns.id]
+type = "drop"
+"""
+
+
+def test_a_csv_file_is_the_table_that_it_holds(tmp_path: pathlib.Path) -> None:
+    settings = TableSettings(
+        label_column="ill", client_column="ward", drop_columns="id"
+    )
+    data = sources.load("csv", write(tmp_path / "a.csv"), settings)
+    assert data.fingerprint == from_table(TABLE, **READ).fingerprint
+
+
+def test_a_frame_is_the_table_that_it_holds() -> None:
+    made = from_table(pandas.DataFrame(TABLE), **READ)
+    assert made.fingerprint == from_table(TABLE, **READ).fingerprint
+
+
+class HuggingFace:
+    """What `datasets.Dataset` offers: names, and a column by its name as a list."""
+
+    def __init__(self, columns: dict) -> None:
+        self._columns = columns
+        self.column_names = list(columns)
+
+    def __getitem__(self, name: str) -> list:
+        return list(self._columns[name])
+
+
+def test_a_data_set_of_hugging_face_may_hold_images_and_a_test_set() -> None:
+    def part(rows: int) -> HuggingFace:
+        images = np.arange(rows * 4, dtype=np.uint8).reshape(rows, 2, 2)
+        return HuggingFace({"image": images, "label": np.arange(rows) % 3})
+
+    data = from_table(part(9), label="label", image="image", test=part(3))
+    assert data.train_inputs.shape == (9, 2, 2, 1) and len(data.test_labels) == 3
+    assert data.train_inputs.dtype == np.uint8 and data.num_classes == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "changes", "message"),
+    [
+        ({}, {"label": "il"}, "must be one of age, .*did you mean ill"),
+        ({}, {"drop": ("sexx",)}, "did you mean sex"),
+        ({"age": np.where(AGES > 50, np.nan, 3)}, {}, "age lacks a finite nu"),
+        ({"ill": AGES / 7}, {}, "column ill holds numbers that are no classes"),
+        ({"sex": AGES[:3]}, {}, "columns of one length"),
+    ],
+)
+def test_what_no_table_can_be_is_one_sentence(
+    columns: dict, changes: dict, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_table(TABLE | columns, **(READ | changes))
+
+
+def test_a_label_may_differ_in_every_row_and_must_be_named(
+    tmp_path: pathlib.Path,
+) -> None:
+    for label in ("age", "id"):
+        assert from_table(TABLE, label=label).num_classes == ROWS
+    with pytest.raises(ValueError, match=r"label_column, one of age, sex.*schema"):
+        sources.load("csv", write(tmp_path / "a.csv"), TableSettings())
+
+
+ODD = {
+    "age": ["61", "72", "NA", "unknown"] * 10,
+    "ward": ["a", "b", "", "c"] * 10,
+    "weight": ["70,5", "82", "64,25", ""] * 10,
+    "admitted": ["2020-01-31", "31.12.2021", "", "2022-06-01T12:00"] * 10,
+    "id": [str(n) for n in range(ROWS)],
+    "empty": ["", "NA"] * 20,
+    "dead": ["no", "yes"] * 20,
+}
+
+
+def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
+    """Missing numbers, decimal commas, dates, ids: proposed, marked, and read."""
+    columns = {name: np.array(values, object) for name, values in ODD.items()}
+    texts = {
+        k: np.array(v.tolist(), np.dtypes.StringDType()) for k, v in columns.items()
+    }
+    found, notes = draft.proposed(texts, label="dead", client="ward", source="a.csv")
+    kinds = {name: column.type for name, column in found.columns.items()}
+    assert kinds == {
+        "age": "number",
+        "weight": "number",
+        "admitted": "date",
+        "id": "drop",
+        "empty": "drop",
+    }
+    assert found.decimal == "," and found.columns["age"].missing == ("unknown",)
+    assert "missing number" in notes["columns.age"]
+    assert set(found.from_records) == {
+        "the classes of dead",
+        *(f"the bounds of {name}" for name in ("age", "weight", "admitted")),
+        *(f"the leaving out of {name}" for name in ("id", "empty")),
+    }
+    again = from_toml(to_toml(found, notes, "head"), "a.toml")
+    assert again == found
+    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
+    data = from_table(texts, schema=again)
+    assert data.train_inputs.shape[1] == 3 and len(set(data.train_writers)) == 4
+    assert np.abs(data.train_inputs).max() <= 1
+    assert draft.guessed(texts) == ("dead", "ward")
+    dates = np.where(texts["admitted"] == "2020-01-31", "5", texts["admitted"])
+    with pytest.raises(ValueError, match=r"admitted holds no date .'5' in row 1"):
+        from_table(texts | {"admitted": dates}, schema=again)
+    with pytest.raises(ValueError, match="column more is not in the schema"):
+        from_table(texts | {"more": texts["id"]}, schema=again)

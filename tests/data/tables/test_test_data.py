@@ -1,0 +1,91 @@
+"""Test rows of people who agreed come from a file of their own (--test_data)."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from fedsvp_jax.data import sources
+from fedsvp_jax.data.source_settings import TableSettings
+
+HEADER = "ward,id,age,ill\n"
+TABLE = HEADER + "".join(f"{'ns'[n % 2]},p{n},{n},{n % 2}\n" for n in range(10))
+AGREED = "age,ill\n" + "".join(f"{n}.5,{n % 2}\n" for n in range(4))
+
+
+def load(folder: pathlib.Path, table: str, tested: str | None, **more: str):
+    (folder / "a.csv").write_text(table)
+    if tested is not None:
+        (folder / "b.csv").write_text(tested)
+        more["test_data"] = str(folder / "b.csv")
+    settings = TableSettings(label_column="ill", client_column="ward", **more)
+    return sources.load("csv", folder / "a.csv", settings)
+
+
+@pytest.mark.hole
+def test_all_rows_of_the_table_train_and_those_of_the_file_are_public(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The file names neither clients nor what is left out."""
+    own = load(tmp_path, TABLE, None, drop_columns="id")
+    agreed = load(tmp_path, TABLE, AGREED, drop_columns="id")
+    assert len(own.train_labels) == 8 and not own.public_test
+    assert len(agreed.train_labels) == 10 and agreed.public_test
+    assert agreed.test_labels.tolist() == [0, 1, 0, 1]
+    ages = np.concatenate([agreed.train_inputs, agreed.test_inputs])[:, 0]
+    low, high = agreed.schema.columns["age"].bounds
+    told = low + (ages + 1) / 2 * (high - low)
+    wanted = np.clip([*range(10), 0.5, 1.5, 2.5, 3.5], low, high)
+    np.testing.assert_allclose(told, wanted, atol=1e-5)
+    assert agreed.writer_names == ("n", "s")
+    assert agreed.train_writers.tolist() == [0, 1] * 5
+
+
+@pytest.mark.parametrize(
+    ("table", "tested", "message"),
+    [
+        (
+            TABLE,
+            "age,ill,sex\n1,0,f\n",
+            "same columns; id, sex is in one of .*--drop_columns",
+        ),
+        (TABLE, HEADER, "too few to train and to test"),
+        (
+            "split,ward,age,ill\ntrain,n,1,0\ntest,n,2,1\n",
+            "split,age,ill\ntest,1,0\n",
+            "column split and the test table both .*--drop_columns=split",
+        ),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(
+    tmp_path: pathlib.Path, table: str, tested: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        load(tmp_path, table, tested)
+    with pytest.raises(FileNotFoundError, match=r"test_data .*none\.csv is not a"):
+        load(tmp_path, table, None, test_data=str(tmp_path / "none.csv"))
+
+
+def test_an_npz_file_may_have_its_test_arrays_in_another(
+    tmp_path: pathlib.Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    arrays = {
+        "x_train": rng.random((6, 2)),
+        "y_train": np.arange(6) % 2,
+        "x_test": rng.random((3, 2)),
+        "y_test": np.array([1, 0, 1]),
+    }
+    one, other, whole = (tmp_path / f"{name}.npz" for name in ("one", "other", "whole"))
+    np.savez(one, **{k: v for k, v in arrays.items() if k.endswith("train")})
+    np.savez(other, **{k: v for k, v in arrays.items() if k.endswith("test")})
+    np.savez(whole, **arrays)
+    settings = TableSettings(test_data=str(other), classes=2)
+    joined = sources.load("npz", one, settings)
+    alone = sources.load("npz", whole, TableSettings(classes=2))
+    assert joined.fingerprint == alone.fingerprint
+    assert joined.public_test and not alone.public_test
+    with pytest.raises(ValueError, match=r"one\.npz lacks x_test, y_test"):
+        sources.load("npz", one, TableSettings(classes=2))
+    with pytest.raises(ValueError, match=r"one\.npz lacks x_test, y_test; it must"):
+        sources.load("npz", one, TableSettings(test_data=str(one)))

@@ -1,0 +1,241 @@
+"""Flower's SecAgg+ around sites: in the environment of test-deploy.
+
+The messages are Flower's own; what carries them is a list, so that a client can be made
+to die before any phase of the protocol.
+"""
+
+import copy
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from deployed import SUMS, UPDATE_CLIP, model, opened, policy, simulated_share, trained
+
+pytest.importorskip("flwr")
+
+from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
+from flwr.common import bytes_to_ndarray
+from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
+from flwr.server import LegacyContext
+from flwr.server.client_manager import SimpleClientManager
+from flwr.server.compat.grid_client_proxy import GridClientProxy
+from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, Key
+from flwr.server.workflow.default_workflows import default_init_params_workflow
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedsvp_jax.accounting.claims import adversary
+from fedsvp_jax.deploy import Seeded, Site, Trained
+from fedsvp_jax.deploy.flower_sums import (
+    SumMod,
+    SumStrategy,
+    SumWorkflow,
+    masks,
+    protocol,
+)
+from fedsvp_jax.mechanisms.grid import average
+
+TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
+CLIENTS = 5
+PHASES = ("setup", "share_keys", "collect_masked_vectors", "unmask")
+
+
+def moved(client: int, received: list[np.ndarray]) -> list[np.ndarray]:
+    return trained(received, 0.1 * (client + 1))
+
+
+class Sites:
+    """Five sites and what carries messages to them; one is dead from a phase on."""
+
+    def __init__(self, folder: pathlib.Path, dies: str = "", how_many: int = 1) -> None:
+        self.policy, self.dies, self.how_many = policy(**SUMS), dies, how_many
+        self.dead: set[int] = set()
+        self.sent: list[Message] = []
+        self.mods, self.contexts = {}, {}
+        for client in range(CLIENTS):
+            site = Site(folder / str(client), self.policy)
+            site.begin(30)
+            self.mods[client + 1] = SumMod(
+                site,
+                lambda received, _, c=client: Trained(moved(c, received)),
+                randomness=Seeded(7, client),
+            )
+            self.contexts[client + 1] = Context(0, client + 1, {}, RecordDict(), {})
+
+    def send_and_receive(self, messages: Any, timeout: Any = None) -> list[Message]:
+        del timeout
+        replies = []
+        for message in map(copy.deepcopy, messages):  # as a wire does
+            node = message.metadata.dst_node_id
+            stage = message.content.config_records["secaggplus_configs"]["stage"]
+            if stage == self.dies and len(self.dead) < self.how_many:
+                self.dead.add(node)
+            message.metadata.__dict__["_message_id"] = str(len(self.sent))
+            if node in self.dead:
+                reply = Message(Error(code=3, reason="dead"), reply_to=message)
+            else:
+                reply = self.mods[node](message, self.contexts[node], None)
+            self.sent.append(reply)
+            replies.append(reply)
+        return replies
+
+    def run(self, rounds: int = 1) -> SumStrategy:
+        clients = SimpleClientManager()
+        for node in self.mods:
+            clients.register(GridClientProxy(node, self, 0))  # type: ignore[arg-type]
+        strategy = SumStrategy(self.policy, model())
+        context = LegacyContext(
+            Context(0, 0, {}, RecordDict(), {}),
+            strategy=strategy,
+            client_manager=clients,
+        )
+        default_init_params_workflow(self, context)  # type: ignore[arg-type]
+        for number in range(1, rounds + 1):
+            told = ConfigRecord({Key.CURRENT_ROUND: number})
+            context.state.config_records[MAIN_CONFIGS_RECORD] = told
+            SumWorkflow(self.policy)(self, context)  # type: ignore[arg-type]
+        return strategy
+
+
+def assert_same(found: Any, wanted: Any) -> None:
+    for got, leaf in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(got, leaf)
+
+
+def of_the_simulator(
+    made: Any, clients: list[int], received: list[np.ndarray], index: int = 0
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """(the sum of what these clients send in a simulated round, the next model)."""
+    shares = []
+    for client in clients:
+        told = made, received, moved(client, received), Seeded(7, client)
+        share, std = simulated_share(*told, round_num=index + 1)
+        shares.append(share)
+    total = [sum(leaves) for leaves in zip(*shares, strict=True)]
+    count = jax.numpy.int32(len(clients))
+    step = average(total, made.mechanism.grid, std=std, count=count)
+    after = [old + np.asarray(new) for old, new in zip(received, step, strict=True)]
+    return opened(made, total), after
+
+
+def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
+    tmp_path: pathlib.Path,
+) -> None:
+    sites = Sites(tmp_path)
+    found = sites.run(rounds=2)
+    received = model()
+    for index in range(2):
+        wanted, received = of_the_simulator(
+            sites.policy, list(range(CLIENTS)), received, index
+        )
+        assert_same(found.sums[index], wanted)
+    assert_same(found.arrays, received)
+    for mod in sites.mods.values():
+        claim = mod.site.read().account(mod.site.policy).row(last=False)
+        assert claim["adversary"] == adversary(mod.site.policy.account, "colluders")
+        assert claim["epsilon_spent"]["rdp"] == pytest.approx(
+            sites.policy.account.plan.promised(2), rel=1e-5
+        )
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_of_a_client_that_dies_in_a_phase_the_others_sum_is_the_simulators(
+    phase: str, tmp_path: pathlib.Path
+) -> None:
+    sites = Sites(tmp_path, dies=phase)
+    found = sites.run()
+    (dead,) = sites.dead
+    counted = list(range(CLIENTS))
+    if phase != "unmask":  # its masked vector was there by then
+        counted.remove(dead - 1)
+    wanted, after = of_the_simulator(sites.policy, counted, model())
+    assert_same(found.sums[0], wanted)
+    assert_same(found.arrays, after)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_no_sum_is_opened_with_fewer_clients_than_the_claim_needs(
+    phase: str, tmp_path: pathlib.Path
+) -> None:
+    """Two drop out and one is curious: more than h = 2."""
+    sites = Sites(tmp_path, dies=phase, how_many=2)
+    assert sites.run().sums == []
+    charged = [mod.site.read().last_round for mod in sites.mods.values()]
+    assert sum(charged) == {"setup": 0, "share_keys": 0, "unmask": 5}.get(phase, 3)
+
+
+def test_what_leaves_is_masked(tmp_path: pathlib.Path) -> None:
+    """A masked vector is uniform in 2^32, and its weight and examples are 1."""
+    sites = Sites(tmp_path)
+    sites.run()
+    vectors = [
+        reply.content.config_records["secaggplus_configs"]["masked_params"]
+        for reply in sites.sent
+        if "masked_params" in reply.content.config_records["secaggplus_configs"]
+    ]
+    assert len(vectors) == CLIENTS
+    numbers = np.concatenate(
+        [bytes_to_ndarray(leaf).ravel() for vector in vectors for leaf in vector]
+    )
+    assert numbers.min() >= 0 and numbers.max() > 2**31
+    assert abs(np.mean(numbers) / 2**31 - 1) < 0.2
+    for reply in sites.sent:
+        assert not any(record for record in reply.content.array_records.values())
+
+
+def asked(sites: Sites, stage: str, **changes: Any) -> str:
+    """Why a site refuses a request, a plain one without a stage; "" if it does not."""
+    wanted, content = protocol(sites.policy), RecordDict()
+    named = {"stage": stage, "sample_num": CLIENTS, "share_num": CLIENTS}
+    named |= {"threshold": 4, "max_weight": wanted["max_weight"]}
+    named |= {"clipping_range": wanted["clipping_range"]}
+    named |= {"target_range": wanted["quantization_range"]}
+    named |= {"mod_range": wanted["modulus_range"]}
+    if stage:
+        content["secaggplus_configs"] = ConfigRecord(named | changes)
+    message = Message(content, dst_node_id=1, message_type="train")
+    message.metadata.__dict__["_message_id"] = "1"
+    reply = sites.mods[1](message, sites.contexts[1], None)
+    return reply.error.reason if reply.has_error() else ""
+
+
+def test_a_server_that_asks_for_more_is_refused(tmp_path: pathlib.Path) -> None:
+    sites = Sites(tmp_path)
+    for name, value in (
+        ("threshold", 2),
+        ("sample_num", 2),
+        ("share_num", 3),
+        ("clipping_range", 8.0),
+        ("mod_range", 2**30),
+        ("max_weight", 1000.0),
+    ):
+        assert name in asked(sites, "setup", **{name: value})
+    assert asked(sites, "setup") == ""
+    both = {"active_nids": [1, 2, 3, 4], "dead_nids": [1]}
+    assert "not both" in asked(sites, "unmask", **both)
+    strange = {"active_nids": [1, 2, 3, 9], "dead_nids": []}
+    assert "shared no keys" in asked(sites, "unmask", **strange)
+    few = {"ctxts": [b"", b""], "srcs": [1, 2]}
+    assert "fewer than 4" in asked(sites, "collect_masked_vectors", **few)
+    assert "within secure aggregation alone" in asked(sites, "")
+    assert all(mod.site.read().last_round == 0 for mod in sites.mods.values())
+
+
+def test_masks_read_the_whole_key() -> None:
+    """Flower's own fold it by XOR into 32 bits: these two keys have one mask there."""
+    keys = [bytes([7] * 4 + [0] * 28), bytes([0] * 28 + [7] * 4)]
+    folded = [pseudo_rand_gen(key, 2**32, [(1000,)])[0] for key in keys]
+    assert np.array_equal(*folded)
+    first, second = (masks(key, 2**32, [(1000,), ()])[0] for key in keys)
+    assert not np.any(first == second)
+    assert np.array_equal(first, masks(keys[0], 2**32, [(1000,), ()])[0])
+    with pytest.raises(ValueError, match="must be 2\\^32"):
+        masks(keys[0], 2**31, [(1,)])
+
+
+def test_other_adapters_do_not_send_a_share_unmasked() -> None:
+    with pytest.raises(ValueError, match=r"take engines\.flower_sums\.SumMod"):
+        policy(**SUMS).check_takes_updates()
+    with pytest.raises(ValueError, match="must be secure_aggregation"):
+        protocol(policy(**UPDATE_CLIP))

@@ -1,0 +1,146 @@
+"""The adapter to pfl-research: in the environment of test-deploy."""
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from deployed import UPDATE_CLIP, example, model, policy, simulated
+
+pytest.importorskip("pfl")
+
+from pfl.context import UserContext
+from pfl.stats import MappedVectorStatistics
+
+from fedsvp_jax.deploy import SECRET, Refused, Seeded, Site
+from fedsvp_jax.deploy.pfl import LocalPrivacy
+
+CONTEXT: Any = None  # of the server, which the postprocessor does not read
+
+
+def statistics(weight: float) -> MappedVectorStatistics:
+    named = {f"{place}": leaf for place, leaf in enumerate(model())}
+    stats = MappedVectorStatistics(named, weight=1.0)
+    stats.reweight(weight)
+    return stats
+
+
+def privacy(folder: pathlib.Path, changes: Any = None, **named: Any) -> LocalPrivacy:
+    """With a log of each user; the noise is seeded unless it is said otherwise."""
+    seeded = {"randomness": lambda user_id: Seeded(7, 2)}
+    around = LocalPrivacy(folder, **seeded | named)
+    for user in ("a/b", "c"):
+        Site(around.log_of(user), policy(**changes or UPDATE_CLIP)).begin(30)
+    return around
+
+
+def processed(around: LocalPrivacy, weight: float = 1.0, user: str = "a/b") -> Any:
+    return around.postprocess_one_user(
+        stats=statistics(weight),
+        user_context=UserContext(num_datapoints=30, seed=5, user_id=user),
+    )
+
+
+def test_what_leaves_is_the_private_update_by_the_declared_number_of_examples(
+    tmp_path: pathlib.Path,
+) -> None:
+    once, _ = processed(privacy(tmp_path / "1", uniform=True))
+    weighted, _ = processed(privacy(tmp_path / "2"), weight=30.0)
+    assert (once.weight, weighted.weight) == (1, 30)
+    for name, leaf in once.items():
+        assert not np.allclose(leaf, statistics(1)[name], atol=0.01)
+        np.testing.assert_allclose(weighted[name], 30 * leaf, rtol=1e-5)
+    file = Site(tmp_path / "1" / "a%2Fb.json", policy(**UPDATE_CLIP))
+    assert int(file.read().sums["uploads"][0]) == 1
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("weight", [0.0, 1e-3, 1.0, 17.0, 1e9, float("nan")])
+def test_a_users_own_weight_does_not_leave(
+    tmp_path: pathlib.Path, weight: float
+) -> None:
+    """It may be computed from records, and no noise hides it."""
+    sent, _ = processed(privacy(tmp_path), weight=weight)
+    assert sent.weight == 30
+    assert all(np.all(np.isfinite(leaf)) for _, leaf in sent.items())
+
+
+def test_pfls_seed_does_not_decide_the_noise(tmp_path: pathlib.Path) -> None:
+    first, second = (
+        processed(privacy(tmp_path / name, randomness=lambda _: SECRET))[0]["0"]
+        for name in "ab"
+    )
+    assert not np.allclose(first, second)
+
+
+def test_a_subclass_compares_users_records_with_those_of_their_logs(
+    tmp_path: pathlib.Path,
+) -> None:
+    class Bound(LocalPrivacy):
+        def site_of(self, user_id: str | None) -> Site:
+            return Site(self.log_of(user_id), data=f"of {user_id}")
+
+    around = Bound(tmp_path)
+    for user, records in (("a", "of a"), ("c", "other")):
+        log, made = around.log_of(user), policy(**UPDATE_CLIP)
+        Site(log, made, data=records).begin(30)
+    assert [processed(around, user=user)[0].weight for user in "ac"] == [30, 0]
+
+
+def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -> None:
+    around = privacy(tmp_path, UPDATE_CLIP | {"max_uploads": 1})
+    sent, told = processed(around, weight=30.0)
+    around.postprocess_server(
+        stats=sent, central_context=CONTEXT, aggregate_metrics=told
+    )
+    before = (tmp_path / "a%2Fb.json").read_bytes()
+    refused, told = processed(around, weight=30.0)
+    ((name, share),) = told
+    assert (name.description, share.overall_value) == ("refused uploads", 1)
+    other, _ = processed(around, weight=10.0, user="c")
+    average = refused + other
+    average.average()
+    for name, leaf in other.items():
+        np.testing.assert_allclose(average[name], leaf / 30, rtol=1e-6)
+    assert (tmp_path / "a%2Fb.json").read_bytes() == before
+    with pytest.raises(Refused, match="every user of round 2 refused"):
+        around.postprocess_server(
+            stats=refused, central_context=CONTEXT, aggregate_metrics=told
+        )
+
+
+@pytest.mark.hole
+def test_no_ratio_that_a_user_reports_switches_the_noise_off(
+    tmp_path: pathlib.Path,
+) -> None:
+    def raising(user: UserContext) -> float:
+        raise ValueError("record 17")
+
+    ratios: list[Any] = [float("nan"), float("-inf"), "none", raising]
+    for place, ratio in enumerate(ratios):
+        told = ratio if callable(ratio) else lambda user, r=ratio: r
+        fedsva = {"mechanism": "fedsva"}
+        sent, _ = processed(privacy(tmp_path / str(place), fedsva, contribution=told))
+        assert np.std(sent["0"] / sent.weight - statistics(1)["0"]) > 0.1
+
+
+@pytest.mark.parametrize("sensitivity", ["attribute_records", "weight_clip"])
+def test_what_needs_more_than_the_update_is_refused(
+    sensitivity: str, tmp_path: pathlib.Path
+) -> None:
+    changes = UPDATE_CLIP | {"sensitivity": sensitivity}
+    refused, _ = processed(privacy(tmp_path, changes))
+    assert refused.weight == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fedsva", "update_clip"])
+def test_the_example_ends_with_the_simulators_model(
+    method: str, tmp_path: pathlib.Path
+) -> None:
+    digits = example("pfl/digits.py")
+    arrays, clients = digits.run(method, tmp_path, seed=0, new_state=True)
+    for got, leaf in zip(arrays, simulated(digits.settings(method)), strict=True):
+        np.testing.assert_allclose(got, leaf, rtol=1e-5, atol=1e-5)
+    for client in clients.values():
+        assert int(client.site.read().sums["uploads"][0]) == digits.ROUNDS

@@ -1,0 +1,66 @@
+"""A loop of one's own has the numbers of a run, and seeds run side by side."""
+
+import dataclasses
+import pathlib
+
+import chex
+import jax
+import pytest
+from small_runs import digits, small
+
+import fedsvp_jax
+from fedsvp_jax import run
+from fedsvp_jax.core.tree import cell_of, params_sha256
+
+ROUNDS = 2
+
+
+@pytest.mark.bits
+def test_a_loop_of_ones_own_has_the_bits_of_a_run(tmp_path: pathlib.Path) -> None:
+    config = small(num_rounds=ROUNDS)
+    state, step = fedsvp_jax.make_round(config, digits())
+    accuracies = []
+    for _ in range(ROUNDS):
+        state, metrics = step(state)
+        accuracies.append(float(metrics.test_accuracy))
+    summary = run.train(config, tmp_path / "run", dataset=digits())
+    assert params_sha256(state.server.params) == summary["params_sha256"]
+    assert int(state.round_num) == ROUNDS
+    assert max(accuracies) == pytest.approx(summary["best_accuracy"])
+
+
+def test_seeds_are_mapped_and_scanned() -> None:
+    config = small(mechanism="nbafl", num_rounds=ROUNDS, partition="iid")
+    states, step = fedsvp_jax.make_round(config, digits(), seeds=(3, 4))
+
+    @jax.jit
+    def rounds(states):
+        return jax.lax.scan(
+            lambda state, _: jax.vmap(step)(state), states, length=ROUNDS
+        )
+
+    after, metrics = rounds(states)
+    assert metrics.test_accuracy.shape == (ROUNDS, 2)
+    alone, step = fedsvp_jax.make_round(dataclasses.replace(config, seed=4), digits())
+    for _ in range(ROUNDS):
+        alone, _ = step(alone)
+    mapped, one = cell_of(after.server.params, 1), alone.server.params
+    chex.assert_trees_all_close(mapped, one, rtol=1e-4, atol=1e-5)
+
+
+def test_seeds_of_an_equal_plan_are_compiled_once(tmp_path: pathlib.Path) -> None:
+    config = small(mechanism="none", num_rounds=1, partition="iid")
+    hashes = []
+    with run.shared_programs(), jax.log_compiles(False):
+        for seed in (0, 1, 0):
+            one = dataclasses.replace(config, seed=seed)
+            folder = tmp_path / str(len(hashes))
+            hashes.append(run.train(one, folder, dataset=digits())["params_sha256"])
+        from fedsvp_jax.run.trainer import _SHARED
+
+        kept = _SHARED.get()
+        assert kept is not None
+        (compiled,) = kept.values()
+        assert compiled._cache_size() == 1
+    assert hashes[0] == hashes[2] != hashes[1]
+    assert _SHARED.get() is None

@@ -1,0 +1,100 @@
+"""A round's parts handed in: an aggregator and a hook of one's own."""
+
+import json
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_runs import digits, small
+
+import fedsvp_jax
+from fedsvp_jax import run
+from fedsvp_jax.core.tree import l2_norm
+from fedsvp_jax.round.aggregator import WEIGHTED_SUM
+from fedsvp_jax.round.state import Aggregator
+
+
+def median(mechanism, total, uploads, infos, valid):
+    """The coordinates' medians over the places that a client filled."""
+
+    def middle(leaf):
+        mask = valid.reshape(-1, *(1,) * (leaf.ndim - 1))
+        medians = jnp.nanmedian(jnp.where(mask, leaf, jnp.nan), axis=0)
+        return jnp.nan_to_num(medians)  # in a round without clients: no step
+
+    return total._replace(update=jax.tree.map(middle, uploads.params))
+
+
+MEDIAN = Aggregator(WEIGHTED_SUM.encode, median, needs_uploads=True)
+
+
+def cosine_to_mean(model, uploads):
+    """The cosine of each upload to the mean of all."""
+    rows = [
+        leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(uploads.sent.params)
+    ]
+    flat = jnp.concatenate(rows, axis=1)
+    mean = jnp.mean(flat, axis=0)
+    norms = jnp.linalg.norm(flat, axis=1) * jnp.linalg.norm(mean)
+    return {"cosine": flat @ mean / jnp.maximum(norms, 1e-12)}
+
+
+def rows(folder: pathlib.Path) -> list[dict]:
+    text = (folder / "clients.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_median_moves_the_model_by_the_medians() -> None:
+    config = small(mechanism="none", num_rounds=1)
+
+    def keep(model, uploads):
+        leaf = jax.tree.leaves(uploads.sent.params)[0].reshape(config.cohort_size, -1)
+        return {"first_numbers": leaf[:, :5]}
+
+    state, step = fedsvp_jax.make_round(
+        config, digits(), aggregator=MEDIAN, hooks=(keep,)
+    )
+    after, metrics = step(state)
+    moved = jax.tree.map(jnp.subtract, after.server.params, state.server.params)
+    seen = np.asarray(metrics.clients.measured["first_numbers"])
+    first = np.asarray(jax.tree.leaves(moved)[0]).ravel()[:5]
+    np.testing.assert_allclose(first, np.median(seen, axis=0), rtol=1e-4, atol=1e-6)
+    assert float(l2_norm(moved)) > 0
+
+
+def test_a_hook_writes_its_field_and_changes_no_bit(tmp_path: pathlib.Path) -> None:
+    config = small(num_rounds=2)
+    plain = run.train(config, tmp_path / "plain", dataset=digits())
+    hooked = run.train(
+        config, tmp_path / "hooked", dataset=digits(), hooks=(cosine_to_mean,)
+    )
+    assert hooked["params_sha256"] == plain["params_sha256"]
+    cosines = [row["cosine"] for row in rows(tmp_path / "hooked")]
+    assert len(cosines) == 6 and all(-1 <= cosine <= 1 for cosine in cosines)
+    assert "cosine" not in rows(tmp_path / "plain")[0]
+    assert json.loads((tmp_path / "hooked" / "config.json").read_text())["hooks"] == [
+        "cosine_to_mean"
+    ]
+
+
+def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
+    tmp_path: pathlib.Path,
+) -> None:
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+    noise = []
+    for name, aggregator in (("mean", None), ("median", MEDIAN)):
+        folder = tmp_path / name
+        run.train(config, folder, dataset=digits(), aggregator=aggregator)
+        noise.append([row["noise_l2"] for row in rows(folder)])
+    assert not set(noise[0]) & set(noise[1])
+    last = [(tmp_path / n / "metrics.jsonl").read_text() for n in ("mean", "median")]
+    spent = [json.loads(text.splitlines()[-1])["epsilon_spent"] for text in last]
+    assert spent[0] == spent[1]
+
+
+def test_a_claim_about_the_sum_takes_no_other_aggregator() -> None:
+    config = small(mechanism="gaussian", epsilon=1.0, noise_trust="secure_aggregation")
+    with pytest.raises(ValueError, match="whose claim is about the sum"):
+        fedsvp_jax.make_round(config, digits(), aggregator=MEDIAN)
