@@ -63,14 +63,14 @@ def _parse_all(
     values: flags.FlagValues, arguments: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Parses without each flag that is wrong, since absl tells of the first alone."""
-    words, wrong = list(arguments), []
+    words, wrong = list(arguments), list[str]()
     while True:
         try:
             return values(words), wrong
         except flags.Error as error:
             wrong.append(messages.flag_error(error))
             match = _FLAG.match(str(error))
-            name = getattr(error, "flagname", match and match[1])
+            name = str(getattr(error, "flagname", match[1] if match else ""))
             left = _without(values, words, name)
             if left == words and name in values and values[name].value is None:
                 left = [*words, f"--{name}=-"]  # it is required

@@ -162,11 +162,11 @@ def main(arguments: Sequence[str]) -> None:
             others.pop(trained.schema.label, None)
         taken = {name: f"{name} (as written)" for name in head}
         writer.writerow([*head, *(taken.get(name, name) for name in others)])
-        for place, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
-            row = place + 1 if numbers is None else numbers[place]
-            classes = [best] if labels is None else [labels[place], best]
+        for index, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
+            row = index + 1 if numbers is None else numbers[index]
+            classes = [best] if labels is None else [labels[index], best]
             texts = [f"{p:.4f}" for p in chance]
-            texts += [values[place] for values in others.values()]
+            texts += [values[index] for values in others.values()]
             writer.writerow([row, *(called[c] for c in classes), *texts])
     if loaded is not None and loaded.clamped:
         print(_clamped(loaded.clamped))

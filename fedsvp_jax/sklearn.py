@@ -13,6 +13,7 @@ import os
 from typing import Any, Self
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -184,7 +185,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
                 for end in ends
             )
-            is_valid = np.isfinite([low, high]).all() and (low <= high).all()
+            is_valid = bool(np.isfinite([low, high]).all() and (low <= high).all())
         except (ValueError, TypeError):
             is_valid = False
         if not is_valid:
@@ -218,8 +219,8 @@ def _trained(
     """(weights by class, biases), and the claim on what was spent."""
     program = federation.build([config], data)
     if not is_seeded:  # a seed has too few bits: all might be tried
-        words = np.frombuffer(os.urandom(16), np.uint32).reshape(2, 1, 2)
-        root = prng.Keys(*map(prng.key_of, words))
+        words = jnp.asarray(np.frombuffer(os.urandom(16), np.uint32))
+        root = prng.Keys(*map(prng.key_of, words.reshape(2, 1, 2)))
         cells = dataclasses.replace(program.cells, root=root)
         program = dataclasses.replace(program, cells=cells)
     trainer = Trainer(program, placement=Placement(rounds_per_call=config.num_rounds))
