@@ -1,8 +1,8 @@
 """Writes a data set to disk client by client, for populations larger than memory.
 
-  python -m experiments.build_store --dataset=femnist --data_dir=FOLDER \\
+  fedsvp build_store --dataset=femnist --data_dir=FOLDER \\
       --output_dir=stores/femnist
-  python -m experiments.train --dataset=store --data_dir=stores/femnist \\
+  fedsvp train --dataset=store --data_dir=stores/femnist \\
       --model=leaf_cnn --output_dir=runs/femnist
 
 The data set is read once, one client at a time: LEAF JSON file by file, an .npz file

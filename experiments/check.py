@@ -1,20 +1,18 @@
-r"""Says which ε follows from somebody else's privacy settings; none of it is run.
+"""Says which ε follows from somebody else's privacy settings; none of it is run.
 
-  python -m experiments.check flare config_fed_client.json --rounds=20
-  python -m experiments.check toml dp.toml
-  python -m experiments.check flower pyproject.toml
-  python -m experiments.check opacus client.py --examples=3000 --batch_size=32 \
-    --epochs=1
-  python -m experiments.check pfl train.py
+  fedsvp check flare config_fed_client.json --rounds=20
+  fedsvp check toml dp.toml
+  fedsvp check flower pyproject.toml
+  fedsvp check opacus client.py
+  fedsvp check pfl train.py
 
 FILE is FLARE's config_fed_client.json; a TOML file whose settings docs/check.md lists;
-a Flower app's pyproject.toml, or a Python file of Flower, Opacus or pfl. Every noise is
+a Flower app's pyproject.toml; or a Python file of Flower, Opacus or pfl. Every noise is
 printed with its claims, against whom, for which neighbours, proved or nominal, and what
 they rest on. Where an ε is stated and does not follow, the least change that makes it
-true is named. A text of Python is never understood as a whole: its rows are nominal,
-they hold if nothing else changes these settings, and every statement of the engine
-that was not understood is listed. In the program itself, fedsvp_jax.check asks the
-engine's own objects (docs/check.md).
+true is named. From a Python file no ε follows: its statements that name the engine are
+listed. In the program itself, fedsvp_jax.check asks the engine's own objects
+(docs/check.md).
 
 Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why);
 3 something is not understood, as in every Python file.
@@ -42,14 +40,8 @@ _SET = flags.DEFINE_multi_string(
     "set", [], "NAME=NUMBER: the value of an argument, instead of the file's."
 )
 _JSON = flags.DEFINE_bool("json", False, "Print JSON.")
-_EXAMPLES = flags.DEFINE_integer("examples", None, "A client's records.", lower_bound=1)
-_BATCH = flags.DEFINE_integer("batch_size", None, "Of local steps.", lower_bound=1)
-_EPOCHS = flags.DEFINE_float("epochs", None, "Local epochs of a round.")
 _PARAMETERS = flags.DEFINE_integer(
     "parameters", None, "Numbers in the model.", lower_bound=1
-)
-_WEIGHT = flags.DEFINE_float(
-    "largest_weight", None, "The most that one client weighs in the average, up to 1."
 )
 
 
@@ -63,11 +55,7 @@ def main(arguments: list[str]) -> None:
     path = pathlib.Path(arguments[2])
     facts = check.Facts(
         overrides=_overrides(_SET.value),
-        examples=_EXAMPLES.value,
-        batch_size=_BATCH.value,
-        epochs=_EPOCHS.value,
         parameters=_PARAMETERS.value,
-        largest_weight=_WEIGHT.value,
     )
     try:
         noises = check.READERS[arguments[1]](path, facts)

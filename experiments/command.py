@@ -4,6 +4,7 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
+import datetime
 import os
 import pathlib
 import signal
@@ -20,7 +21,6 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import plugin, stopping
-from fedsvp_jax.run.folder import RunFolder
 
 from . import config_file, manual, messages
 
@@ -39,11 +39,11 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
     """
     config_file.define()
     flags.DEFINE_string("plugin", None, plugin.HELP)
-    if path := config_file.last_value(sys.argv, "plugin"):
-        try:
+    try:
+        if path := config_file.early_value(sys.argv, "plugin"):
             plugin.load(path)
-        except ValueError as error:
-            _fail(messages.one_line(error))
+    except (ValueError, flags.Error) as error:
+        _fail(messages.one_line(error))
     for field in dataclasses.fields(plugin.config_class()):
         if field.name in (*without, "plugin"):
             continue
@@ -197,24 +197,6 @@ def define_running() -> None:
     )
 
 
-def start_folder(
-    values: flags.FlagValues, settings: Mapping[str, Any], **chosen: Any
-) -> RunFolder:
-    """Begins the folder of --output_dir, or with --resume goes on with it.
-
-    Its config.json records the settings, the environment, and `chosen`, the flags of
-    this experiment alone.
-
-    Raises:
-      ValueError, WriteError: as `RunFolder.start`.
-    """
-    from fedsvp_jax.run.environment import environment
-
-    folder = RunFolder(values.output_dir)
-    folder.start({**settings, **environment(), **chosen}, resume=values.resume)
-    return folder
-
-
 def shows_progress(values: flags.FlagValues) -> bool:
     """Whether a terminal shows a progress bar; none if warnings are hidden too."""
     return values.progress and not values.quiet and values.verbosity >= logging.WARNING
@@ -334,7 +316,8 @@ def write_report(values: flags.FlagValues, kind: str) -> None:
 
         write = {"run": report.write_run_report, "sweep": report.write_sweep_report}
         try:
-            write[kind](folder)
+            today = datetime.datetime.now(datetime.UTC).date().isoformat()
+            write[kind](folder, timestamp=today)
         except ImportError as error:
             print(f"no report.html: {error}")
     print_files(path for path in sorted(folder.iterdir()) if path.is_file())

@@ -1,9 +1,8 @@
 """Demo: compares FedAvg, FedSDP and FedSVA on scikit-learn's digits with three seeds.
 
-  python -m experiments.demo            # in the repository
-  fedsvp demo                           # where the package is installed
+  fedsvp demo
 
-This is experiments.sweep with presets/demo.flags and --output_dir=runs/demo. Any flag
+This is `fedsvp sweep` with presets/demo.flags and --output_dir=runs/demo. Any flag
 of the sweep may be added and overrides the preset; --num_rounds=2 --seeds=0:1 makes the
 demo short.
 """

@@ -19,12 +19,12 @@ from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.played import extreme_uploads
-from fedsvp_jax.report import figures, headline, labels, spent, text_table
+from fedsvp_jax.report import figures, headline, labels, text_table
 from fedsvp_jax.run.folder import PLANNED
 from fedsvp_jax.run.placement import Placement
 
 _MOST_ROWS = 12  # of the table of attributes
-_IN_MEANING = ("against", "neighbours")  # columns that the line above the table tells
+_IN_MEANING = ("against",)  # columns that the line above the table tells
 _TIMED, _MOST_TIMED = 3.0, 3  # seconds or rounds that tell a round's time
 
 
@@ -162,7 +162,7 @@ def _spent(program: Program) -> str:
     ]
     rows = [
         {"uploads of a client": str(uploads)} | columns
-        for uploads, columns in zip(cases, spent.columns(planned), strict=True)
+        for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)
     ]
     last = planned[-1]
     lines = [

@@ -1,12 +1,13 @@
-"""--goal of experiments.train: settings for a table or images, all but ε.
+"""--goal of `fedsvp train`: settings for a table or images, all but ε.
 
 `proved` refuses a table whose schema was read off the records. `trial` is the same with
 such a schema, so its claims are nominal. The defaults were chosen by trials on flchain,
 breast cancer and Adult (docs/own_data.md); no ε counts that choice for these.
 
-- unit = "row": every client runs DP-SGD with Poisson batches, one step a round, on a
-  logistic model, and adds all of the noise itself: against the server too (P15). For
-  images it is the same on scattering coefficients, which nobody's data decided.
+- unit = "row" or "person": every client runs DP-SGD with Poisson batches, one step a
+  round, on a logistic model, and adds all of the noise itself: against the server too
+  (P15, P21). For images it is the same on scattering coefficients, which nobody's data
+  decided.
 - unit = "client": clipped updates, of which the cohort shares the noise by secure
   aggregation: against other clients, not against the server's aggregator.
 """
@@ -145,10 +146,10 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
     }
 
 
-def route(config: ExperimentConfig) -> str:
+def route(config: ExperimentConfig, unit: str) -> str:
     """Names the route and says how it was chosen, in a line."""
     if config.clip.in_steps:
-        name = "DP-SGD in every client with Poisson batches (unit: row)"
+        name = f"DP-SGD in every client with Poisson batches (unit: {unit})"
     else:
         name = "clipped updates, noise shared by secure aggregation (unit: client)"
     single_client = (

@@ -1,6 +1,6 @@
 """Verifies a site's log, adds it up by another accountant, and writes a page of it.
 
-  python -m experiments.ledger FILE [--witness=FILE] [--site_key=KEY] [--page=FILE]
+  fedsvp ledger FILE [--witness=FILE] [--site_key=KEY] [--page=FILE]
       [--json]
 
 FILE is the log that `fedsvp site init` began. Every entry must follow the one before it

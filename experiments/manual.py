@@ -1,6 +1,5 @@
-"""The text of --help, and the names of the commands where they are installed."""
+"""The text of --help."""
 
-import re
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -12,10 +11,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.core.settings import theme
 from fedsvp_jax.run import plugin
 
-from . import subcommands
-
 SETTINGS = "Settings. "  # begins the name of a group of flags
-_COMMAND = re.compile(r"(python -m |\b)experiments\.([\w.]*\w)")
 
 
 def group(setting: str) -> str:
@@ -31,23 +27,6 @@ def mechanism_help() -> str:
         for name in mechanisms.mechanism_names()
     ]
     return "Mechanisms:\n" + "\n".join(lines)
-
-
-def as_typed(text: str) -> str:
-    """The text with the commands that exist here: an installed package has `fedsvp`.
-
-    Commands that are no subcommands of it are modules inside the package.
-    """
-    if not subcommands.INSTALLED:
-        return text
-
-    def typed(match: re.Match[str]) -> str:
-        name, is_run = match[2], match[1]
-        if name in subcommands.MODULES:
-            return f"fedsvp {name}"
-        return f"{is_run}{__package__}.{name}"
-
-    return _COMMAND.sub(typed, text)
 
 
 def manual(script: str, purpose: str | None, *, full: bool = False) -> str:
@@ -71,7 +50,7 @@ def manual(script: str, purpose: str | None, *, full: bool = False) -> str:
         spec = sys.modules["__main__"].__spec__
         title = spec.name.removesuffix(".__main__") if spec else script
         described.insert(0, values.module_help(script).strip().replace(script, title))
-    paragraphs = [as_typed(purpose or "").rstrip()]
+    paragraphs = [(purpose or "").rstrip()]
     if "mechanism" in values or "mechanisms" in values:
         paragraphs.append(mechanism_help())
     if not full and (listed := _themes(modules)):

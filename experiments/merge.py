@@ -1,8 +1,8 @@
 """Joins the parts of a sweep, which ran apart, to one sweep.
 
-  python -m experiments.merge runs/parts/* --output_dir=runs/all
+  fedsvp merge runs/parts/* --output_dir=runs/all
 
-Each folder is the --output_dir of `experiments.sweep` with the same flags and
+Each folder is the --output_dir of `fedsvp sweep` with the same flags and
 --part=1/N to --part=N/N. All parts must be there and finished.
 
 Written to --output_dir: config.json, results.jsonl and cells.json, with the bytes of

@@ -1,13 +1,14 @@
 """Says what a table can afford: risk and accuracy by ε, on synthetic rows.
 
-  python -m experiments.plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
+  fedsvp plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
 
-Of DATA.csv only the number of rows of every client is read, which is public in any
-case. As many rows are drawn from the schema: numbers uniformly between their bounds,
-categories evenly, classes by a random linear model. The route of train --goal is then
-trained on them at every ε and seed, and FedAvg without noise. So the loss by the noise
-is that of clients of these sizes and of so many features; the accuracy of your own rows
-is not known before a run, and none of it is spent here.
+Of DATA.csv only the number of rows of every client, and of every person of a [person]
+column, is read, which is public in any case. As many rows are drawn from the schema:
+numbers uniformly between their bounds, categories evenly, classes by a random linear
+model. The route of train --goal is then trained on them at every ε and seed, and FedAvg
+without noise. So the loss by the noise is that of clients of these sizes and of so many
+features; the accuracy of your own rows is not known before a run, and none of it is
+spent here.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
@@ -53,8 +54,11 @@ _TESTED = 2000  # synthetic rows for the test
 _SLOPE = 4.0  # of the random linear model: noise-free accuracies are far from 1/2 and 1
 
 
-def synthetic(schema: Any, sizes: Sequence[int], seed: int) -> Any:
-    """A data set of the schema's shape with so many training rows of each client."""
+def synthetic(schema: Any, sizes: Sequence[int], seed: int, persons: Any = None) -> Any:
+    """A data set of the schema's shape with so many training rows of each client.
+
+    `persons`, (rows,) says whose each is; None: each is of a person of its own.
+    """
     from fedsvp_jax.data.dataset import Dataset
 
     rng = np.random.default_rng(seed)
@@ -80,6 +84,8 @@ def synthetic(schema: Any, sizes: Sequence[int], seed: int) -> Any:
         schema=schema,
         from_records=schema.from_records,
         public_test=True,
+        train_persons=persons,
+        rows_per_person=schema.rows_per_person if schema.unit == "person" else None,
     )
 
 
@@ -112,7 +118,10 @@ def main(arguments: Sequence[str]) -> None:
         sizes = np.unique(table[client], return_counts=True)[1].tolist()
     train_share = 1 - (schema.test_fraction or 0.2)
     sizes = [max(2, round(train_share * size)) for size in sizes]
-    data = synthetic(schema, sizes, _SEED.value)
+    persons = None
+    if schema.person is not None:
+        sizes, persons = _persons(schema, table, train_share)
+    data = synthetic(schema, sizes, _SEED.value, persons)
     document = _planned(data, epsilons)
     document["data"] = path.stem
     document["nist_sp_800_226"]["data_collection_exposure"] = (
@@ -131,6 +140,22 @@ def main(arguments: Sequence[str]) -> None:
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
     )
+
+
+def _persons(schema: Any, table: Any, share: float) -> tuple[list[int], np.ndarray]:
+    """Each client's training rows, and whose they are: by the numbers in the table."""
+    whose = np.unique(table[schema.person], return_inverse=True)[1]
+    client = np.zeros_like(whose)
+    if schema.client is not None:
+        client = np.unique(table[schema.client], return_inverse=True)[1]
+    most = schema.rows_per_person if schema.unit == "person" else len(whose)
+    pairs, counts = np.unique(np.stack([client, whose]), axis=1, return_counts=True)
+    counts = np.minimum(counts, most)
+    numbers = [np.flatnonzero(pairs[0] == number) for number in np.unique(pairs[0])]
+    train = [part[: max(2, round(share * len(part)))] for part in numbers]
+    sizes = [int(counts[part].sum()) for part in train]
+    chosen = np.concatenate(train)
+    return sizes, np.repeat(np.arange(len(chosen)), counts[chosen])
 
 
 def _sizes_text(sizes: Sequence[int]) -> str:

@@ -1,11 +1,11 @@
 """Predicts with the model of a run's folder, and takes the model elsewhere.
 
-  python -m experiments.predict runs/a
-  python -m experiments.predict runs/a --inputs=new.npy --to=predicted.csv
-  python -m experiments.predict runs/a/model.safetensors new.csv --to=predicted.csv
-  python -m experiments.predict runs/a --export=model.safetensors
+  fedsvp predict runs/a
+  fedsvp predict runs/a --inputs=new.npy --to=predicted.csv
+  fedsvp predict runs/a/model.safetensors new.csv --to=predicted.csv
+  fedsvp predict runs/a --export=model.safetensors
 
-MODEL is the --output_dir of experiments.train, or the model file that a run on a table
+MODEL is the --output_dir of `fedsvp train`, or the model file that a run on a table
 leaves there and that --export writes. Of a folder the model is that of the newest
 checkpoint, so a run that was stopped has one too. Without inputs the test examples of
 the run's own data set are predicted and the accuracy is printed. The file of

@@ -1,6 +1,6 @@
-"""Presets: flag files for experiments.sweep, one per published table or figure.
+"""Presets: flag files for `fedsvp sweep`, one per published table or figure.
 
-Those of experiments.train are `OF_TRAIN`. What `proved` sets are the rows *attribute
+Those of `fedsvp train` are `OF_TRAIN`. What `proved` sets are the rows *attribute
 records* of experiments/studies/utility.
 
 A file starts with comments, followed by one `--name=value` per line. `NAME.flags` is
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 FOLDER = pathlib.Path(__file__).with_name("presets")
-# What `experiments.train --preset=NAME` sets, in one line.
+# What `fedsvp train --preset=NAME` sets, in one line.
 OF_TRAIN = {
     "proved": "the route that leaves a good model under a proved "
     "--total_epsilon; it hides the records of one attribute of mnist or femnist, and "

@@ -25,6 +25,6 @@ def sweep_tables(folder: str | Path) -> None:
     """Writes table.md and table.csv of a sweep's folder, and prints the table."""
     tables.write_tables(folder)
     sweep = read.read_sweep(folder)
-    print(table(tables.shown_cells(tables.summarize(sweep.results))))
+    print(table(tables.shown_cells(tables.summarize(sweep.results, sweep.cells))))
     if note := headline.unprotected(sweep.config):
         print(note)

@@ -15,9 +15,7 @@ A row has them under "provenance". Rows that were made before commits were kept 
 none: nobody knows their commits, and none is invented.
 """
 
-import dataclasses
 import datetime
-import functools
 import pathlib
 import platform
 import re
@@ -26,10 +24,7 @@ import subprocess
 import sys
 from typing import Any
 
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.run import environment
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -53,20 +48,6 @@ def command() -> str:
     name = sys.argv[0] if main is None else main.name.removesuffix(".__main__")
     words = [re.sub(r"(?<==)/.*/", "", word) for word in sys.argv[1:]]
     return shlex.join(["python", "-m", name, *words])
-
-
-@functools.cache
-def _read(name: str, data_dir: str | None, columns: TableSettings) -> Dataset:
-    return sources.load(name, data_dir, columns)
-
-
-def stamp_of_run(config: ExperimentConfig) -> dict[str, Any]:
-    """`stamp` of a run with the data set that its settings name."""
-    fields = dataclasses.fields(TableSettings)
-    columns = TableSettings(
-        **{field.name: getattr(config, field.name) for field in fields}
-    )
-    return stamp(_read(config.dataset, config.data_dir, columns), config.seed)
 
 
 def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Rebuilds report pages from the files of runs and sweeps.
 
-  python -m experiments.report DIR [DIR …]
+  fedsvp report DIR [DIR …]
 
 DIR is the --output_dir of a run or a sweep, and gets report.html. That of a sweep also
 gets table.md and table.csv, and its table is printed. If several folders are named,
@@ -23,7 +23,7 @@ from absl import flags
 
 from fedsvp_jax import report
 from fedsvp_jax.report import read, tables
-from fedsvp_jax.report.compare_page import comparison_table, read_all
+from fedsvp_jax.report.compare_page import comparison_table
 from fedsvp_jax.run import plugin
 
 from . import command, printed
@@ -69,13 +69,14 @@ def rebuild(
             *tables.write_tables(folder),
         ]
         if figure:
-            paths.append(report.figures.draw_sweep(folder, target))
+            paths.append(report.figures.draw([folder], target))
             paths += report.figures.draw_each(folder, figure)
-        summary = tables.summarize(read.read_sweep(folder).results)
+        sweep = read.read_sweep(folder)
+        summary = tables.summarize(sweep.results, sweep.cells)
         return paths, printed.table(tables.shown_cells(summary)) + "\n"
     paths = [report.write_run_report(folder, timestamp=timestamp)]
     if figure:
-        paths.append(report.figures.draw_run(folder, target))
+        paths.append(report.figures.draw([folder], target))
         paths += report.figures.draw_each(folder, figure)
     return paths, ""
 
@@ -101,8 +102,8 @@ def main(arguments: Sequence[str]) -> None:
             paths = [page]
             if figure:
                 picture = target / f"compare.{figure}"
-                paths.append(report.figures.draw_comparison(folders, picture))
-            print(printed.table(comparison_table(read_all(folders))))
+                paths.append(report.figures.draw(folders, picture))
+            print(printed.table(comparison_table(read.read_all(folders))))
             print("\n".join(map(str, paths)))
     except ImportError as error:
         raise ValueError(str(error)) from error

@@ -1,7 +1,7 @@
 """Drafts the public schema of a CSV file.
 
-  python -m experiments.schema DATA.csv --output=schema.toml
-  python -m experiments.schema DATA.csv --label_column=death --client_column=hospital
+  fedsvp schema DATA.csv --output=schema.toml
+  fedsvp schema DATA.csv --label_column=death --client_column=hospital
 
 The schema says of every column what it is: number, category, date, or nothing to learn
 from; its bounds or categories; what fills a missing cell; which column is the class and
@@ -11,7 +11,7 @@ and classes from the records and marks each with `from_data = true`: state what 
 without them (a form, a codebook, a law of nature) and delete the line. While a line is
 there, every ε is nominal. --label_column and --client_column are guessed by name.
 
-  python -m experiments.schema --confirm=schema.toml
+  fedsvp schema --confirm=schema.toml
 
 lists what is marked and deletes the marks: your statement that each entry, as it stands
 in the file now, is known without the records.
@@ -47,7 +47,8 @@ _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data = true` marks what was read off the records. State what is known
 without them, then delete the line; while one is left, every ε is nominal.
 unit: "row" protects one row, "client" all rows of one client. If a person has several
-rows, "row" protects one of them, not the person.
+rows, "row" protects one of them; to protect the person write
+[person], column = "ID", rows = 1: so many rows of each person are kept.
 decimal, encoding: how every such file is written, whatever its records.
 Types: number, category (* takes all other texts, and blanks), date, drop."""
 

@@ -1,6 +1,6 @@
 """Begins a site's log, once: what it promises, and what it has spent from then on.
 
-  python -m experiments.site init --log=FILE --num_examples=N --min_num_examples=M
+  fedsvp site init --log=FILE --num_examples=N --min_num_examples=M
       [--witness=FOLDER] [--site_name=NAME] [--records=FILE] SETTINGS
 
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
         data=fingerprint(*_RECORDS.value) if _RECORDS.value else None,
     )
     site.begin(_NUM.value)
-    print(f"site {site.name}: public key {site.entries()[0].body['site']}")
+    print(f"site {site.name}: public key {site.public_key}")
     for name, value in policy.says().items():
         print(f"{name}: {value}")
     command.print_files([os.fspath(site.path), f"{site.path}.key"])

@@ -24,8 +24,6 @@ MODULES = (
     "build_store",
     "benchmark",
 )
-# Where the package is installed, the experiments lie inside it.
-INSTALLED = __package__ != "experiments"
 # Of an installed package the pages lie beside the experiments, too.
 DOCS = Path(__file__).parents[1] / "docs"
 

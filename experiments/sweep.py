@@ -1,6 +1,6 @@
 """Compares mechanisms x epsilons x seeds; each mechanism is one compiled program.
 
-  python -m experiments.sweep --dataset=digits --mechanisms=none,fedsdp,fedsva \\
+  fedsvp sweep --dataset=digits --mechanisms=none,fedsdp,fedsva \\
       --epsilons=.1,.2,.5 --seeds=0:3 --num_rounds=40 --output_dir=runs/comparison
 
 A cell is one (epsilon, seed) of one mechanism; its numbers are those of the single run
@@ -19,7 +19,7 @@ those who decide on it. --resume continues a sweep that was stopped or killed.
 joins them to the files of one process.
 
 --part=2/4 runs the second of four parts of the cells, in a folder of its own;
-`python -m experiments.merge` joins the folders of all parts.
+`fedsvp merge` joins the folders of all parts.
 
 Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says why).
 """
@@ -74,7 +74,7 @@ flags.DEFINE_string(
     "part",
     None,
     "I/N: run only the I-th of N parts of the cells, I from 1. Each part takes a "
-    "folder of its own; `python -m experiments.merge` joins them.",
+    "folder of its own; `fedsvp merge` joins them.",
 )
 command.define_auto(
     "cell_chunk_size",

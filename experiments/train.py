@@ -1,6 +1,6 @@
 """Runs one federated training with a noise mechanism, and reports on it.
 
-  python -m experiments.train --dataset=digits --mechanism=fedsva --epsilon=0.5 \\
+  fedsvp train --dataset=digits --mechanism=fedsva --epsilon=0.5 \\
       --num_rounds=50 --seed=0 --output_dir=runs/fedsva
 
 In every round, K of M clients train the broadcast model for E local epochs. FedSVA and
@@ -16,22 +16,22 @@ other than digits are read from --data_dir.
 
 --preset=proved sets all flags that are not named (docs/useful_model.md):
 
-  python -m experiments.train --preset=proved --dataset=mnist --data_dir=FOLDER \\
+  fedsvp train --preset=proved --dataset=mnist --data_dir=FOLDER \\
       --total_epsilon=2 --output_dir=runs/proved
 
 --goal=proved takes a table from its schema to a useful model at --total_epsilon by
 fixed defaults, against the server (docs/own_data.md):
 
-  python -m experiments.train --data=DATA.csv --schema=schema.toml --goal=proved \\
+  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved \\
       --total_epsilon=3 --output_dir=runs/proved
 
 Scores on rows of the table stay with you; --publish_scores and --test_data give some
 that may be published. A run on a table leaves model.safetensors too, which
-experiments.predict takes anywhere.
+`fedsvp predict` takes anywhere.
 
 --dry_run keeps no model: it shows who holds what, the noise, the ε of the whole run,
-and how long it would take, by timing a few rounds. --config=FILE.toml takes flags from
-a file, and --config=runs/a/config.json those of a run.
+and how long it would take, by timing a few rounds. --config=runs/a/config.json takes
+the settings of a run, and --flagfile=FILE flags from a file.
 
 Exit status: 0 done; 2 bad input, or the run cannot continue (one line says why).
 """
@@ -119,7 +119,8 @@ def main(_: list[str]) -> None:
     data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
-        print(goal.route(config))
+        of_person = getattr(data, "rows_per_person", None) is not None
+        print(goal.route(config, "person" if of_person else "row"))
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)
@@ -142,7 +143,7 @@ def main(_: list[str]) -> None:
     if not processes.is_first():
         return
     from fedsvp_jax.core.files import plain
-    from fedsvp_jax.report import headline, labels, spent
+    from fedsvp_jax.report import headline, labels
 
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference and not processes.several():
@@ -175,7 +176,7 @@ def main(_: list[str]) -> None:
     for name in ("best_accuracy", "final5_accuracy"):
         picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
         print(f"{name}: {command.value_text(summary[name])}{picked}")
-    print(spent.spent_line(summary))
+    print(labels.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
     messages.print_json(values, plain(summary))
     command.write_report(values, "run")

@@ -16,6 +16,8 @@ worst that are known:
     record in several secret batches, record in summed secret batches
                          the same in four batches of an upload; and in the sum of a
                          cohort that shares its noise
+    person, person left out, person in secret batches
+                         three or four records of one person, all at once
     private record, private record left out
                          the same of a record of the private attribute, by the private
                          query after real public training (attribute_records)
@@ -56,14 +58,14 @@ shifted Gaussians. A verdict counts all rows: Holm's test over all claims of all
 contradicts a true claim with a probability of at most 5 %. A bound may therefore
 exceed a claim in a row that holds.
 
-  python -m experiments.attack --attack=audit --output_dir=runs/audit
+  fedsvp attack --attack=audit --output_dir=runs/audit
 
-No data set is read; --dataset only selects the defaults of other settings. Written to
---output_dir: config.json, pieces/ (one file per finished case, from which --resume
-continues), results.json, audit.svg.
+No data set is read; --dataset only selects the defaults of other settings. A piece of
+the work is a case. The picture is audit.svg.
 """
 
 import dataclasses
+import pathlib
 from functools import partial
 from typing import Any
 
@@ -72,14 +74,12 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import write_json
-from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.federation import plan
 
-from .. import command, flag_values
+from .. import flag_values
 from . import audit_play, audit_results
 from .audit_cases import DEPLOYED, FILTER, Case, cases_of
-from .resumable import finished_or_made
+from .work import Work
 
 # Settings that every case chooses itself, by why they are refused.
 _CHOSEN = {
@@ -149,50 +149,43 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
     return [case for name in names for case in cases_of(name, config)]
 
 
-def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Audits every case of every mechanism."""
+def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+    """Every case of every mechanism, played with each seed."""
     for reason, names in _CHOSEN.items():
         flag_values.refuse_flags(values, names, reason)
     require_auditor()  # before hours of games, not after them
-    mechanism_names = list(values.audit_mechanisms)
-    cases = audited_cases(mechanism_names, config)
+    cases = audited_cases(values.audit_mechanisms, config)
     setting = audit_play.make_setting(
         config, values.audit_examples, values.audit_trials
     )
     seeds = range(config.seed, config.seed + values.audit_seeds)
-    folder = command.start_folder(
-        values,
-        dataclasses.asdict(config),
-        attack=values.attack,
-        audit_mechanisms=mechanism_names,
-        audit_trials=values.audit_trials,
-        audit_examples=values.audit_examples,
-        audit_seeds=values.audit_seeds,
-    )
 
     def play(case: Case) -> list[list[audit_play.Row]]:
         prepared = audit_play.prepare(setting, case)
         return [audit_play.rows_of(setting, case, prepared, seed) for seed in seeds]
 
-    by_seed: list[list[audit_play.Row]] = [[] for _ in seeds]
-    for case in progress_bar(cases, unit="case", disable=None):
-        rows_by_seed = finished_or_made(folder, case.name, partial(play, case))
-        for rows, case_rows in zip(by_seed, rows_by_seed, strict=True):
-            rows += case_rows
-    by_seed = [audit_results.with_verdicts(rows) for rows in by_seed]
-    results: dict[str, Any] = {
-        "attack": values.attack,
-        "trials": values.audit_trials,
-        "rows": by_seed[0],
-        "seeds": [
-            audit_results.of_seed(seed, rows)
-            for seed, rows in zip(seeds, by_seed, strict=True)
-        ],
-    }
-    write_json(folder.path / "results.json", results)
-    audit_results.draw(folder.path / "audit.svg", by_seed[0])
-    print(audit_results.terminal_table(by_seed[0]))
-    print(audit_results.verdicts(by_seed[0]))
-    print(audit_results.over_seeds(results))
-    written = ("config.json", "results.json", "audit.svg")
-    command.print_files(folder.path / name for name in written)
+    def finish(rows_by_case: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+        by_seed = [
+            audit_results.with_verdicts([row for part in rows for row in part])
+            for rows in zip(*rows_by_case.values(), strict=True)
+        ]
+        audit_results.draw(folder / "audit.svg", by_seed[0])
+        results = {
+            "trials": values.audit_trials,
+            "rows": by_seed[0],
+            "seeds": [
+                audit_results.of_seed(seed, rows)
+                for seed, rows in zip(seeds, by_seed, strict=True)
+            ],
+        }
+        print(audit_results.terminal_table(by_seed[0]))
+        print(audit_results.verdicts(by_seed[0]))
+        print(audit_results.over_seeds(results))
+        return results
+
+    return Work(
+        data=None,
+        settings=dataclasses.asdict(config),
+        pieces={case.name: partial(play, case) for case in cases},
+        finish=finish,
+    )

@@ -14,7 +14,14 @@ DEPLOYED = "deployed_sum"  # audited where it is named: what a real client adds 
 SECRET = "record in secret batches"  # of batches that nobody but the client knows
 SEVERAL = "record in several secret batches"
 SUMMED = "record in summed secret batches"
+PERSON = "person in secret batches"
+PERSONS = {
+    PERSON: 4,
+    "person": 3,
+    "person left out": 3,
+}  # rows of the person that differs
 UNEQUAL = "unequal weights"
+PARTIAL = "partial cohort"
 BANDS = "bands"
 ASKED_LATER = "private record asked later"
 COLLUDERS = "colluders"  # worlds in which the adversary knows other clients' noise
@@ -115,7 +122,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         banded = {"noise_bands": 2, "cohorts": "cyclic", "num_clients": 20}
         cases = [
             removed("presence"),
-            removed("partial cohort"),
+            removed(PARTIAL),
             removed("adaptive clip", changes=adaptive),
             removed(BANDS, changes=banded),
             *(removed(worlds, changes=_CYCLIC) for worlds in TURNS),
@@ -134,6 +141,9 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
             per_example(SECRET, changes=_SAMPLED),
             per_example(SEVERAL, changes=_SAMPLED | several),
             per_example(SUMMED, changes=summed),
+            per_example(PERSON, changes=_SAMPLED),
+            per_example("person left out"),
+            Case(mechanism, "per_example", "replace_one", "person"),
             replaced(UNEQUAL),
             private_query(ASKED_LATER, changes={"private_from": _SILENT}),
         ]
@@ -189,4 +199,8 @@ def case_settings(
     case: Case, config: ExperimentConfig, num_examples: int = 1
 ) -> MechanismConfig:
     """The mechanism's settings in a case; not for a case of the filter."""
-    return plan.mechanism_config(case.settings(config), min_num_examples=num_examples)
+    return plan.mechanism_config(
+        case.settings(config),
+        min_num_examples=num_examples,
+        rows_per_person=PERSONS.get(case.worlds),
+    )

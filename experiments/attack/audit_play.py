@@ -42,6 +42,8 @@ from .audit_cases import (
     COLLUDERS,
     FILTER,
     IN_SUM,
+    PARTIAL,
+    PERSON,
     PROMISED,
     SECRET,
     SEVERAL,
@@ -61,7 +63,7 @@ _PRESENT = 2  # clients in a partial cohort
 _WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the largest
 _VOTES = 4  # votes of one tester
 _BATCHES = 40  # so many times a secret batch's records the client has
-_SECRET = (SECRET, SEVERAL, SUMMED)
+_SECRET = (SECRET, SEVERAL, SUMMED, PERSON)
 _CLEAR = 3.0  # log likelihood ratio at which a hook that sees it ends the run
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
 
@@ -118,31 +120,31 @@ class Prepared(NamedTuple):
       play: key -> scores.
       claims: scores -> what is claimed of them.
       proved: whether the claims are proved, and about these two worlds.
-      distance: between the updates of the two worlds; NaN where there are none.
     """
 
     play: Player
     claims: Callable[[Scores], Claims]
     proved: bool
-    distance: float
 
 
 def prepare(setting: Setting, case: Case) -> Prepared:
     """The case's game, compiled at its first use."""
-    if case.mechanism == FILTER or case.worlds == IN_SUM:
-        prepare_case = _prepare_filter if case.mechanism == FILTER else _prepare_sum
-        return prepare_case(setting, case)
+    if case.mechanism == FILTER:
+        return _prepare_filter(setting, case)
+    if case.worlds == IN_SUM:
+        return _prepare_sum(setting, case)
     config = setting.config
-    has_query = CLIPS[case.sensitivity].asks
-    num_examples = setting.num_examples // (_PRIVATE if has_query else 1)
+    num_examples = setting.num_examples // (
+        _PRIVATE if CLIPS[case.sensitivity].asks else 1
+    )
     if case.worlds in _SECRET:
         num_examples = _BATCHES * config.batch_size
     settings = case_settings(case, config, num_examples)
     mechanism = make_mechanism(case.mechanism, settings)
-    central = mechanism.claim.central
-    partly, pooled = case.worlds == "partial cohort", case.worlds == COLLUDERS
-    present = _PRESENT if partly else settings.cohort_size if central else 1
-    unknown = present - 1 - (settings.colluders if pooled else 0)
+    pooled = case.worlds == COLLUDERS
+    present = settings.cohort_size if mechanism.claim.central else 1
+    if case.worlds == PARTIAL:
+        present = _PRESENT
     claims = partial(
         audit_claims.of_uploads,
         mechanism,
@@ -155,30 +157,25 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     proved = mechanism.claim.proved and case.claimed
     if CLIPS[case.sensitivity].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
-        return Prepared(play, claims, proved, float("nan"))
-    updates = _updates(setting, case, settings)
-    if case.worlds == BANDS:
-        game = audit.Game(updates, num_rounds=config.num_rounds)
-        play = audit_bands.bands_player(mechanism, settings, game, setting.num_games)
-        return Prepared(play, claims, proved, abs(updates[0] - updates[1]))
-    cap = None
+        return Prepared(play, claims, proved)
+    updates, plan = _updates(setting, case, settings), None
     if case.worlds in PROMISED:
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
         plan = Account.of(mechanism, Participation.of(settings), promise).plan
-        cap = plan.most_uploads
         claims = partial(_with_promise, claims, promise)
-        if case.worlds in TURNS:
-            turns = audit_cohorts.Turns(
-                updates[0],
-                settings.num_clients,
-                settings.cohort_size,
-                settings.num_rounds,
-                plan.allowance,
-                present=settings.cohort_size if case.worlds == TURNS[0] else _PRESENT,
-            )
-            play = audit_cohorts.turns_player(mechanism, turns, setting.num_games)
-            return Prepared(play, claims, proved, abs(updates[0]))
+    if plan is not None and case.worlds in TURNS:
+        turns = audit_cohorts.Turns(
+            updates[0],
+            settings.num_clients,
+            settings.cohort_size,
+            settings.num_rounds,
+            plan.allowance,
+            present=settings.cohort_size if case.worlds == TURNS[0] else _PRESENT,
+        )
+        play = audit_cohorts.turns_player(mechanism, turns, setting.num_games)
+        return Prepared(play, claims, proved)
     sees_release = case.worlds in ("laplace", "randomized response")
+    unknown = present - 1 - (settings.colluders if pooled else 0)
     game = audit.Game(
         updates=updates,
         ratios=(1.0, 0.0) if sees_release or case.worlds == "ratio" else (1.0, 1.0),
@@ -188,18 +185,16 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         num_examples=num_examples,
         num_rounds=config.num_rounds,
         asked_from=settings.private_from if case.worlds == ASKED_LATER else 0,
-        max_uploads=cap,
+        max_uploads=plan.most_uploads if plan else None,
         dimension=_WIDE if case.wide else _NARROW,
     )
-    play = audit.upload_player(mechanism, game, setting.num_games)
+    if case.worlds == BANDS:
+        play = audit_bands.bands_player(mechanism, settings, game, setting.num_games)
+    else:
+        play = audit.upload_player(mechanism, game, setting.num_games)
     if case.worlds == STOPPED:
         play = audit_cohorts.stopped_player(play, updates, level=_CLEAR)
-    return Prepared(
-        play=play,
-        claims=claims,
-        proved=proved,
-        distance=abs(updates[0] - updates[1]),
-    )
+    return Prepared(play, claims, proved)
 
 
 def _other_factors(case: Case, unknown: int) -> tuple[float, ...]:
@@ -226,12 +221,14 @@ def _training_player(
         steps = subsampling.most_steps(settings)
         recipe = dataclasses.replace(
             recipe,
-            places=subsampling.poisson_places(size, num_examples, rounds * steps),
+            places=subsampling.poisson_places(
+                size, num_examples, rounds * steps, settings.rows_per_person or 1
+            ),
             local_steps=steps,
         )
     worlds = audit_training.neighbours(
         num_examples if secret else size,
-        1,
+        settings.rows_per_person or 1,
         2.0 * float(settings.l2_norm_clip),
         left_out=case.relation == "add_remove",
         others_push=not secret,
@@ -244,6 +241,7 @@ def _training_player(
         rounds,
         setting.num_games,
         num_others=settings.cohort_size - 1 if case.worlds == SUMMED else 0,
+        rows_per_person=settings.rows_per_person,
     )
 
 
@@ -268,18 +266,12 @@ def _updates(
     if case.worlds in setting.trained:
         return setting.trained[case.worlds]
     half, far = clip / setting.num_examples, _BEYOND * clip
-    opposite, absent = (far, -far), (far, 0.0)
+    longer_than_the_clip = (far, 0.0 if case.relation == "add_remove" else -far)
     return {
         "granted": (half, -half),
         "ratio": (clip, clip),
         "past norm": (clip, clip / 100),
-        "partial cohort": absent,
-        "adaptive clip": absent,
-        "presence": absent,
-        BANDS: absent,
-        STOPPED: absent,
-        **dict.fromkeys(PROMISED, absent),
-    }.get(case.worlds, opposite)
+    }.get(case.worlds, longer_than_the_clip)
 
 
 def promise_of(
@@ -310,17 +302,16 @@ def _with_promise(
 def _prepare_filter(setting: Setting, case: Case) -> Prepared:
     config = case.settings(setting.config)
     rates = pipeline.filter_rates(config)
-    nan = float("nan")
     if case.worlds == "votes":
         play = audit_filter.vote_player(
             _VOTES, float(rates.flip_probability), setting.num_games
         )
         claims = audit_claims.of_votes(config, _VOTES)
-        return Prepared(play, lambda _: claims, True, nan)
+        return Prepared(play, lambda _: claims, True)
     passes = config.num_rounds
     play = audit_filter.contribution_player(rates, passes, setting.num_games)
     claims = audit_claims.of_contributions(config, passes)
-    return Prepared(play, lambda _: claims, True, nan)
+    return Prepared(play, lambda _: claims, True)
 
 
 def _prepare_sum(setting: Setting, case: Case) -> Prepared:
@@ -340,7 +331,7 @@ def _prepare_sum(setting: Setting, case: Case) -> Prepared:
     claims = partial(
         of_uploads, present=settings.cohort_size, target_delta=config.target_delta
     )
-    return Prepared(play, claims, policy.mechanism.claim.proved, far)
+    return Prepared(play, claims, policy.mechanism.claim.proved)
 
 
 def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list[Row]:
@@ -370,7 +361,6 @@ def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list
                 **case._asdict(),
                 "proved": prepared.proved,
                 "uploads": int(scores.uploaded[: number + 1].sum()),
-                "distance": prepared.distance,
                 "claims": claims,
                 "audited": bounds(delta=setting.config.target_delta),
                 "audited_at_basic_delta": (

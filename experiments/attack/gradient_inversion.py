@@ -7,24 +7,26 @@ the last bias and searches for the image whose own clipped gradient fits best: b
 squared distance (Deep Leakage from Gradients) and by cosine distance with total
 variation (Geiping et al. 2020).
 
-A defence is a mechanism with a sensitivity, MECHANISM:SENSITIVITY, with --epsilon per
-upload. The noise of dp_fedavg is computed for the cohort's sum at that epsilon, and a
+A defence is MECHANISM:SENSITIVITY with --epsilon per upload, or with one of its own,
+MECHANISM:SENSITIVITY:EPSILON; gaussian at large epsilons shows how much noise hides an
+image. The noise of dp_fedavg is computed for the cohort's sum at that epsilon, and a
 single upload carries 1/sqrt(K) of it. |D| = 1, and R = 1 (the image is private).
 fedsva and fedsdp have no analytic calibration: at epsilon >= 1 their printed formula is
-nominal. --inversion_epsilons adds rows of gaussian at large epsilons, which show how
-much noise hides an image.
+nominal.
 
 PSNR and SSIM compare the rebuilt image with the client's, pixels in [0, 1]. "mean
 image" is the average training image, a guess that needs no upload.
 
-  python -m experiments.attack --attack=gradient_inversion --dataset=digits \\
+  fedsvp attack --attack=gradient_inversion --dataset=digits \\
       --output_dir=runs/inversion
 
-Written to --output_dir: config.json, pieces/ (one file per finished defence, from which
---resume continues), results.json, inversion.png.
+A piece of the work is a defence. The picture is inversion.png.
 """
 
 import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -38,9 +40,7 @@ from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng, tree
-from fedsvp_jax.core.files import write_json
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import (
     Array,
     Examples,
@@ -53,15 +53,20 @@ from fedsvp_jax.core.structs import (
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.mechanisms import make_mechanism, noise
+from fedsvp_jax.mechanisms import (
+    MechanismConfig,
+    analytic_multiplier,
+    make_mechanism,
+    noise,
+)
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
-from .. import command, flag_values, printed
-from . import inversion_results, upload_claims
-from .inversion_defences import Defence, mechanism_settings, named_defences
-from .resumable import finished_or_made
+from .. import flag_values, printed
+from . import upload_claims
+from .picture_table import picture_table
+from .work import Work
 
 DEFAULTS = {
     "model": "small_cnn",
@@ -71,6 +76,9 @@ DEFAULTS = {
     "delta": 1e-5,
     "calibration": "analytic",
 }
+_SENSITIVITIES = ("paper", "update_clip", "per_example")
+
+Row = dict[str, Any]
 
 
 def define_flags() -> None:
@@ -84,13 +92,10 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "inversion_defences",
         "none:paper,nbafl:paper,fedsva:paper,dp_fedavg:update_clip,"
-        "gaussian:update_clip,gaussian:per_example",
-        "Defences to attack, each MECHANISM:SENSITIVITY.",
-    )
-    flags.DEFINE_list(
-        "inversion_epsilons",
-        "2e10,2e8,2e6,2e4",
-        "Epsilons, per upload, of further rows gaussian:update_clip; may be empty.",
+        "gaussian:update_clip,gaussian:per_example,gaussian:update_clip:2e10,"
+        "gaussian:update_clip:2e8,gaussian:update_clip:2e6,gaussian:update_clip:2e4",
+        "Defences to attack, each MECHANISM:SENSITIVITY or, with the epsilon of an "
+        "upload, MECHANISM:SENSITIVITY:EPSILON.",
     )
     flags.DEFINE_integer(
         "inversion_steps", 1000, "Steps of each search.", lower_bound=8
@@ -106,6 +111,67 @@ def define_flags() -> None:
         1e-5,
         "Weight of the total variation in the cosine search.",
         lower_bound=0.0,
+    )
+
+
+class Defence(NamedTuple):
+    """A defence between a client's gradient and the server."""
+
+    mechanism: str
+    sensitivity: str
+    epsilon: float | None = None  # of one upload; None: the settings'
+
+    @property
+    def name(self) -> str:
+        """The defence in tables and file names."""
+        epsilon = "" if self.epsilon is None else f"_{self.epsilon:g}"
+        return f"{self.mechanism}_{self.sensitivity}{epsilon}"
+
+
+def named_defences(texts: Sequence[str]) -> list[Defence]:
+    """The defences of --inversion_defences.
+
+    Raises:
+      ValueError: the flag holds something else, or a defence twice.
+    """
+    defences = []
+    for text in texts:
+        mechanism, sensitivity, epsilon = (*text.split(":"), "", "")[:3]
+        try:
+            of_upload = float(epsilon) if epsilon else None
+        except ValueError:
+            of_upload = math.nan
+        if sensitivity not in _SENSITIVITIES or not (
+            of_upload is None or 0 < of_upload < math.inf
+        ):
+            raise ValueError(
+                "inversion_defences must be MECHANISM:SENSITIVITY or MECHANISM:"
+                f"SENSITIVITY:EPSILON, sensitivity one of {', '.join(_SENSITIVITIES)} "
+                f"and epsilon > 0, got {text!r}"
+            )
+        defences.append(Defence(mechanism, sensitivity, of_upload))
+    if len(set(defences)) < len(defences):
+        raise ValueError("inversion_defences must name each defence once")
+    return defences
+
+
+def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismConfig:
+    """The defence's settings for one upload of one image.
+
+    fedsva and fedsdp have no analytic calibration: their printed formula is taken,
+    which at ε ≥ 1 is nominal.
+    """
+    printed = defence.mechanism in ("fedsva", "fedsdp")
+    return plan.mechanism_config(
+        dataclasses.replace(
+            config,
+            mechanism=defence.mechanism,
+            sensitivity=defence.sensitivity,
+            noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
+            epsilon=defence.epsilon or config.epsilon,
+            calibration="classical" if printed else config.calibration,
+            allow_large_epsilon=printed or config.allow_large_epsilon,
+        )
     )
 
 
@@ -199,9 +265,8 @@ def attack(
 def attack_defence(
     config: ExperimentConfig,
     victim: Victim,
-    searches: list[inversion.Search],
     defence: Defence,
-    invert: Any,
+    invert: Mapping[inversion.Match, Any],
 ) -> list[dict[str, Any]]:
     """One row per victim and way of matching."""
     key = prng.round_key(prng.root_key(config.seed), 0)
@@ -218,10 +283,8 @@ def attack_defence(
         noised, info = upload(config, defence, victim, row, key=key)
         clean, _ = upload(config, no_defence, victim, row, key=key)
         noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, noised, clean))
-        for search in searches:
-            image, objective, label = jax.device_get(
-                invert[search.match](noised, row, key=key)
-            )
+        for match, rebuild in invert.items():
+            image, objective, label = jax.device_get(rebuild(noised, row, key=key))
             rows.append(
                 {
                     "mechanism": defence.mechanism,
@@ -233,7 +296,7 @@ def attack_defence(
                         float(info.delta),
                         keeps_stats=bool(jax.tree.leaves(victim.stats)),
                     ),
-                    "match": search.match,
+                    "match": match,
                     "victim": number,
                     "noise_over_gradient": noise_norm / tree.l2_norm(clean),
                     "objective": objective,
@@ -254,7 +317,7 @@ def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> 
     flag_values.refuse_flags(
         values,
         ("mechanism", "sensitivity", "noise_multiplier"),
-        "inversion_defences and inversion_epsilons name the defences",
+        "inversion_defences names the defences",
     )
     flag_values.refuse_flags(
         values,
@@ -297,11 +360,89 @@ def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
     return Victim(model, params, stats, examples, data.num_classes, data.from_records)
 
 
-def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Attacks the same clients under every defence."""
+def summarize(rows: list[Row]) -> list[Row]:
+    """One row per defence and way of matching, over all attacked clients."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["defence"], row["match"]), []).append(row)
+    shared = (
+        "defence",
+        "mechanism",
+        "sensitivity",
+        *upload_claims.NOTHING,
+        "match",
+    )
+    return [
+        {
+            **{name: group[0][name] for name in shared},
+            "victims": len(group),
+            "noise_over_gradient": float(
+                np.mean([row["noise_over_gradient"] for row in group])
+            ),
+            "psnr_mean": float(np.mean([row["psnr"] for row in group])),
+            "psnr_min": min(row["psnr"] for row in group),
+            "psnr_max": max(row["psnr"] for row in group),
+            "ssim_mean": float(np.mean([row["ssim"] for row in group])),
+            "labels_read": sum(row["label"] == row["label_read"] for row in group),
+        }
+        for group in groups.values()
+    ]
+
+
+def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, str]]:
+    """PSNR and SSIM by defence and way of matching, as texts."""
+    rows = []
+    for row in summaries:
+        plain = row["mechanism"] == "none"
+        rows.append(
+            {
+                "defence": f"`{row['mechanism']}`",
+                "sensitivity": "–" if plain else f"`{row['sensitivity']}`",
+                "claimed ε": upload_claims.claim_text(row),
+                "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
+                "match": row["match"],
+                "PSNR in dB: mean (min to max)": (
+                    f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to "
+                    f"{row['psnr_max']:.1f})"
+                ),
+                "SSIM": f"{row['ssim_mean']:.2f}",
+                "labels recovered": f"{row['labels_read']} of {row['victims']}",
+            }
+        )
+    nothing = dict.fromkeys(rows[0], "–")
+    rows.append(
+        nothing
+        | {
+            "defence": "mean image, no upload",
+            "PSNR in dB: mean (min to max)": f"{mean_image['psnr']:.1f}",
+            "SSIM": f"{mean_image['ssim']:.2f}",
+        }
+    )
+    return rows
+
+
+def draw(path: pathlib.Path, truth: np.ndarray, rows: list[Row]) -> None:
+    """The clients' images, and below them what was rebuilt under each defence."""
+    matches = inversion.MATCHES
+    lines = {
+        "the clients' images": [
+            (image, f"{match}: truth") for match in matches for image in truth
+        ]
+    }
+    for row in sorted(rows, key=lambda row: matches.index(row["match"])):
+        name = "none" if row["mechanism"] == "none" else row["defence"]
+        image = np.asarray(row["image"]) / 255
+        lines.setdefault(name.replace("_", " "), []).append(
+            (image, f"{row['psnr']:.1f} dB")
+        )
+    picture_table(path, lines)
+
+
+def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+    """The same clients under every defence."""
     data = loading.load_dataset(config)
     check(values, config, data)
-    defences = named_defences(values)
+    defences = named_defences(values.inversion_defences)
     for defence in defences:
         make_mechanism(defence.mechanism, mechanism_settings(config, defence))
     searches = [
@@ -314,14 +455,7 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         for match in inversion.MATCHES
     ]
     victim = make_victim(config, data, values.inversion_victims)
-    folder = command.start_folder(
-        values,
-        plan.recorded_settings(config, data),
-        attack=values.attack,
-        defences=[defence.name for defence in defences],
-        victims=values.inversion_victims,
-        searches=[dataclasses.asdict(search) for search in searches],
-    )
+    truth = np.asarray(victim.examples.inputs) / 255
 
     def compiled(search: inversion.Search) -> Any:
         return jax.jit(
@@ -331,33 +465,30 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
         )
 
     invert = {search.match: compiled(search) for search in searches}
-    rows: list[dict[str, Any]] = []
-    for defence in progress_bar(defences, unit="defence", disable=None):
-        rows += finished_or_made(
-            folder,
-            defence.name,
-            partial(attack_defence, config, victim, searches, defence, invert),
-        )
-    truth = np.asarray(victim.examples.inputs) / 255
-    mean_image = data.train_inputs.mean(axis=0) / 255
-    mean_image_scores = {
-        "psnr": float(np.mean([inversion.psnr(mean_image, image) for image in truth])),
-        "ssim": float(np.mean([inversion.ssim(mean_image, image) for image in truth])),
-    }
-    summaries = inversion_results.summarize(rows)
-    write_json(
-        folder.path / "results.json",
-        {
-            "attack": values.attack,
+
+    def finish(by_defence: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+        rows = [row for rows in by_defence.values() for row in rows]
+        guess = data.train_inputs.mean(axis=0) / 255
+        mean_image = {
+            name: float(np.mean([score(guess, image) for image in truth]))
+            for name, score in (("psnr", inversion.psnr), ("ssim", inversion.ssim))
+        }
+        summaries = summarize(rows)
+        draw(folder / "inversion.png", truth, rows)
+        print(printed.table(table(summaries, mean_image)))
+        return {
             "num_parameters": tree.num_parameters(victim.params),
-            "mean_image": mean_image_scores,
+            "mean_image": mean_image,
             "defences": summaries,
             "images": rows,
+        }
+
+    return Work(
+        data=data,
+        settings=plan.recorded_settings(config, data),
+        pieces={
+            defence.name: partial(attack_defence, config, victim, defence, invert)
+            for defence in defences
         },
+        finish=finish,
     )
-    inversion_results.draw(
-        folder.path / "inversion.png", truth, rows, [*inversion.MATCHES]
-    )
-    print(printed.table(inversion_results.table(summaries, mean_image_scores)))
-    names = ("config.json", "results.json", "inversion.png")
-    command.print_files(folder.path / name for name in names)

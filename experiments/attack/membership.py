@@ -14,14 +14,14 @@ epochs, and a fifth of random labels, which can only be memorised. AUC is the me
 the attacked federations. TPR at a small FPR is taken over the scores of all federations
 together. Both have a 95 % interval by a jackknife over the federations.
 
-  python -m experiments.attack --attack=membership --dataset=digits \\
+  fedsvp attack --attack=membership --dataset=digits \\
       --output_dir=runs/membership
 
-Written to --output_dir: config.json, pieces/ (one file per finished sweep, from which
---resume continues), results.json, roc.svg.
+A piece of the work is the sweep of a mechanism. The picture is roc.svg.
 """
 
 import dataclasses
+import pathlib
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -31,24 +31,23 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import write_json
 from fedsvp_jax.core.prng import Stream
-from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.report import figures, style
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.run.trainer import Trainer
 
-from .. import command, flag_values, printed
-from . import membership_results, upload_claims
-from .membership_results import ROC_POINTS
-from .resumable import finished_or_made
+from .. import flag_values, printed
+from . import upload_claims
+from .work import Work
 
 DEFAULTS = {
     "model": "mlp",
@@ -64,6 +63,9 @@ DEFAULTS = {
     "local_epochs": 5,
 }
 LABEL_NOISE = 0.2  # share of the examples whose label is drawn at random
+ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
+
+Row = dict[str, Any]
 
 
 def define_flags() -> None:
@@ -203,8 +205,73 @@ def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
     return sorted({*rounds, num_rounds})
 
 
-def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Attacks the federations without noise, then those of the mechanisms."""
+def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+    """AUC and TPR at small FPR by mechanism, ε, round and attack, as texts."""
+    return [
+        {
+            "mechanism": f"`{row['mechanism']}`",
+            "largest ε per upload": upload_claims.claim_text(row),
+            "round": str(row["round"]),
+            "attack": row["attack"],
+            "AUC (95 % interval)": (
+                f"{row['auc']:.3f} ({row['auc_low']:.3f} to {row['auc_high']:.3f})"
+            ),
+            **{
+                f"TPR at {100 * rate:g} % FPR (95 % interval)": (
+                    f"{100 * row['tpr'][level]:.2f}% "
+                    f"({100 * row['tpr_low'][level]:.2f} to "
+                    f"{100 * row['tpr_high'][level]:.2f})"
+                )
+                for rate, level in zip(
+                    membership.FALSE_POSITIVE_RATES, row["tpr"], strict=True
+                )
+            },
+            "accuracy on members": f"{100 * row['accuracy_members']:.0f}%",
+            "accuracy on non-members": f"{100 * row['accuracy_others']:.0f}%",
+            "accuracy on the test set": f"{100 * row['test_accuracy']:.0f}%",
+        }
+        for row in rows
+    ]
+
+
+def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
+    """ROC curves of the last round, both axes logarithmic, one panel per attack."""
+    last = max(row["round"] for row in rows)
+
+    def panel(axes: Any, attack: str) -> None:
+        selected = [r for r in rows if r["round"] == last and r["attack"] == attack]
+        for row in selected:
+            name = mechanisms.about(row["mechanism"]).label
+            if row["status"] is not None:
+                name += f", ε = {upload_claims.claim_text(row)}"
+            levels = sorted(
+                other["epsilon"]
+                for other in selected
+                if other["mechanism"] == row["mechanism"] and other["epsilon"]
+            )
+            look = style.of_mechanism(row["mechanism"])
+            if row["epsilon"]:
+                place = levels.index(row["epsilon"])
+                look = style.shaded(look, place, len(levels))
+            rates = ROC_POINTS[1:].tolist()
+            figures.curve(axes, rates, row["tpr_at"][1:], look, label=name)
+        axes.plot([1e-4, 1], [1e-4, 1], color=style.GREY, linestyle=":", label="guess")
+        axes.set_xlim(1e-4, 1)
+        axes.set_ylim(1e-4, 1.05)
+        for which in "xy":
+            figures.log_axis(axes, which)
+        axes.set_xlabel("false positive rate")
+        axes.set_ylabel("true positive rate")
+        titles = {"loss": "Loss threshold", "lira": "Likelihood ratio (LiRA)"}
+        axes.set_title(f"{titles[attack]}, round {last}")
+
+    figures.panels(
+        path, [partial(panel, attack=attack) for attack in membership.SCORES]
+    )
+
+
+def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+    """The federations without noise, then those of the mechanisms."""
     flag_values.refuse_flags(
         values, ["epsilon"], "membership_epsilons gives its values"
     )
@@ -226,31 +293,27 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     sweeps = {name: plan.cells(config, name) for name in plan.mechanisms}
     for configs in sweeps.values():  # what cannot run is refused first
         Trainer(build(configs, data))
-    folder = command.start_folder(
-        values,
-        recorded_settings(config, data),
-        **dataclasses.asdict(plan),
-        attack=values.attack,
-        membership_label_noise=LABEL_NOISE,
-        membership_rounds=rounds,
-    )
-    rows: list[dict[str, Any]] = []
-    for name, configs in progress_bar(sweeps.items(), unit="sweep", disable=None):
-        rows += finished_or_made(
-            folder, name, partial(attack_sweep, configs, data, rounds)
-        )
-    write_json(
-        folder.path / "results.json",
-        {
-            "attack": values.attack,
+
+    def finish(rows_by_sweep: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+        rows = [row for rows in rows_by_sweep.values() for row in rows]
+        draw(folder / "roc.svg", rows)
+        print(printed.table(table(rows)))
+        return {
             "shadows": values.membership_shadows,
             "examples": values.membership_examples,
             "label_noise": LABEL_NOISE,
             "false_positive_rates": ROC_POINTS,
             "rows": rows,
+        }
+
+    return Work(
+        data=full,
+        settings=recorded_settings(config, data)
+        | dataclasses.asdict(plan)
+        | {"membership_rounds": rounds, "membership_label_noise": LABEL_NOISE},
+        pieces={
+            name: partial(attack_sweep, configs, data, rounds)
+            for name, configs in sweeps.items()
         },
+        finish=finish,
     )
-    membership_results.draw(folder.path / "roc.svg", rows)
-    print(printed.table(membership_results.table(rows)))
-    names = ("config.json", "results.json", "roc.svg")
-    command.print_files(folder.path / name for name in names)

@@ -1,55 +1,30 @@
 """A figure with rows of small images: a name per row, a caption per image."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 
-class PictureRow(NamedTuple):
-    """One row of the figure."""
+def picture_table(
+    path: Path, rows: Mapping[str, Sequence[tuple[np.ndarray, str]]]
+) -> None:
+    """Draws the rows, flush left.
 
-    name: str
-    images: Sequence[np.ndarray]  # each (H, W, C) in [0, 1], C 1 or 3
-    captions: Sequence[str]  # one per image
-
-
-def picture_table(path: str | Path, rows: Sequence[PictureRow]) -> Path:
-    """Draws the rows, flush left; returns the figure's path."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    Args:
+      path: where to write.
+      rows: name -> images (H, W, C) in [0, 1], C 1 or 3, each with its caption.
+    """
     from matplotlib.figure import Figure
 
-    columns = max(len(row.images) for row in rows)
-    figure = Figure(figsize=(2.2 + columns, 0.2 + 1.15 * len(rows)))
-    FigureCanvasAgg(figure)
-    grid = figure.subplots(
-        len(rows),
-        columns,
-        squeeze=False,
-        gridspec_kw={
-            "left": 2.2 / (2.2 + columns),
-            "right": 0.99,
-            "bottom": 0.01,
-            "top": 1 - 0.2 / (0.2 + 1.15 * len(rows)),
-            "hspace": 0.35,
-        },
-    )
+    columns = max(map(len, rows.values()))
+    figure = Figure((2.2 + columns, 0.2 + 1.15 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), columns, squeeze=False)
     for axes in grid.ravel():
-        axes.set_axis_off()
-    for line, row in zip(grid, rows, strict=True):
-        line[0].text(
-            -0.15,
-            0.5,
-            row.name,
-            transform=line[0].transAxes,
-            ha="right",
-            va="center",
-            fontsize=8,
-        )
-        cells = zip(line, row.images, row.captions, strict=False)
-        for axes, image, caption in cells:
+        axes.set(xticks=[], yticks=[], frame_on=False)
+    for line, (name, pictures) in zip(grid, rows.items(), strict=True):
+        line[0].set_ylabel(name, rotation=0, ha="right", va="center", fontsize=8)
+        for axes, (image, caption) in zip(line, pictures, strict=False):
             axes.imshow(np.squeeze(image), cmap="gray", vmin=0, vmax=1)
             axes.set_title(caption, fontsize=7, pad=2)
     figure.savefig(path, dpi=120)
-    return Path(path)

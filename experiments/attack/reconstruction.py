@@ -14,37 +14,37 @@ features of --num_images reconstructions and as many images of the victims:
   kernel distance    between the features, unbiased, with its standard error
   nearest            RMS pixel distance to the nearest of the victims' images
 
-Written to --output_dir: config.json, scores.jsonl (one line per round and attacker),
-MECHANISM.png (real beside reconstructed images, one row per class), results.json,
-checkpoints/. --resume continues a killed run.
+A piece of the work is a mechanism. The pictures are MECHANISM.png: real beside
+reconstructed images, one row per class.
 """
 
 import dataclasses
+import functools
+import pathlib
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
+from fedsvp_jax import models
 from fedsvp_jax.attacks import classifier, curious_clients
-from fedsvp_jax.attacks.classifier import Classifier
-from fedsvp_jax.attacks.curious_clients import Attack, CuriousClients
+from fedsvp_jax.attacks.curious_clients import Attack
 from fedsvp_jax.attacks.scores import Examiner, evenly
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.files import write_json
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.federation import loading, plan
-from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.federation import build, federated_data, loading, plan
+from fedsvp_jax.report import labels
+from fedsvp_jax.run.trainer import Trainer
 
-from .. import command, flag_values, printed
-from . import reconstruction_results, upload_claims
-from .picture_table import PictureRow, picture_table
+from .. import flag_values, printed
+from . import upload_claims
+from .picture_table import picture_table
+from .work import Work
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
 _SHOWN = 8  # images of each kind in a row of the picture
@@ -85,66 +85,66 @@ def define_flags() -> None:
     )
 
 
-def defended_by(
-    values: flags.FlagValues, config: ExperimentConfig
-) -> list[ExperimentConfig]:
-    """The settings under each mechanism that is attacked."""
+def table(results: dict[str, Any]) -> list[dict[str, str]]:
+    """One row of texts per mechanism and reference: scores of the private class.
+
+    The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty
+    if none was not attacked. A number after ± is the std over several attackers, in
+    the kernel distance the standard error.
+    """
+    several = results["settings"]["num_attackers"] > 1
+    by_name = {row["mechanism"]: row["classes"][0] for row in results["mechanisms"]}
+    rows = []
+    for row in results["mechanisms"]:
+        private, increase = row["classes"][0], ""
+        distance = private["frechet_distance"]
+        if "none" in by_name and row["mechanism"] != "none":
+            before = by_name["none"]["frechet_distance"]
+            increase = f"{100 * (distance / before - 1):+.1f}"
+        rows.append(
+            {
+                "mechanism": row["mechanism"],
+                "largest ε per upload": upload_claims.claim_text(row),
+                "test accuracy %": f"{100 * row['test_accuracy']:.1f}",
+                **_scores(private, several=several),
+                "increase over none, %": increase,
+            }
+        )
+    for name, scores in results["references"].items():
+        rows.append(
+            dict.fromkeys(rows[0], "") | {"mechanism": f"({name})"} | _scores(scores)
+        )
+    return rows
+
+
+def _scores(scores: dict[str, float], *, several: bool = False) -> dict[str, str]:
+    """The texts of the scores, two of them with their std over several attackers."""
+    std = scores["recognised_std"] if several else None
+    spread = f" ± {scores['frechet_distance_std']:.2f}" if several else ""
+    error = scores["kernel_standard_error"]
+    return {
+        "recognised %": labels.percent(scores["recognised"], std, digits=1),
+        "Fréchet distance": f"{scores['frechet_distance']:.2f}{spread}",
+        "kernel distance": f"{scores['kernel_distance']:.4g} ± {error:.3g}",
+        "nearest": f"{scores['nearest_distance']:.3f}",
+    }
+
+
+def pixels(images: Array) -> list[np.ndarray]:
+    """The first images of those in [-1, 1], as bytes."""
+    return list(np.asarray((images[:_SHOWN] + 1) * 127.5).round().astype(np.uint8))
+
+
+def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+    """Every mechanism with the same data, latents and networks."""
     if values.mechanisms:
         flag_values.refuse_flags(
             values, ["mechanism"], "mechanisms names those to attack"
         )
     names = dict.fromkeys(values.mechanisms or [config.mechanism])
-    return [resolve(dataclasses.replace(config, mechanism=name)) for name in names]
-
-
-def trained_classifier(
-    dataset: Dataset, folder: RunFolder, *, seed: int, num_clients: int, steps: int
-) -> Classifier:
-    """The independent classifier; it is kept in checkpoints/classifier."""
-    place = folder.path / "checkpoints" / "classifier"
-    checkpointer = Checkpointer(place, folder.identity)
-    # The keys of clients end below num_clients, so this one is no client's.
-    key = prng.stream_key(prng.root_key(seed), prng.Stream.ATTACKER, num_clients)
-    saved = checkpointer.restore(classifier.initial_params(dataset, key))
-    if saved is not None:
-        return Classifier(dataset.num_classes, saved[0])
-    params = classifier.train_classifier(dataset, key=key, steps=steps)
-    checkpointer.save(steps, params)
-    return Classifier(dataset.num_classes, params)
-
-
-def real_images(dataset: Dataset, private: int) -> dict[str, Array]:
-    """Test images beside which reconstructions are judged: of the class, of others."""
-    held_out = dataset.test_labels == private
-    images = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
-    return {
-        "real images held out": images[held_out],
-        "real images of other classes": images[~held_out],
+    configs = {
+        name: resolve(dataclasses.replace(config, mechanism=name)) for name in names
     }
-
-
-def _beside(
-    real: dict[int, Array], generated: dict[int, Array], private: int
-) -> list[PictureRow]:
-    """Real images and reconstructed ones in [-1, 1], a row for each class made."""
-
-    def pixels(images: Array) -> list[np.ndarray]:
-        return list(np.asarray(images[:_SHOWN] / 2 + 0.5).clip(0, 1))
-
-    return [
-        PictureRow(
-            f"{label} (private)" if label == private else str(label),
-            [*pixels(real[label]), *pixels(images)],
-            ["real"] * len(pixels(real[label]))
-            + ["reconstructed"] * len(pixels(images)),
-        )
-        for label, images in generated.items()
-    ]
-
-
-def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Attacks every mechanism with the same data, latents and networks."""
-    configs = defended_by(values, config)
     attack = Attack(
         mode=values.attack_mode,
         num_attackers=values.num_attackers,
@@ -153,68 +153,81 @@ def run(values: flags.FlagValues, config: ExperimentConfig) -> None:
     )
     dataset = loading.load_dataset(config)
     curious_clients.check(config, attack, dataset)
-    chosen = {
-        "attack": values.attack,
-        "mechanisms": [defence.mechanism for defence in configs],
-        "attack_mode": attack.mode,
-        "attack_steps": attack.steps,
-        "num_attackers": attack.num_attackers,
-        "num_images": attack.num_images,
-        "classifier_steps": values.classifier_steps,
-    }
-    settings = plan.recorded_settings(config, dataset) | environment() | chosen
-    del settings["mechanism"]
-    folder = RunFolder(values.output_dir)
-    first = CuriousClients(configs[0], attack, dataset)
-    split = cell_of(first.trainer.program.data.split, 0)
+    for defence in configs.values():
+        plan.mechanism_config(defence)
+    private = config.private_attribute
+    split = cell_of(federated_data.federate([config], dataset).split, 0)
     ids = curious_clients.attacker_ids(config, attack)
-    classes = curious_clients.shown_classes(config, dataset)
     real = {
         label: curious_clients.victims_images(dataset, split, ids, label)
-        for label in classes
+        for label in curious_clients.shown_classes(config, dataset)
     }
-    for defence in configs[1:]:  # refused before anything is written
-        plan.mechanism_config(defence)
-    folder.start(settings, resume=values.resume)
-    judge = trained_classifier(
-        dataset,
-        folder,
-        seed=config.seed,
-        num_clients=config.num_clients,
-        steps=values.classifier_steps,
-    )
-    examiner = Examiner(judge, real, num_images=attack.num_images)
-    test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
-    private = config.private_attribute
-    test_images = real_images(dataset, private)
-    results: dict[str, Any] = {
-        "settings": settings,
-        "extractor": judge.name,
-        "classifier_accuracy": float(
-            np.mean(judge.classify(test) == dataset.test_labels)
-        ),
-        "references": {
-            name: examiner.score(evenly(images, attack.num_images), private)._asdict()
-            for name, images in test_images.items()
-        },
-        "mechanisms": [],
-    }
-    pictures = []
-    for place, defence in enumerate(configs):
-        clients = first
-        if place:
-            clients = CuriousClients(defence, attack, dataset, model=first.model)
-        summary, images = curious_clients.run_mechanism(
-            clients, examiner, classes, folder
+    model = models.make_model(config.model, num_classes=dataset.num_classes)
+    settings = plan.recorded_settings(config, dataset) | {"mechanisms": [*names]}
+    del settings["mechanism"]
+
+    @functools.cache
+    def judge() -> classifier.Judge:
+        root = prng.root_key(config.seed)
+        # The keys of clients end below num_clients, so this one is no client's.
+        key = prng.stream_key(root, prng.Stream.ATTACKER, config.num_clients)
+        return classifier.train_classifier(
+            dataset, key=key, steps=values.classifier_steps
         )
+
+    @functools.cache
+    def examiner() -> Examiner:
+        return Examiner(judge(), real, attack.num_images)
+
+    def attack_mechanism(defence: ExperimentConfig) -> dict[str, Any]:
+        trainer = Trainer(build([defence], dataset))
         claim = upload_claims.least_noised(
-            clients.trainer.program.mechanism,
-            keeps_stats=clients.trainer.program.keeps_stats,
+            trainer.program.mechanism, keeps_stats=trainer.program.keeps_stats
         )
-        results["mechanisms"].append(summary | claim)
-        pictures.append(folder.path / f"{defence.mechanism}.png")
-        picture_table(pictures[-1], _beside(real, images, private))
-    write_json(folder.path / "results.json", results)
-    print(printed.table(reconstruction_results.table(results)))
-    names = ("config.json", curious_clients.SCORES, "results.json")
-    command.print_files([*(folder.path / name for name in names), *pictures])
+        row = curious_clients.attacked_federation(
+            trainer, defence, attack, dataset, model, examiner()
+        )
+        pictures = {label: pixels(images) for label, images in row["pictures"].items()}
+        return {"mechanism": defence.mechanism} | claim | row | {"pictures": pictures}
+
+    def finish(rows: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+        for name, row in rows.items():
+            lines = {}
+            for label, images in row.pop("pictures").items():
+                is_private = label == str(private)
+                lines[f"{label} (private)" if is_private else label] = [
+                    *((image / 255, "real") for image in pixels(real[int(label)])),
+                    *((np.divide(image, 255), "reconstructed") for image in images),
+                ]
+            picture_table(folder / f"{name}.png", lines)
+        test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
+        held_out = dataset.test_labels == private
+        references = {
+            "real images held out": test[held_out],
+            "real images of other classes": test[~held_out],
+        }
+        results = {
+            "settings": settings | {"num_attackers": attack.num_attackers},
+            "classifier_accuracy": float(
+                np.mean(judge()(test)[1] == dataset.test_labels)
+            ),
+            "references": {
+                name: examiner()
+                .score(evenly(images, attack.num_images), private)
+                ._asdict()
+                for name, images in references.items()
+            },
+            "mechanisms": [*rows.values()],
+        }
+        print(printed.table(table(results)))
+        return results
+
+    return Work(
+        data=dataset,
+        settings=settings,
+        pieces={
+            name: partial(attack_mechanism, defence)
+            for name, defence in configs.items()
+        },
+        finish=finish,
+    )

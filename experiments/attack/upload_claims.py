@@ -9,7 +9,7 @@ from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.accounting.claims import adversary, meaning, upload_status
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.mechanisms import Mechanism
-from fedsvp_jax.report import labels, spent
+from fedsvp_jax.report import labels
 
 NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 
@@ -46,4 +46,4 @@ def claim_text(row: Mapping[str, Any]) -> str:
     if row["status"] is None:
         return labels.significant(None)
     epsilon, delta = (labels.significant(row[name], 3) for name in ("epsilon", "delta"))
-    return spent.marked(f"{epsilon} at δ = {delta}", meaning(row, row["status"]))
+    return labels.marked(f"{epsilon} at δ = {delta}", meaning(row, row["status"]))

@@ -6,16 +6,18 @@ prints row number INDEX of the workload NAME, compiled for DEVICE (`DEVICES`), a
 JSON line. The compiler of the device is all that is used: nothing runs.
 
 libtpu writes beside every instruction how many cycles it estimates. From XLA:GPU come
-the kernels. Both are counted along the program's loops: a loop whose number of turns
-the program holds counts as often, any other as often as the plan says, by its name.
+the kernels, and the bytes that these read and write. All are counted along the
+program's loops: a loop whose number of turns the program holds counts as often, any
+other as often as the plan says, by its name.
 """
 
 import dataclasses
 import json
+import math
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -38,7 +40,9 @@ gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32
  block_dim_limit_y: 65535 block_dim_limit_z: 65535 memory_bandwidth: 3352320000000
  l2_cache_size: 52428800 clock_rate_ghz: 1.98 device_memory_size: 84929347584
  shared_memory_per_block_optin: 232448 cuda_compute_capability { major: 9 }
- registers_per_core_limit: 65536 registers_per_block_limit: 65536 }
+ registers_per_core_limit: 65536 registers_per_block_limit: 65536
+ driver_version: "12.8.0" runtime_version: "12.8.0"
+ compile_time_toolkit_version: "12.9.0" dnn_version: "9.8.0" }
 platform_name: "CUDA" dnn_version_info { major: 9 minor: 8 }
 runtime_version { major: 12 minor: 8 } device_description_str: "NVIDIA H100 80GB HBM3"
 """
@@ -69,11 +73,11 @@ def target_of(device: Device) -> target.Target:
 
 def compiled(trainer: Trainer, device: Device) -> Any:
     """The trainer's rounds, compiled for one such device."""
-    options = {"topology": "1x1x1", "target_config": _H100}
+    topology_options = {"topology": "1x1x1", "target_config": _H100}
     topology = topologies.get_topology_desc(
         platform=device.platform,
         topology_name=device.topology,
-        **(options if device.platform == "cuda" else {}),
+        **(topology_options if device.platform == "cuda" else {}),
     )
     exported = trainer.export()
     mesh = Mesh(np.array(topology.devices[:1]), ("device",))
@@ -84,7 +88,8 @@ def compiled(trainer: Trainer, device: Device) -> Any:
     ]
     args, kwargs = jax.tree.unflatten(exported.in_tree, shapes)
     rounds = jax.jit(lambda *a, **k: exported.call(*a, **k), donate_argnums=0)
-    return rounds.lower(*args, **kwargs).compile()
+    options = trainer.program.target.compiler_options
+    return rounds.lower(*args, **kwargs).compile(options)
 
 
 class Part(NamedTuple):
@@ -94,6 +99,7 @@ class Part(NamedTuple):
     turns: int | None  # None: data; 1 for what is no loop
     cycles: int  # of what is in no inner part
     kernels: int
+    moved: int  # bytes that its kernels read and write
     inner: tuple["Part", ...]
 
 
@@ -106,6 +112,10 @@ _KERNEL = re.compile(
     r" (fusion|custom-call|copy|sort|reduce|transpose|broadcast|dot|convolution"
     r"|scatter|iota|concatenate|dynamic-slice|dynamic-update-slice|pad|slice)\("
 )
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)")
+_ARRAY = re.compile(r"\b(?:pred|bf|[suf])(\d*)\[([\d,]*)\]")
+_NAME = re.compile(r"%([\w.\-]+)")
+_FUSED = re.compile(r" calls=%?([\w.\-]+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _SCOPE = re.compile(r'op_name="([^"]*)"')
 _KNOWN = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
@@ -113,6 +123,39 @@ _WHILE = re.compile(r" while\(.*condition=%?([\w.\-]+), body=%?([\w.\-]+)")
 _BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
 _BRANCH = re.compile(r"(?:true|false)_computation=%?([\w.\-]+)")
 _CALL = re.compile(r" call\(.*to_apply=%?([\w.\-]+)")
+
+
+class Instruction(NamedTuple):
+    """One line of a computation in HLO."""
+
+    name: str
+    size: int  # bytes of the result
+    kind: str
+    operands: list[str]
+
+
+def _instructions(lines: Sequence[str]) -> list[Instruction]:
+    def size(arrays: str) -> int:
+        return sum(
+            math.prod(map(int, filter(None, sides.split(",")))) * int(bits or 8) // 8
+            for bits, sides in _ARRAY.findall(arrays)
+        )
+
+    matches = filter(None, map(_INSTRUCTION.match, lines))
+    return [Instruction(m[1], size(m[2]), m[3], _NAME.findall(m[4])) for m in matches]
+
+
+def _read(argument: Instruction, fused: Sequence[Instruction]) -> int:
+    """The bytes that a kernel reads of an argument: all, or what it takes by slices."""
+    total = 0
+    for user in (i for i in fused if argument.name in i.operands):
+        if user.kind == "bitcast":
+            total += _read(user, fused)
+        elif user.kind in ("dynamic-slice", "slice", "gather"):
+            total += user.size
+        else:
+            total += argument.size
+    return min(total, argument.size)
 
 
 def parts(text: str) -> Part:
@@ -139,13 +182,28 @@ def parts(text: str) -> Part:
         ]
         return numbers[0] if len(numbers) == 1 else None
 
+    instructions = {n: _instructions(lines) for n, lines in computations.items()}
+
+    def moved_by(kernel: Instruction, line: str, sizes: dict[str, int]) -> int:
+        if not (match := _FUSED.search(line)):
+            return kernel.size + sum(sizes[name] for name in kernel.operands)
+        fused = instructions[match[1]]
+        arguments = (i for i in fused if i.kind == "parameter")
+        return kernel.size + sum(_read(argument, fused) for argument in arguments)
+
     def part(name: str, scope: str, turns: int | None) -> Part:
-        cycles, kernels, inner = 0, 0, []
+        cycles, kernels, moved, inner = 0, 0, 0, []
+        here = {i.name: i for i in instructions[name]}
+        sizes = {name: i.size for name, i in here.items()}
         for line in computations[name]:
             cost, scope_match = _CYCLES.search(line), _SCOPE.search(line)
             within = scope_match.group(1) if scope_match else ""
             cycles += int(cost.group(1)) if cost else 0
-            kernels += bool(_KERNEL.search(line))
+            if _KERNEL.search(line):
+                kernels += 1
+                kernel = _INSTRUCTION.match(line)
+                assert kernel is not None
+                moved += moved_by(here[kernel[1]], line, sizes)
             if loop := _WHILE.search(line):
                 condition, body = loop.groups()
                 inner.append(part(body, within, turns_of(line, condition)))
@@ -158,7 +216,7 @@ def parts(text: str) -> Part:
             branch_parts = [part(branch, within, 1) for branch in branches]
             # Every place of a cohort is taken, so the largest branch counts.
             inner += sorted(branch_parts, key=_size)[-1:]
-        return Part(scope, turns, cycles, kernels, tuple(inner))
+        return Part(scope, turns, cycles, kernels, moved, tuple(inner))
 
     return part(entry, "", 1)
 
@@ -188,6 +246,7 @@ class Counted(NamedTuple):
 
     cycles: float = 0
     kernels: float = 0
+    moved: float = 0  # bytes
     step_cycles: float = 0  # of these, in steps of training
     step_kernels: tuple[int, ...] = ()  # of one turn of each loop of steps
     watched: int = 0  # loops inside the round whose turns are data
@@ -197,7 +256,7 @@ def counted(trainer: Trainer, text: str) -> Counted:
     """The work in the body of the loop over rounds, without the test's score."""
 
     def count(part: Part) -> Counted:
-        total = Counted(part.cycles, part.kernels)
+        total = Counted(part.cycles, part.kernels, part.moved)
         for child in part.inner:
             if "/score" in child.scope:
                 continue
@@ -210,6 +269,7 @@ def counted(trainer: Trainer, text: str) -> Counted:
             total = Counted(
                 total.cycles + times * body.cycles,
                 total.kernels + times * body.kernels,
+                total.moved + times * body.moved,
                 total.step_cycles + times * body.step_cycles,
                 total.step_kernels + body.step_kernels,
                 total.watched + body.watched + is_data,
@@ -286,6 +346,7 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "limit_share": limit * device.clock / totals.cycles if tpu else None,
         "round_kernels": None if tpu else round(totals.kernels),
         "step_kernels": None if tpu else max(totals.step_kernels, default=None),
+        "moved_bytes": None if tpu else round(totals.moved),
         "watched_loops": totals.watched,
         "limit_seconds": limit,
         "bytes": memory.argument_size_in_bytes + memory.temp_size_in_bytes,

@@ -17,6 +17,21 @@ from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism
 
 
+@dataclasses.dataclass
+class _ByClient:
+    """All clients' sums, which `record` changes in place.
+
+    Attributes:
+      sums: (7, M) uploads, Σε, Σδ, and Σ1/z² by view.
+      largest: (7, m) `_maximal` of them, by falling number of uploads.
+      rounds: that they count.
+    """
+
+    sums: np.ndarray
+    largest: np.ndarray
+    rounds: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Recorded:
     """Sums per client of what was applied: counted, never promised.
@@ -36,13 +51,14 @@ class Recorded:
     count as its number of subsampled steps instead, at the least z that a view has met.
     Σ1/z² and Σε then count them as if nothing were sampled: true bounds, but large.
 
+    A round touches the sums of its cohort alone. So an account is gone on with once:
+    after `record`, the account before answers no more.
+
     Attributes:
       mechanism: whose uploads these are, and whose claim every ε is.
       participation: who uploads.
       terms: of a promise; δ of rdp and pld.
-      uploads: (M,) whole.
-      epsilon, delta: (M,) Σ as claimed.
-      precision: (4, M) Σ1/z² by view.
+      clients: their sums.
       least: (4,) the least multiplier of an upload by view.
       passes: of the influence filter.
       rounds: that were recorded.
@@ -55,10 +71,7 @@ class Recorded:
     mechanism: Mechanism
     participation: Participation
     terms: PromiseSettings
-    uploads: np.ndarray
-    epsilon: np.ndarray
-    delta: np.ndarray
-    precision: np.ndarray
+    clients: _ByClient
     least: np.ndarray
     passes: int = 0
     rounds: int = 0
@@ -82,15 +95,12 @@ class Recorded:
             if getattr(participation, name) < 1:
                 got = getattr(participation, name)
                 raise ValueError(f"{name} must be >= 1, got {got}")
-        zeros = np.zeros(participation.num_clients)
+        zeros = np.zeros((_FIRST_VIEW + len(VIEWS), participation.num_clients))
         return cls(
             mechanism,
             participation,
             terms or PromiseSettings(),
-            uploads=zeros.astype(np.int64),
-            epsilon=zeros,
-            delta=zeros,
-            precision=np.zeros((len(VIEWS), len(zeros))),
+            clients=_ByClient(zeros, zeros[:, :1], rounds=0),
             least=np.full(len(VIEWS), math.inf),
         )
 
@@ -99,6 +109,31 @@ class Recorded:
         reasons = "; ".join(filter(None, (self.participation.nominal, nominal)))
         participation = self.participation._replace(nominal=reasons)
         return dataclasses.replace(self, participation=participation)
+
+    def _clients(self) -> _ByClient:
+        """The sums, unless a later account has gone on with them."""
+        if self.clients.rounds != self.rounds:
+            raise RuntimeError(
+                f"the account after round {self.rounds} was gone on with: take the "
+                f"newest, after round {self.clients.rounds}"
+            )
+        return self.clients
+
+    @property
+    def uploads(self) -> np.ndarray:
+        """(M,) whole."""
+        return self._clients().sums[0].astype(np.int64)
+
+    @property
+    def precision(self) -> np.ndarray:
+        """(4, M) Σ1/z² by view."""
+        return self._clients().sums[_FIRST_VIEW:]
+
+    def copy(self) -> Self:
+        """The same, to go on with apart."""
+        clients = self._clients()
+        copied = dataclasses.replace(clients, sums=clients.sums.copy())
+        return dataclasses.replace(self, clients=copied)
 
     @property
     def proved(self) -> bool:
@@ -142,33 +177,34 @@ class Recorded:
 
         Raises:
           ValueError: an unknown or repeated id.
+          RuntimeError: another round was recorded after this account's last.
         """
+        # The zeros before the first round are those of every run of a program.
+        clients = self._clients() if self.rounds else self.copy().clients
+        num_clients = clients.sums.shape[1]
         ids = np.asarray(client_ids, np.int64)
         filled = ids >= 0
         ids = ids[filled]
-        if np.any(ids >= len(self.uploads)) or len(np.unique(ids)) != len(ids):
+        if np.any(ids >= num_clients) or len(np.unique(ids)) != len(ids):
             raise ValueError(
-                f"client_ids must be distinct and < {len(self.uploads)}, "
-                f"got {ids.tolist()}"
+                f"client_ids must be distinct and < {num_clients}, got {ids.tolist()}"
             )
         noise = jax.tree.map(lambda leaf: np.asarray(leaf, float)[filled], noise)
         shares = None if weights is None else np.asarray(weights, float)[filled]
         multiplier, epsilon, even = self.counted(noise, shares)
         size = len(ids) if even else 0
 
-        def add(before: np.ndarray, values: Any) -> np.ndarray:
-            after = before.copy()
-            after[..., ids] += values
-            return after
-
         with np.errstate(divide="ignore"):
             precision = 1.0 / np.square(multiplier)
+        added = np.stack([np.ones(len(ids)), epsilon, noise.delta, *precision])
+        clients.sums[:, ids] += added
+        clients.largest = _maximal(
+            np.concatenate([clients.largest, clients.sums[:, ids]], axis=1)
+        )
+        clients.rounds += 1
         return dataclasses.replace(
             self,
-            uploads=add(self.uploads, 1),
-            epsilon=add(self.epsilon, epsilon),
-            delta=add(self.delta, noise.delta),
-            precision=add(self.precision, precision),
+            clients=clients,
             least=np.minimum(self.least, multiplier.min(axis=1, initial=math.inf)),
             rounds=self.rounds + 1,
             largest_claim=max(self.largest_claim, epsilon.max(initial=0.0)),
@@ -203,13 +239,11 @@ class Recorded:
             raise ValueError(f"method must be one of {', '.join(METHODS)}")
         if view not in VIEWS:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
-        number = VIEWS.index(view)
-        maximal = _maximal_sums(self.uploads, self.precision[number], self.epsilon)
+        clients, row = self._clients(), _FIRST_VIEW + VIEWS.index(view)
+        least, chosen = float(self.least[VIEWS.index(view)]), clients.largest
         return max(
-            self.composed(
-                method, Sums(*sums, float(self.least[number])), self.filter_cost, delta
-            )
-            for sums in maximal
+            self.composed(method, Sums(*sums, least), self.filter_cost, delta)
+            for sums in _maximal(chosen[[0, row, 1]]).T.tolist()
         )
 
     def composed(
@@ -269,67 +303,70 @@ class Recorded:
 
     def most_spent(self, view: str) -> Sums:
         """The largest of each sum over all clients, as a view sees them."""
-        number = VIEWS.index(view)
+        largest, number = self._clients().largest.max(axis=1), VIEWS.index(view)
         return Sums(
-            float(self.uploads.max()),
-            float(self.precision[number].max()),
-            float(self.epsilon.max()),
-            float(self.least[number].min()),
+            float(largest[0]),
+            float(largest[_FIRST_VIEW + number]),
+            float(largest[1]),
+            float(self.least[number]),
         )
 
     def delta_spent(self) -> float:
         """Σδ as claimed: the δ at which basic composition's ε holds."""
-        return float(np.max(self.by_client()["delta"]))
+        return float(self._clients().largest[2].max()) + self.filter_cost.delta
 
     def by_client(self) -> dict[str, np.ndarray]:
         """(M,) uploads and what basic composition counts, ε at δ, for summary.json."""
-        epsilon = self.epsilon + self.uploads * self.release_epsilon
+        uploads, (_, epsilon, delta, *_) = self.uploads, self._clients().sums
+        epsilon = epsilon + uploads * self.release_epsilon
         return {
-            "uploads": self.uploads,
+            "uploads": uploads,
             "epsilon": epsilon + self.filter_cost.basic_epsilon,
-            "delta": self.delta + self.filter_cost.delta,
+            "delta": delta + self.filter_cost.delta,
         }
 
-    def to_json(self) -> dict[str, list[float]]:
+    def arrays(self) -> dict[str, np.ndarray]:
         """The sums: what a checkpoint and a client's state file keep."""
+        _, epsilon, delta, *precision = self._clients().sums.copy()
         counts = (self.rounds, self.passes, self.even_cohort, self.largest_claim)
         return {
-            **{name: getattr(self, name).tolist() for name in _ARRAYS},
-            "counts": list(map(float, counts)),
+            "uploads": self.uploads,
+            "epsilon": epsilon,
+            "delta": delta,
+            "precision": np.stack(precision),
+            "least": self.least,
+            "counts": np.asarray(counts, float),
         }
 
-    def from_json(self, saved: Mapping[str, Any]) -> Self:
+    def from_arrays(self, saved: Mapping[str, Any]) -> Self:
         """The account of the same mechanism and participation with these sums."""
         rounds, passes, even_cohort, largest = np.asarray(saved["counts"], float)
-        arrays = {name: np.asarray(saved[name], float) for name in _ARRAYS}
+        names = ("uploads", "epsilon", "delta")
+        by_client = [np.asarray(saved[name], float) for name in names]
+        sums = np.stack([*by_client, *np.asarray(saved["precision"], float)])
         return dataclasses.replace(
             self,
-            uploads=arrays.pop("uploads").astype(np.int64),
+            clients=_ByClient(sums, _maximal(sums), int(rounds)),
+            least=np.asarray(saved["least"], float),
             rounds=int(rounds),
             passes=int(passes),
             even_cohort=int(even_cohort),
             largest_claim=float(largest),
-            **arrays,  # type: ignore[arg-type]
         )
 
 
-_ARRAYS = ("uploads", "epsilon", "delta", "precision", "least")
+_FIRST_VIEW = 3  # of the sums by client: before it are uploads, Σε and Σδ
 
 
-def _maximal_sums(
-    uploads: np.ndarray, precision: np.ndarray, epsilon: np.ndarray
-) -> list[tuple[float, float, float]]:
-    """(uploads, precision, Σε), such that no client has more of all three.
+def _maximal(sums: np.ndarray) -> np.ndarray:
+    """(R, m) of (R, n) sums: no client has more of all of them, uploads first.
 
-    Each number of uploads has its largest Σ1/z² and its largest Σε. They may be two
+    Each number of uploads has its largest of every other sum, which may be several
     clients', since an accounting reads one of them.
     """
-    maximal: list[tuple[float, float, float]] = []
-    largest = (0.0, -1.0)
-    for count in np.unique(uploads)[::-1]:
-        mask = uploads == count
-        sums = float(precision[mask].max()), float(epsilon[mask].max())
-        if sums[0] > largest[0] or sums[1] > largest[1]:
-            maximal.append((float(count), *sums))
-            largest = max(largest[0], sums[0]), max(largest[1], sums[1])
-    return maximal
+    ordered = sums[:, np.argsort(-sums[0], kind="stable")]
+    starts = np.flatnonzero(np.diff(ordered[0], prepend=math.inf))
+    largest = np.maximum.reduceat(ordered, starts, axis=1)
+    before = np.maximum.accumulate(largest[1:], axis=1)
+    before = np.concatenate([np.full((len(before), 1), -1.0), before[:, :-1]], axis=1)
+    return largest[:, (largest[1:] > before).any(axis=0)]

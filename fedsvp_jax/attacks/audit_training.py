@@ -207,6 +207,7 @@ def training_player(
     num_games: int,
     *,
     num_others: int = 0,
+    rows_per_person: int | None = None,
 ) -> Player:
     """Plays games as `audit.upload_player` does, with noise in the local steps.
 
@@ -224,16 +225,20 @@ def training_player(
       num_rounds: T.
       num_games: n, in each world.
       num_others: clients without a gradient, whose noise is in the sum that is seen.
+      rows_per_person: m, of one person whose the first m records are; None: each record
+        is of a person of its own.
 
     Raises:
       ValueError: the mechanism adds no noise in the local steps.
     """
     if mechanism.step_noise_std is None:
         raise ValueError("mechanism must add its noise in the local steps")
-    first = mechanism.init(1).of(0)
+    first, size = mechanism.init(1).of(0), worlds[0].labels.shape[0]
+    if rows_per_person is not None:
+        persons = jnp.maximum(jnp.arange(size) - (rows_per_person - 1), 0)
+        worlds = [dataclasses.replace(world, persons=persons) for world in worlds]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
     shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
-    size = worlds[0].labels.shape[0]
 
     def transcript(world: Array, key: Array) -> Transcript:
         data = jax.tree.map(lambda leaf: leaf[world], stacked)
@@ -271,7 +276,10 @@ def training_player(
                 step_std = rates.learning_rate * noised_rates.step_noise_std
                 score = score + blind_log_ratio(
                     seen,
-                    shift=rates.learning_rate * rates.l2_norm_clip / recipe.batch_size,
+                    shift=(rows_per_person or 1)
+                    * rates.learning_rate
+                    * rates.l2_norm_clip
+                    / recipe.batch_size,
                     std=step_std * (steps * (1 + num_others)) ** 0.5,
                     rate=min(1.0, recipe.batch_size / size),
                     steps=steps,

@@ -6,6 +6,7 @@ attacked model cannot decide that, since the attacker optimised the images for i
 last hidden layer of the classifier gives the features for the distances.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
@@ -21,7 +22,7 @@ from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.layers import Conv, Dense
 
 FEATURE_SIZE = 64
-BATCH = 500  # images that a network judges at once
+_JUDGED = 500  # images at once
 _TRAIN_BATCH = 100
 
 
@@ -40,46 +41,20 @@ class Network(nn.Module):
         return x, Dense(self.num_classes)(x)
 
 
-class Classifier:
-    """A trained `Network`; as a feature extractor, its last hidden layer.
-
-    Attributes:
-      params: its parameters.
-    """
-
-    name = "classifier trained on the real data"
-
-    def __init__(self, num_classes: int, params: Params) -> None:
-        self.params = params
-        network = Network(num_classes)
-        self._apply: Any = jax.jit(lambda images: network.apply(params, images))
-
-    def __call__(self, images: np.ndarray) -> np.ndarray:
-        """(n, height, width, channels) in [0, 1] -> (n, 64)."""
-        pixels = 2 * jnp.asarray(images, jnp.float32) - 1
-        features = in_batches(lambda batch: self._apply(batch)[0], pixels, BATCH)
-        return np.concatenate(list(features))
-
-    def classify(self, images: Array) -> np.ndarray:
-        """(n,) int: the most likely class of images in [-1, 1]."""
-        logits = in_batches(lambda batch: self._apply(batch)[1], images, BATCH)
-        return np.concatenate(list(logits)).argmax(axis=1)
+# Images (n, height, width, channels) in [-1, 1] -> their features (n, 64), and the most
+# likely classes (n,).
+Judge = Callable[[Array], tuple[np.ndarray, np.ndarray]]
 
 
-def initial_params(dataset: Dataset, key: Array) -> Params:
-    """The parameters that training starts from; they have a classifier's shapes."""
-    image = jnp.zeros((1, *dataset.example_shape), jnp.float32)
-    return Network(dataset.num_classes).init(key, image)
-
-
-def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Params:
+def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Judge:
     """Trains on all training images by Adam; a cosine takes the rate from 1e-3 to 0."""
     inputs = jnp.asarray(dataset.train_inputs)
     labels = jnp.asarray(dataset.train_labels)
     network = Network(dataset.num_classes)
     optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, steps))
     initial, drawing = jax.random.split(key)
-    params = initial_params(dataset, initial)
+    image = jnp.zeros((1, *dataset.example_shape), jnp.float32)
+    params = network.init(initial, image)
 
     def loss(params: Params, rows: Array) -> Array:
         _, logits = network.apply(params, preprocessing.normalize(inputs[rows]))
@@ -99,7 +74,18 @@ def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Params:
     def trained(params: Params) -> Params:
         return jax.lax.fori_loop(0, steps, step, (params, optimizer.init(params)))[0]
 
-    return trained(params)
+    params = trained(params)
+
+    @jax.jit
+    def judged(images: Array) -> Array:
+        outputs: Any = network.apply(params, images)
+        return jnp.concatenate(outputs, axis=1)
+
+    def judge(images: Array) -> tuple[np.ndarray, np.ndarray]:
+        outputs = np.concatenate(list(in_batches(judged, images, _JUDGED)))
+        return outputs[:, :FEATURE_SIZE], outputs[:, FEATURE_SIZE:].argmax(axis=1)
+
+    return judge
 
 
 def updated(

@@ -1,7 +1,6 @@
-"""A federation in which curious clients attack: rounds, attacks, scores, files."""
+"""A federation in which curious clients attack: rounds, attacks and scores."""
 
 import dataclasses
-from functools import partial
 from typing import Any
 
 import jax
@@ -9,9 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.attacks import gan, reconstruction
-from fedsvp_jax.attacks.classifier import BATCH
 from fedsvp_jax.attacks.poisoning import Poison
-from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
+from fedsvp_jax.attacks.reconstruction import AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner, Scores
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng
@@ -20,15 +18,9 @@ from fedsvp_jax.core.structs import Array, Model, Params, Split
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import partition, preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.federation import build
-from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.round.state import ServerState
 from fedsvp_jax.run import records
-from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.trainer import Trainer
 
-SCORES = "scores.jsonl"
 _MOST_CLASSES = 10  # shown and scored at the end
 
 
@@ -108,229 +100,118 @@ def victims_images(
     return preprocessing.normalize(jnp.asarray(dataset.train_inputs[indices]))
 
 
-class CuriousClients:
-    """One federation and its attackers.
+def attacked_federation(
+    trainer: Trainer,
+    config: ExperimentConfig,
+    attack: Attack,
+    dataset: Dataset,
+    model: Model,
+    examiner: Examiner,
+) -> dict[str, Any]:
+    """All rounds under one mechanism, each followed by the attack on its model.
 
     Args:
+      trainer: of the one federation of `config`; the active attack changes its cells.
       config: resolved settings; the mechanism is the defence.
       attack: settings of the attack.
       dataset: the federation's images.
-      model: of another federation with the same network, so that the attack uses again
-        what was compiled for it; None takes this one's. The federation itself builds
-        its model by name, or its noise would be that of a model of one's own.
-    """
-
-    def __init__(
-        self,
-        config: ExperimentConfig,
-        attack: Attack,
-        dataset: Dataset,
-        *,
-        model: Model | None = None,
-    ) -> None:
-        self.config, self.attack = config, attack
-        self.trainer = Trainer(build([config], dataset))
-        self.model = model or self.trainer.program.model
-        self.plan = AttackPlan(
-            image_shape=dataset.example_shape,
-            num_classes=dataset.num_classes,
-            target=config.private_attribute,
-            steps=attack.steps,
-        )
-        ids = attacker_ids(config, attack)
-        self._ids = jnp.asarray(ids)
-        self._nobody = config.num_clients + 1  # for draws of no client
-        self._root = prng.root_key(config.seed)
-        split = cell_of(self.trainer.program.data.split, 0)
-        self._holdings = Holdings(split.train[self._ids], split.num_train[self._ids])
-        self._poison: Poison | None = None
-        if attack.mode == "active":
-            decoy = (self.plan.target + 1) % self.plan.num_classes
-            self._poison = Poison(self.trainer, ids, decoy, self._make)
-
-    def _make(
-        self, generators: Params, key: Array, count: int, label: int | None = None
-    ) -> Array:
-        """Images of a class (the private one) by every attacker, (A, count, ...)."""
-        class_label = jnp.int32(self.plan.target if label is None else label)
-        return reconstruction.reconstruct(
-            self.plan, generators, self._ids, class_label, key, count
-        )
-
-    def reconstructions(self, state: AttackerState, label: int) -> Array:
-        """(A, num_images, *image_shape), from the same latents in every call."""
-        key = prng.stream_key(self._root, prng.Stream.ATTACKER, self._nobody)
-        return self._make(state.generator, key, self.attack.num_images, label)
-
-    def initial_state(self) -> dict[str, Any]:
-        """The states of the server and of the attackers before round 0."""
-        attackers = reconstruction.init_attackers(self.plan, self._root, self._ids)
-        return {"server": self.trainer.initial_state(), "attackers": attackers}
-
-    def advance(
-        self, state: dict[str, Any], round_num: int
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """One round of the federation, then the attack on the model after it.
-
-        Returns:
-          `(state, row)`; the row holds the results of the round, among them the
-          attackers' losses (A,).
-
-        Raises:
-          FloatingPointError: the federation diverged.
-        """
-        attackers = state["attackers"]
-        examples = None
-        if self._poison is not None:
-            key = prng.round_key(self._root, round_num)
-            poison_key = prng.stream_key(key, prng.Stream.ATTACKER, self._nobody)
-            examples = self._poison.examples(attackers.generator, poison_key)
-        server, metrics = self.trainer.advance(
-            state["server"], round_num, 1, examples=examples
-        )
-        round_metrics = cell_of(metrics, (0, 0))
-        records.check_finite(
-            round_metrics, round_num=round_num + 1, mechanism=self.config.mechanism
-        )
-        attackers, losses = reconstruction.attack_round(
-            self.plan,
-            self.model,
-            *_broadcast(server),
-            self.trainer.program.data.examples.inputs,
-            self._holdings,
-            attackers,
-            root=self._root,
-            attackers=self._ids,
-            round_num=jnp.int32(round_num),
-        )
-        row = {
-            "test_accuracy": round_metrics.test_accuracy,
-            **jax.device_get(losses)._asdict(),
-        }
-        return {"server": server, "attackers": attackers}, row
-
-    def believed(self, state: dict[str, Any], images: Array, label: int) -> float:
-        """The share of the images that the attacked model classifies as `label`."""
-        logits_of = partial(_logits, self.model, *_broadcast(state["server"]))
-        logits = np.concatenate(list(in_batches(logits_of, images, BATCH)))
-        return float(np.mean(logits.argmax(axis=1) == label))
-
-
-def _broadcast(server: ServerState) -> tuple[Params, Params]:
-    """The global model's `(params, stats)`, as host arrays.
-
-    Arrays on the trainer's mesh would place the attack's results there too, and the
-    attack of the next round would be compiled again for that placement.
-    """
-    return jax.device_get((cell_of(server.params, 0), cell_of(server.stats, 0)))
-
-
-@partial(jax.jit, static_argnums=0)
-def _logits(model: Model, params: Params, stats: Params, images: Array) -> Array:
-    return model.apply(params, stats, images, train=False, key=None)[0]
-
-
-def run_mechanism(
-    clients: CuriousClients,
-    examiner: Examiner,
-    classes: list[int],
-    folder: RunFolder,
-) -> tuple[dict[str, Any], dict[int, Array]]:
-    """Runs all rounds under one mechanism; an interrupted run is continued.
-
-    The lines of scores.jsonl are written before the checkpoint that counts them.
-
-    Args:
-      clients: the federation and its attackers.
+      model: the federation's network. Federations that share it share what is compiled
+        for the attack.
       examiner: scores the reconstructions.
-      classes: classes that are reconstructed after the last round.
-      folder: holds scores.jsonl and the checkpoints.
 
     Returns:
-      `(summary, images)`: for each class the final scores, means over the attackers,
-      and the first attacker's images.
+      `rounds`: a row per round and attacker; `classes`: the final scores by class,
+      means over the attackers; `pictures`: by class the first attacker's images, in
+      [-1, 1]; `test_accuracy`.
+
+    Raises:
+      FloatingPointError: the federation diverged.
     """
-    config, target = clients.config, clients.plan.target
-    place = folder.path / "checkpoints" / config.mechanism
-    checkpointer = Checkpointer(place, folder.identity)
-    state = clients.initial_state()
-    done = 0
-    if (saved := checkpointer.restore(state)) is not None:
-        (restored, done) = saved
-        state = restored | {"server": clients.trainer.place(restored["server"])}
-    folder.keep_rounds(
-        SCORES, done, where=lambda row: row["mechanism"] == config.mechanism
+    plan = AttackPlan(
+        image_shape=dataset.example_shape,
+        num_classes=dataset.num_classes,
+        target=config.private_attribute,
+        steps=attack.steps,
     )
-    bar = progress_bar(
-        range(done, config.num_rounds),
-        initial=done,
-        total=config.num_rounds,
-        unit="round",
-        desc=config.mechanism,
-        disable=None,
-    )
-    for round_num in bar:
-        state, row = clients.advance(state, round_num)
-        images = clients.reconstructions(state["attackers"], target)
-        scores = [examiner.score(batch, target) for batch in images]
-        rows = _rows(clients, state, images, scores, row, round_num + 1)
-        folder.append(SCORES, rows)
-        bar.set_postfix(
-            accuracy=f"{float(row['test_accuracy']):.3f}",
-            recognised=f"{np.mean([s.recognised for s in scores]):.2f}",
-            distance=f"{np.mean([s.frechet_distance for s in scores]):.1f}",
+    root, ids = prng.root_key(config.seed), jnp.asarray(attacker_ids(config, attack))
+    nobody = config.num_clients + 1  # for draws of no client
+    split = cell_of(trainer.program.data.split, 0)
+    holdings = Holdings(split.train[ids], split.num_train[ids])
+
+    def images_of(
+        generators: Params, key: Array, count: int, label: int = plan.target
+    ) -> Array:
+        """Images of a class by every attacker, (A, count, *image_shape)."""
+        return reconstruction.reconstruct(
+            plan, generators, ids, jnp.int32(label), key, count
         )
-        checkpointer.save(round_num + 1, state)
-    return _final(clients, examiner, state["attackers"], classes, folder)
 
+    def reconstructed(generators: Params, label: int) -> tuple[Array, list[Scores]]:
+        """Every attacker's images, from the same latents each time; their scores."""
+        key = prng.stream_key(root, prng.Stream.ATTACKER, nobody)
+        images = images_of(generators, key, attack.num_images, label)
+        return images, [examiner.score(batch, label) for batch in images]
 
-def _rows(
-    clients: CuriousClients,
-    state: dict[str, Any],
-    images: Array,
-    scores: list[Scores],
-    row: dict[str, Any],
-    round_num: int,
-) -> list[dict[str, Any]]:
-    """The lines of one round, one per attacker."""
-    losses = ("discriminator", "realism", "disagreement")
-    return [
-        {
-            "mechanism": clients.config.mechanism,
-            "round": round_num,
-            "attacker": int(client),
-            "test_accuracy": row["test_accuracy"],
-            **scores[place]._asdict(),
-            "believed": clients.believed(state, images[place], clients.plan.target),
-            **{f"{name}_loss": row[name][place] for name in losses},
-        }
-        for place, client in enumerate(attacker_ids(clients.config, clients.attack))
-    ]
-
-
-def _final(
-    clients: CuriousClients,
-    examiner: Examiner,
-    attackers: AttackerState,
-    classes: list[int],
-    folder: RunFolder,
-) -> tuple[dict[str, Any], dict[int, Array]]:
-    pictures: dict[int, Array] = {}
-    rows: list[dict[str, Any]] = []
-    for label in classes:
-        images = clients.reconstructions(attackers, label)
-        pictures[label] = images[0]
-        by_attacker = [examiner.score(batch, label) for batch in images]
-        row: dict[str, Any] = {"class": label, "private": label == clients.plan.target}
-        for name in Scores._fields:
-            each = np.asarray([getattr(scores, name) for scores in by_attacker])
-            row |= {name: float(each.mean()), f"{name}_std": float(each.std())}
-        rows.append(row)
-    mechanism = clients.config.mechanism
-    seen = [row for row in folder.rows(SCORES) if row["mechanism"] == mechanism]
-    summary = {
-        "mechanism": mechanism,
-        "test_accuracy": seen[-1]["test_accuracy"],
-        "classes": rows,
+    poison = None
+    if attack.mode == "active":
+        decoy = (plan.target + 1) % plan.num_classes
+        poison = Poison(trainer, np.asarray(ids), decoy, images_of)
+    server = trainer.initial_state()
+    attackers = reconstruction.init_attackers(plan, root, ids)
+    rounds: list[dict[str, Any]] = []
+    rounds, name = range(config.num_rounds), config.mechanism
+    bar = progress_bar(rounds, name, unit="round", disable=None)
+    for round_num in bar:
+        examples = None
+        if poison is not None:
+            key = prng.round_key(root, round_num)
+            poison_key = prng.stream_key(key, prng.Stream.ATTACKER, nobody)
+            examples = poison.examples(attackers.generator, poison_key)
+        server, metrics = trainer.advance(server, round_num, 1, examples=examples)
+        round_metrics = cell_of(metrics, (0, 0))
+        records.check_finite(
+            round_metrics, round_num=round_num + 1, mechanism=config.mechanism
+        )
+        # As host arrays: on the trainer's mesh they would place the attack's results
+        # there too, and the next attack would be compiled again for that placement.
+        params, stats = jax.device_get(
+            (cell_of(server.params, 0), cell_of(server.stats, 0))
+        )
+        attackers, losses = reconstruction.attack_round(
+            plan,
+            model,
+            params,
+            stats,
+            trainer.program.data.examples.inputs,
+            holdings,
+            attackers,
+            root=root,
+            attackers=ids,
+            round_num=jnp.int32(round_num),
+        )
+        _, scores = reconstructed(attackers.generator, plan.target)
+        losses = jax.device_get(losses)._asdict()
+        rounds += [
+            {
+                "round": round_num + 1,
+                "attacker": int(ids[place]),
+                "test_accuracy": round_metrics.test_accuracy,
+                **scores[place]._asdict(),
+                **{f"{name}_loss": losses[name][place] for name in losses},
+            }
+            for place in range(attack.num_attackers)
+        ]
+    classes, pictures = [], {}
+    for label in shown_classes(config, dataset):
+        images, scores = reconstructed(attackers.generator, label)
+        pictures[label] = np.asarray(images[0])
+        row: dict[str, Any] = {"class": label, "private": label == plan.target}
+        for name, values in zip(Scores._fields, np.transpose(scores), strict=True):
+            row |= {name: float(values.mean()), f"{name}_std": float(values.std())}
+        classes.append(row)
+    return {
+        "test_accuracy": rounds[-1]["test_accuracy"],
+        "classes": classes,
+        "rounds": rounds,
+        "pictures": pictures,
     }
-    return summary, pictures

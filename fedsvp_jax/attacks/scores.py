@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.attacks import frechet
-from fedsvp_jax.attacks.classifier import Classifier
+from fedsvp_jax.attacks.classifier import Judge
 from fedsvp_jax.core.structs import Array
 
 
@@ -24,47 +24,40 @@ class Examiner:
     """Scores images against the real ones of their class.
 
     Args:
-      classifier: decides which class an image shows, and computes the features between
+      judge: decides which class an image shows, and computes the features between
         which distances are taken.
       real: class -> its real images, (n, height, width, channels) in [-1, 1].
       num_images: most real images, evenly spaced, in the distances of features. The
         nearest neighbour is searched among all real images.
     """
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        real: dict[int, Array],
-        *,
-        num_images: int,
-    ) -> None:
-        self._classifier = classifier
-        self._real = {label: np.asarray(images) for label, images in real.items()}
-        self._features = {
-            label: classifier(unit_pixels(evenly(images, num_images)))
+    def __init__(self, judge: Judge, real: dict[int, Array], num_images: int) -> None:
+        self._judge = judge
+        self._real = {
+            label: (judge(evenly(images, num_images))[0], _rows(images))
             for label, images in real.items()
         }
 
     def score(self, images: Array, label: int) -> Scores:
         """The scores of images (n, height, width, channels) that should be `label`."""
-        real, generated = self._features[label], self._classifier(unit_pixels(images))
-        distance = frechet.frechet_distance(
-            *frechet.gaussian_fit(real), *frechet.gaussian_fit(generated)
-        )
-        kernel = frechet.kernel_distance(real, generated)
-        near = frechet.nearest_distances(np.asarray(images), self._real[label])
+        from scipy.spatial.distance import cdist
+
+        real, real_pixels = self._real[label]
+        generated, labels = self._judge(images)
+        kernel, error = frechet.kernel_distance(real, generated)
+        pixels = _rows(images)
+        nearest = cdist(pixels, real_pixels).min(axis=1) / np.sqrt(pixels.shape[1])
         return Scores(
-            recognised=float(np.mean(self._classifier.classify(images) == label)),
-            frechet_distance=distance,
-            kernel_distance=kernel.distance,
-            kernel_standard_error=kernel.standard_error,
-            nearest_distance=float(near.mean()),
+            recognised=float(np.mean(labels == label)),
+            frechet_distance=frechet.frechet_distance(real, generated),
+            kernel_distance=kernel,
+            kernel_standard_error=error,
+            nearest_distance=float(nearest.mean()),
         )
 
 
-def unit_pixels(images: Array | np.ndarray) -> np.ndarray:
-    """Images in [-1, 1] as extractors take them, in [0, 1]."""
-    return np.clip(np.asarray(images) / 2 + 0.5, 0, 1)
+def _rows(images: Array) -> np.ndarray:
+    return np.reshape(images, (len(images), -1))
 
 
 def evenly(rows: Array, limit: int) -> Array:

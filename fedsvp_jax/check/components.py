@@ -1,4 +1,4 @@
-"""Objects of an engine: live ones say what they are, a text shows some of them."""
+"""Objects of an engine, which say what they are; a text shows only that they are."""
 
 import ast
 import contextlib
@@ -17,8 +17,8 @@ class Component(NamedTuple):
 
     Attributes:
       name: of its class; "" where it is not understood.
-      source: where it is made.
-      values: its attributes, private ones too, or the arguments that a text shows.
+      source: its path.
+      values: its attributes, private ones too.
     """
 
     name: str
@@ -63,75 +63,33 @@ def unknown(things: Iterable[Component]) -> tuple[str, ...]:
     )
 
 
-def read_calls(
-    file: pathlib.Path, engine: str, functions: Mapping[str, str]
-) -> tuple[list[Component], tuple[str, ...]]:
-    """The calls of a Python file that its text shows in full; it is never run.
+def statements(file: pathlib.Path, *packages: str) -> tuple[str, ...]:
+    """The statements of a Python file that name something of an engine; none is run.
 
-    Args:
-      file: a Python file.
-      engine: its package, whose names are followed through imports and assignments.
-      functions: parameters that are read, by the function's name, in one text: those
-        that a call may give by position, and further ones.
-
-    Returns:
-      Calls whose parameters are literals, or are such calls; and every other statement
-      that names something of the engine, with a last line for all that is elsewhere.
+    The names of its packages are followed through imports and assignments. The last
+    line stands for all that is elsewhere.
 
     Raises:
       ValueError: it is no Python file.
     """
-    objects: dict[str, Any] = {name: Component(name, name, {}) for name in functions}
-    names = {engine, *functions, *" ".join(functions.values()).split()}
-    calls, lines = [], []
-
-    def value(node: Any) -> Any:
-        match node:
-            case ast.Constant():
-                return node.value
-            case ast.List():
-                return [value(part) for part in node.elts]
-            case ast.Name() if objects.get(node.id):
-                return objects[node.id]
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
-                parameters = functions[name].split()
-                arguments = dict(zip(parameters, node.args, strict=False))
-                arguments |= {word.arg or "**": word.value for word in node.keywords}
-                read = {*parameters, "**"} & {*arguments}
-                values = {key: value(arguments[key]) for key in sorted(read)}
-                return Component(
-                    name, f"{name} in {file.name}, line {node.lineno}", values
-                )
-        raise KeyError("only running the code would tell")
-
+    names, lines = {*packages}, []
     # CPython's parser says MemoryError of brackets that nest too deep.
     with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        text = file.read_text(encoding="utf-8")
-        nodes = [
-            node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)
-        ]
-        for statement in sorted(nodes, key=lambda node: node.lineno):
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        every = [node for node in nodes if isinstance(node, ast.stmt)]
+        for statement in sorted(every, key=lambda node: node.lineno):
             line = ast.unparse(statement).partition("\n")[0]
             if names.isdisjoint(re.findall(r"\w+", line)):
                 continue
-            seen = None
-            with contextlib.suppress(KeyError):
-                seen = value(getattr(statement, "value", None))
-            understood = isinstance(seen, Component)
+            lines.append(f"{file.name}, line {statement.lineno}: {line}")
             match statement:
                 case ast.Import(names=parts) | ast.ImportFrom(names=parts):
                     names.update(part.asname or part.name for part in parts)
-                    understood = all(part.name in functions for part in parts)
-                case ast.Assign(targets=[target]):
-                    names.update(re.findall(r"\w+", ast.unparse(target)))
-                    objects[ast.unparse(target)] = seen if understood else None
-                case ast.Expr(value=ast.Constant()):
-                    understood = True
-            if isinstance(seen, Component):
-                calls.append(seen)
-            if not understood:
-                lines.append(f"{file.name}, line {statement.lineno}: {line}")
-        return calls, (*lines, f"{file.name}: what else runs, and may change this")
+                case ast.Assign(targets=targets):
+                    names.update(
+                        re.findall(r"\w+", " ".join(map(ast.unparse, targets)))
+                    )
+        return (*lines, f"{file.name}: what else runs, and may change the noise")
     raise ValueError(f"{file} is not a Python file that can be read")
 
 

@@ -1,4 +1,4 @@
-"""Flower: the strategy and the mods of an app, or the text that makes them.
+"""Flower: the strategy and the mods of an app, and the settings of FLIP's mod.
 
 Source: flwr 1.42, `clientapp/mod/*.py`, `serverapp/strategy/dp_*.py`, `fedavg.py` and
 `supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, finite, read_calls, unknown
+from fedsvp_jax.check.components import Component, ask, finite, statements, unknown
 from fedsvp_jax.check.noise import (
     Facts,
     Noise,
@@ -22,18 +22,6 @@ from fedsvp_jax.check.noise import (
 
 _FLIP = "flip_local_dp_mod"
 _CENTRAL = "DifferentialPrivacy{}Side{}Clipping"
-_LOCAL = "clipping_norm sensitivity epsilon delta"
-_FUNCTIONS = {
-    "LocalDpMod": _LOCAL,
-    "FedAvg": "",
-    "FedProx": "",
-    "ClientApp": "mods",
-    "fixedclipping_mod": "",
-    _FLIP: "",
-} | dict.fromkeys(
-    [_CENTRAL.format(side, "Fixed") for side in ("Server", "Client")],
-    "strategy noise_multiplier clipping_norm num_sampled_clients",
-)
 _AVERAGES = [f"flwr.serverapp.strategy.{n.lower()}.{n}" for n in ("FedAvg", "FedProx")]
 _STRATEGIES = [
     f"flwr.serverapp.strategy.dp_{kind.lower()}_clipping.{_CENTRAL.format(side, kind)}"
@@ -78,7 +66,11 @@ def live(
     """
     clients = [ask(mod, _MODS) for mod in mods]
     lines: tuple[str, ...] = ()
-    noises = [_local(mod) for mod in clients if mod.name == "LocalDpMod"]
+    noises = [
+        classical_noise(mod.source, mod.values)
+        for mod in clients
+        if mod.name == "LocalDpMod"
+    ]
     if strategy is not None:
         server = ask(strategy, _STRATEGIES)
         lines = unknown([server, ask(server.values.get("strategy"), _AVERAGES)])
@@ -89,30 +81,18 @@ def live(
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noises of an app: of a pyproject.toml and its package, or of one .py file.
+    """The noise of FLIP's mod by an app's pyproject.toml; of Python text, no noise.
 
     Raises:
       ValueError: a file is unreadable, or a value that decides the noise is.
     """
     config, files = _app(path) if path.suffix == ".toml" else ({}, [path])
-    texts = [read_calls(file, "flwr", _FUNCTIONS) for file in files]
-    calls = [call for seen, _ in texts for call in seen]
-    lists = [call.values.get("mods") for call in calls]
-    parts = [mod for mods in lists if isinstance(mods, list) for mod in mods]
-    mods = [mod for mod in parts if isinstance(mod, Component)]
-    names = [mod.name for mod in mods]
-    noises = [_local(mod) for mod in mods if mod.name == "LocalDpMod"]
-    if _FLIP in names:
-        noises.append(_flip(config, facts))
-    noises += [
-        _central(call, names, facts.largest_weight)
-        for call in calls
-        if "strategy" in call.values
-    ]
-    lines = tuple(line for _, lines in texts for line in lines)
-    rounds = config.get("num-server-rounds")
-    rounds = rounds if isinstance(rounds, int) and rounds >= 1 else None
-    noises = [noise._replace(rounds=rounds) for noise in noises]
+    lines = tuple(line for file in files for line in statements(file, "flwr", "flip"))
+    noises = []
+    if any(_FLIP in line for line in lines):
+        rounds = config.get("num-server-rounds")
+        rounds = rounds if isinstance(rounds, int) and rounds >= 1 else None
+        noises.append(_flip(config, facts)._replace(rounds=rounds))
     return marked(noises, path.name, lines)
 
 
@@ -160,10 +140,6 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
         setting=Setting("sensitivity", clip * per_std),
         assumptions=_REST,
     )
-
-
-def _local(mod: Component) -> Noise:
-    return classical_noise(mod.source, mod.values)
 
 
 def _flip(config: Mapping[str, Any], facts: Facts) -> Noise:

@@ -30,17 +30,11 @@ class Facts(NamedTuple):
 
     Attributes:
       overrides: values of arguments, by name.
-      examples, batch_size, epochs: of a client's local training in a round.
       parameters: of the model.
-      largest_weight: of a client in the average, in (0, 1].
     """
 
     overrides: Mapping[str, float] = {}
-    examples: int | None = None
-    batch_size: int | None = None
-    epochs: float | None = None
     parameters: int | None = None
-    largest_weight: float | None = None
 
 
 class Stated(NamedTuple):
@@ -126,7 +120,11 @@ def marked(
 ) -> list[Noise]:
     """The noises, or none, each with the lines that were not understood."""
     seen = noises or [
-        nothing(source, "no noise is seen", "what is there is not understood")
+        nothing(
+            source,
+            "no noise is understood",
+            "no ε follows from a text: ask the objects in the program (docs/check.md)",
+        )
     ]
     return [noise._replace(not_understood=not_understood) for noise in seen]
 

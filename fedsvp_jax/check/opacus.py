@@ -1,4 +1,4 @@
-"""Opacus: the optimizer that a PrivacyEngine makes, or the text that asks for one.
+"""Opacus: the optimizer that a PrivacyEngine makes.
 
 Source: opacus 1.6, `privacy_engine.py`, `optimizers/optimizer.py` and
 `accountants/accountant.py`: noise of std z·C on the sum of a batch's clipped gradients,
@@ -8,16 +8,11 @@ poisson_sampling is false.
 
 import inspect
 import math
-import pathlib
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, finite, read_calls, unknown
-from fedsvp_jax.check.noise import Facts, Noise, Setting, marked, nothing
+from fedsvp_jax.check.components import ask, finite, unknown
+from fedsvp_jax.check.noise import Noise, Setting, marked
 
-_FUNCTIONS = {
-    "make_private": "noise_multiplier max_grad_norm poisson_sampling clipping",
-    "make_private_with_epsilon": "",
-}
 _OPTIMIZER = "opacus.optimizers.optimizer.DPOptimizer"
 _SAMPLERS = [
     "opacus.utils.uniform_sampler.UniformWithReplacementSampler",
@@ -74,55 +69,28 @@ def live(
     sampled = batches.name == "DPDataLoader"
     if not sampled:
         flaws.append("that a record is in one batch of an epoch is not read")
-    noise = _training(settings, sampled, len(loader), steps)
-    return [noise._replace(flaws=tuple(flaws))]
-
-
-def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noise of every call that makes a training private, by its arguments.
-
-    Raises:
-      ValueError: the file is unreadable, or a value that decides the noise is.
-    """
-    calls, lines = read_calls(path, "opacus", _FUNCTIONS)
-    noises = [_call(call, facts) for call in calls if call.name in _FUNCTIONS]
-    return marked(noises, path.name, lines)
-
-
-def _call(call: Component, facts: Facts) -> Noise:
-    flat = call.values.get("clipping", "flat") == "flat"
-    if call.name == "make_private_with_epsilon" or not flat:
-        text = "the optimizer that it returns has this noise, which is not in the text"
-        return nothing(call.source, text)
-    flags = {f"--{name}": value for name, value in facts._asdict().items()}
-    sizes = Component("", call.source, flags)
-    examples, size = (sizes.number(n, above=0) for n in ("--examples", "--batch_size"))
-    steps = math.ceil(sizes.number("--epochs", above=0) * math.ceil(examples / size))
-    batches = max(1, int(examples / size))  # drop_last may leave the last one out
-    return _training(call, call.values.get("poisson_sampling", True), batches, steps)
-
-
-def _training(settings: Component, sampled: bool, batches: int, steps: int) -> Noise:
-    """The noise of `steps` steps, on `batches` batches an epoch."""
     multiplier = settings.number("noise_multiplier", at_least=0)
     clip = settings.number("max_grad_norm", above=0)
-    epochs = math.ceil(steps / batches)
+    epochs_done = math.ceil(steps / len(loader))
     how = (
-        f"{steps} steps, on Poisson batches of rate 1/{batches}"
+        f"{steps} steps, on Poisson batches of rate 1/{len(loader)}"
         if sampled
-        else f"{epochs} epochs of shuffled batches, in one of which a record is; an "
-        "accountant that counts sampling does not hold for them"
+        else f"{epochs_done} epochs of shuffled batches, in one of which a record is; "
+        "an accountant that counts sampling does not hold for them"
     )
-    return Noise(
-        source=settings.source,
-        text=f"Gaussian noise of std {multiplier * clip:.4g} on the sum of a batch's "
-        f"gradients, each clipped to {clip:g}; {how}",
-        std=multiplier * clip,
-        multiplier=multiplier,
-        unit="record",
-        relation="zero_out" if sampled else "replace_one",
-        steps=steps if sampled else epochs,
-        rate=1 / batches if sampled else 1.0,
-        setting=Setting("noise_multiplier", 1.0),
-        assumptions=_REST,
-    )
+    return [
+        Noise(
+            source=settings.source,
+            text=f"Gaussian noise of std {multiplier * clip:.4g} on the sum of a "
+            f"batch's gradients, each clipped to {clip:g}; {how}",
+            std=multiplier * clip,
+            multiplier=multiplier,
+            unit="record",
+            relation="zero_out" if sampled else "replace_one",
+            steps=steps if sampled else epochs_done,
+            rate=1 / len(loader) if sampled else 1.0,
+            setting=Setting("noise_multiplier", 1.0),
+            assumptions=_REST,
+            flaws=tuple(flaws),
+        )
+    ]

@@ -5,19 +5,13 @@ Source: pfl 0.6, `privacy/gaussian_mechanism.py`, `laplace_mechanism.py`,
 postprocessors in their order, and their sum in the reverse order.
 """
 
-import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, read_calls, unknown
-from fedsvp_jax.check.noise import Facts, Noise, Setting, Stated, marked
+from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.noise import Noise, Setting, Stated, marked
 
 _CENTRAL = "CentrallyAppliedPrivacyMechanism"
-_FUNCTIONS = {
-    "GaussianMechanism": "clipping_bound relative_noise_stddev",
-    "LaplaceMechanism": "clipping_bound epsilon",
-    _CENTRAL: "underlying_mechanism",
-}
 _MECHANISMS = [
     "pfl.privacy.gaussian_mechanism.GaussianMechanism",
     "pfl.privacy.laplace_mechanism.LaplaceMechanism",
@@ -62,20 +56,6 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
         return marked([], order, lines)
     noise = _noise(mechanism, central)
     return _with_accountant(noise, things[-1]) if accountant is not None else [noise]
-
-
-def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noise of every mechanism in a file, by its arguments.
-
-    Raises:
-      ValueError: the file is unreadable, or a value that decides the noise is.
-    """
-    calls, lines = read_calls(path, "pfl", _FUNCTIONS)
-    noises = [
-        _noise(call.values.get("underlying_mechanism", call), call.name == _CENTRAL)
-        for call in calls
-    ]
-    return marked(noises, path.name, lines)
 
 
 def _noise(mechanism: Component, central: bool) -> Noise:

@@ -146,7 +146,8 @@ class NoiseSettings(Settings):
     relation: str = setting(
         "replace_one",
         "Neighbouring relation: replace_one or add_remove (of update_clip: a whole "
-        "client; of per_example: one record, which is left out of its batches; of "
+        "client; of per_example: one record, or all rows of a person where a schema "
+        "names one, which is left out of its batches; of "
         "attribute_records: the contribution of one private record). The relation of "
         "dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
@@ -251,8 +252,8 @@ class EvaluationSettings(Settings):
         False,
         "Also write an accuracy on the test rows that may be published, in "
         "summary.json (`published_scores`): a count with noise of --total_epsilon. For "
-        "runs that hide one record. No client trains on a test row, so the ε of the "
-        "run stays the same.",
+        "runs that hide one record or person. No client trains on a test row, so the ε "
+        "of the run stays the same.",
         needs=("total_epsilon", ()),
     )
     eval_batch_size: int = setting(

@@ -48,6 +48,7 @@ class Examples:
     labels: Array  # (n,) int32
     attributes: Array  # (n,) int32 attribute id in [0, N)
     targets: Array | None = None  # (n, ...) float32 or int32; None: the labels are
+    persons: Array | None = None  # (n,) int32 whose each is; None: rows are the unit
 
     @property
     def wanted(self) -> Array:

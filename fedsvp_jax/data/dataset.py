@@ -69,6 +69,12 @@ class Dataset:
       num_classes: number of classes; some of them may have no example.
       train_writers: (n,) int32, who wrote each training example, or None.
       writer_names: the name of writer i, where the data name them.
+      test_writers: (m,) int32, who wrote each test example, -1 for nobody of
+        `writer_names`; or None. Scores by client follow it, and no training does.
+      train_persons: (n,) int32, whose each training example is, where one person may
+        have several: then all of a person's are for training or for validation.
+      rows_per_person: the most examples of one person, a public number, where a person
+        is the unit of privacy (P21); of a table its test rows keep to it too.
       class_names: the names of the classes, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
@@ -106,8 +112,11 @@ class Dataset:
     from_records: tuple[str, ...] = ()
     schema: Any = None
     writer_names: tuple[str, ...] | None = None
+    test_writers: np.ndarray | None = None
     public_test: bool = False
     test_rows: np.ndarray | None = None
+    train_persons: np.ndarray | None = None
+    rows_per_person: int | None = None
 
     def __post_init__(self) -> None:
         for part in ("train", "test"):
@@ -127,9 +136,10 @@ class Dataset:
                 f"{len(self.class_names)}"
             )
         rows = self.train_labels.shape
-        if self.train_writers is not None:
-            writers = self._as_integers("train_writers", self.train_writers, rows)
-            self._set("train_writers", writers)
+        for name in ("train_writers", "train_persons"):
+            if (values := getattr(self, name)) is not None:
+                self._set(name, self._as_integers(name, values, rows))
+        self._check_rows_per_person()
         targets = [self._targets("train", rows)]
         targets += [self._targets("test", self.test_labels.shape)]
         if targets[0] != targets[1]:
@@ -145,6 +155,18 @@ class Dataset:
                 raise self._error(
                     f"test column {key} must have the categories of column {key}"
                 )
+
+    def _check_rows_per_person(self) -> None:
+        if self.rows_per_person is None:
+            return
+        if self.train_persons is None:
+            raise self._error("rows_per_person needs train_persons")
+        most = int(np.unique(self.train_persons, return_counts=True)[1].max())
+        if self.rows_per_person < most:
+            raise self._error(
+                f"rows_per_person must be at least {most}, the examples of one person, "
+                f"got {self.rows_per_person}"
+            )
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
@@ -192,6 +214,13 @@ class Dataset:
         self._set(f"{part}_targets", targets)
         return targets.dtype, targets.shape[1:]
 
+    @property
+    def test_clients(self) -> list[str] | None:
+        """(m,) the name of each test example's writer, "" for nobody; or None."""
+        if self.test_writers is None or self.writer_names is None:
+            return None
+        return [("", *self.writer_names)[number + 1] for number in self.test_writers]
+
     def _check_columns(self, field: str, kind: str, rows: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
         columns = {}
@@ -232,10 +261,12 @@ class Dataset:
     def fingerprint(self) -> str:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
         names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
-        names += ["train_writers", "train_targets", "test_targets"]
+        names += ["train_writers", "train_targets", "test_targets", "train_persons"]
         values = {name: getattr(self, name) for name in names}
         arrays = {name: array for name, array in values.items() if array is not None}
         digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
+        if self.rows_per_person is not None:
+            digest.update(f"rows_per_person {self.rows_per_person}".encode())
         if self.class_names is not None:
             digest.update(repr(self.class_names).encode())
         for key, column in sorted(self.columns.items()):

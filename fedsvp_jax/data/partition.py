@@ -200,7 +200,8 @@ def by_writer(
     chosen = draw_writers(
         ids, counts, num_clients, min_examples=min_examples, seed=seed
     )
-    return [np.flatnonzero(writers == writer) for writer in chosen]
+    by_id = np.split(np.argsort(writers, kind="stable"), np.cumsum(counts)[:-1])
+    return [by_id[place] for place in np.searchsorted(ids, chosen)]
 
 
 def draw_writers(

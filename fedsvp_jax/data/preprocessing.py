@@ -98,6 +98,7 @@ def device_examples(
     labels: np.ndarray,
     attributes: np.ndarray | None = None,
     targets: np.ndarray | None = None,
+    persons: np.ndarray | None = None,
 ) -> Examples:
     """Copies the arrays to the device as they are: uint8 pixels stay uint8.
 
@@ -110,4 +111,5 @@ def device_examples(
         labels=jnp.asarray(labels, jnp.int32),
         attributes=jnp.asarray(attributes, jnp.int32),
         targets=None if targets is None else jnp.asarray(targets),
+        persons=None if persons is None else jnp.asarray(persons, jnp.int32),
     )

@@ -1,7 +1,7 @@
 """The division of each client's examples into training and validation."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ from fedsvp_jax.core.structs import Array, Split
 
 
 def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
-    """(N,): how many examples of each attribute are used for training.
+    """(..., N): how many examples of each attribute are used for training.
 
     The counts are `train_fraction` of each attribute's examples, rounded by largest
     remainder so that they sum to round(train_fraction · total). Two exceptions may
@@ -22,8 +22,11 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     """
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
-    missing = int(np.rint(train_fraction * sizes.sum())) - counts.sum()
-    counts[np.argsort(counts - ideal, kind="stable")[:missing]] += 1
+    total = np.rint(train_fraction * sizes.sum(-1)).astype(np.int64)
+    missing = total - counts.sum(-1)
+    order = np.argsort(counts - ideal, kind="stable")
+    first = np.arange(sizes.shape[-1]) < missing[..., None]
+    np.put_along_axis(counts, order, np.take_along_axis(counts, order, -1) + first, -1)
     at_least = np.minimum(sizes, 1)
     return np.clip(counts, at_least, np.maximum(sizes - 1, at_least))
 
@@ -75,7 +78,7 @@ class Division(NamedTuple):
     `by_position` takes the first round(train_fraction · n), at least one and at most
     n - 1 where n ≥ 2, of a random order of the positions in the list of the n examples
     that the client holds: the order depends on the seed, the client and n, the counts
-    on n alone.
+    on n alone. Where examples have persons it divides these, likewise.
 
     Attributes:
       private: the attribute whose examples the honest-but-curious clients lose.
@@ -92,9 +95,17 @@ class Division(NamedTuple):
     how: str
 
     def of_client(
-        self, client: int, attributes: np.ndarray
+        self,
+        client: int,
+        attributes: np.ndarray,
+        persons: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The positions of a client's examples as `(train, validation)`.
+
+        Args:
+          client: its number.
+          attributes: (n,) of its examples.
+          persons: (n,) whose they are; None: each is divided by itself.
 
         Raises:
           ValueError: the client is left without training or validation examples.
@@ -103,13 +114,15 @@ class Division(NamedTuple):
         if curious:
             positions = positions[attributes != self.private]
         rng = generator(self.seed, Draw.TRAIN_VALIDATION, client)
-        shuffled = rng.permutation(positions)
-        if self.how == "by_position":
-            size = len(shuffled)
-            smallest = min(size, 1)
-            rounded = int(np.rint(self.train_fraction * size))
-            count = min(max(rounded, smallest), max(size - 1, smallest))
+        units = positions if persons is None else np.unique(persons[positions])
+        shuffled = rng.permutation(units)
+        if self.how == "by_position" or persons is not None:
+            size = np.asarray([len(shuffled)])
+            (count,) = _train_counts(size, self.train_fraction)
             train, validation = shuffled[:count], shuffled[count:]
+            if persons is not None:
+                trains = np.isin(persons[positions], train)
+                train, validation = positions[trains], positions[~trains]
         else:
             train, validation = _stratified(shuffled, attributes, self.train_fraction)
         if not len(train) or not len(validation):
@@ -117,20 +130,55 @@ class Division(NamedTuple):
             raise ValueError(
                 f"client {client} holds {len(positions)} examples ({lacking}"
                 f"train_fraction {self.train_fraction}); every client needs at least "
-                "one for training and one for validation: use fewer clients or another "
-                "--partition"
+                "one for training and one for validation"
+                + ("" if persons is None else ", of two persons")
+                + ": use fewer clients or another --partition"
             )
         return train, validation
 
-    def split(self, parts: Sequence[np.ndarray], attributes: np.ndarray) -> Split:
+    def counts(
+        self, sizes: np.ndarray, attributes_of: Callable[[int], np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`(train, validation)`: examples by client and attribute, (M, N).
+
+        Args:
+          sizes: (M, N) the examples that each client was dealt, by attribute.
+          attributes_of: the attributes of a client's examples.
+
+        Raises:
+          ValueError: as `of_client`.
+        """
+        sizes, num_attributes = sizes.copy(), sizes.shape[1]
+        sizes[list(self.curious), self.private] = 0
+        train = _train_counts(sizes, self.train_fraction)
+        if self.how == "by_position":  # the draw decides, but where all are of one
+            for client in np.flatnonzero((sizes > 0).sum(1) > 1).tolist():
+                attributes = attributes_of(client)
+                chosen, _ = self.of_client(client, attributes)
+                train[client] = np.bincount(
+                    attributes[chosen], minlength=num_attributes
+                )
+        validation = sizes - train
+        lacking = np.minimum(train.sum(1), validation.sum(1)) == 0
+        for client in np.flatnonzero(lacking).tolist():
+            self.of_client(client, attributes_of(client))  # says what it lacks
+        return train, validation
+
+    def split(
+        self,
+        parts: Sequence[np.ndarray],
+        attributes: np.ndarray,
+        persons: np.ndarray | None = None,
+    ) -> Split:
         """The training and validation examples of every client, by its indices.
 
-        `attributes`, (n,) int32, are those of all training examples.
+        `attributes` and `persons`, (n,) int32, are those of all training examples.
         """
-        divided = [
-            [rows[side] for side in self.of_client(client, attributes[rows])]
-            for client, rows in enumerate(parts)
-        ]
+        divided = []
+        for client, rows in enumerate(parts):
+            whose = None if persons is None else persons[rows]
+            sides = self.of_client(client, attributes[rows], whose)
+            divided.append([rows[side] for side in sides])
         train, validation = zip(*divided, strict=True)
         return Split(*_pad(train), *_pad(validation))
 

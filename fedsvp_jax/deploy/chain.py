@@ -3,8 +3,12 @@
 An entry is a line of JSON that holds the SHA-256 of the line before it, and an Ed25519
 signature (RFC 8032, by the library `cryptography`, the extra `site`). Whoever has the
 first entry's public key can verify all of them.
+
+The hashes alone bind the lines before an entry to its signature: `read_ends` verifies
+the signatures of the first and the last entry, `read_entries` every one.
 """
 
+import functools
 import hashlib
 import json
 import math
@@ -12,7 +16,7 @@ import os
 import pathlib
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core import extras
@@ -21,6 +25,10 @@ from fedsvp_jax.deploy.refusal import Refused
 
 FORMAT = 4
 START = "0" * 64  # what the first entry has in the place of a hash
+# Where a line has the hash of the one before it: what follows is of one length.
+_FOLLOWING = '","salt":"' + "0" * 32 + '","signature":"' + "0" * 128
+_FOLLOWING += '","time":"2000-01-01T00:00:00Z"}\n'
+_PREVIOUS = slice(-len(_FOLLOWING) - len(START), -len(_FOLLOWING))
 
 
 class Entry(NamedTuple):
@@ -30,6 +38,7 @@ class Entry(NamedTuple):
     kind: str  # begin, charge or upload
     time: str  # UTC, by the site's clock; nothing is decided by it
     body: dict[str, Any]
+    previous: str  # the hash of the entry before
     hash: str
 
 
@@ -87,8 +96,7 @@ class Key:
 def verifies(public: str, signature: str, message: bytes) -> bool:
     """Whether the holder of a public key's private one signed the message."""
     try:
-        key = _library().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(signature), message)
+        _public_key(public).verify(bytes.fromhex(signature), message)
     except extras.MissingExtra:
         raise
     except Exception:  # a wrong signature, or hexadecimal digits that are none
@@ -96,11 +104,11 @@ def verifies(public: str, signature: str, message: bytes) -> bool:
     return True
 
 
-def entry_line(
+def new_entry(
     key: Key, before: Entry | None, kind: str, body: Mapping[str, Any]
-) -> bytes:
-    """The line of a new entry; infinity is written as a word, NaN never occurs."""
-    content = {
+) -> tuple[Entry, bytes]:
+    """A new entry and its line; infinity is written as a word, NaN never occurs."""
+    content: dict[str, Any] = {
         "body": _plain(body),
         "entry": 1 if before is None else before.number + 1,
         "format": FORMAT,
@@ -110,60 +118,80 @@ def entry_line(
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
     content["signature"] = key.sign(_canonical(content))
-    return _canonical(content) + b"\n"
+    line = _canonical(content)
+    return _of(content, hashlib.sha256(line).hexdigest()), line + b"\n"
 
 
-def entry_of(line: bytes, number: int) -> Entry:
-    """The entry of a verified line, without its end."""
-    saved = json.loads(line)
-    digest = hashlib.sha256(line).hexdigest()
-    return Entry(number, saved["kind"], saved["time"], saved["body"], digest)
-
-
-def read_entries(
-    content: bytes, file: str, before: Sequence[Entry] = ()
-) -> tuple[list[Entry], str]:
+def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
     """The entries of a log up to the first that is not right, and what is wrong there.
 
-    A last line without its end was never reported as written, and is left out. The
-    content is what follows the entries `before`, which were verified already and are
-    among those that are returned.
+    A last line without its end was never reported as written, and is left out.
     """
-    entries = list(before)
-    public = entries[0].body["site"] if entries else ""
+    entries: list[Entry] = []
+    public = ""
     for line in content.split(b"\n")[:-1]:
-        number = len(entries) + 1
-        problem, saved = _problem(line, entries[-1] if entries else None, public)
-        if problem:
-            return entries, f"entry {number} of {file} {problem}"
-        public = public or saved["body"]["site"]
-        entries.append(entry_of(line, number))
+        entry = _entry(line, entries[-1] if entries else None, public)
+        if isinstance(entry, str):
+            return entries, f"entry {len(entries) + 1} of {file} {entry}"
+        public = public or entry.body["site"]
+        entries.append(entry)
     return entries, "" if entries else f"{file} holds no entry"
 
 
-def _problem(line: bytes, before: Entry | None, public: str) -> tuple[str, Any]:
-    """(what is wrong with a line, its content)."""
+def read_ends(lines: Iterable[bytes]) -> tuple[Entry, Entry, int] | None:
+    """The first and the last entry of a log, and the bytes up to the last one's end.
+
+    None unless every line has the hash of the one before it, and the two the site's
+    signature. A last line without its end is left out.
+    """
+    first, last, number, size = b"", b"", 0, 0
+    before = digest = START.encode()
+    for line in lines:
+        if not line.endswith(b"\n"):
+            break
+        if line[_PREVIOUS] != digest:
+            return None
+        before, digest = digest, hashlib.sha256(line[:-1]).hexdigest().encode()
+        first, last = first or line, line
+        number, size = number + 1, size + len(line)
+    begun = newest = _entry(first[:-1], None, "")
+    if number > 1 and isinstance(begun, Entry):
+        second_last = Entry(number - 1, "", "", {}, "", before.decode())
+        newest = _entry(last[:-1], second_last, begun.body["site"])
+    if isinstance(begun, str) or isinstance(newest, str):
+        return None
+    return begun, newest, size
+
+
+def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
+    """The entry of a line without its end, or what is wrong with the line."""
+    follows = START if before is None else before.hash
+    number = 1 if before is None else before.number + 1
     try:
         saved = json.loads(line)
         if saved["format"] != FORMAT:
-            return f"is of format {saved['format']}, this version reads {FORMAT}", saved
+            return f"is of format {saved['format']}, this version reads {FORMAT}"
         signed = {name: saved[name] for name in saved if name != "signature"}
-        signature, key = saved["signature"], public or saved["body"]["site"]
+        signature, body = saved["signature"], saved["body"]
+        key = public or body["site"]
         intact = _canonical(saved) == line
-        intact &= {"kind", "time"} < {*saved} and isinstance(saved["body"], dict)
+        intact &= {"kind", "time"} < {*saved} and isinstance(body, dict)
     except (ValueError, KeyError, TypeError, RecursionError):
         intact = False
     if not intact:
-        return "is damaged", None
+        return "is damaged"
     if not verifies(key, signature, _canonical(signed)):
-        return "was changed: its signature is not the site's", saved
-    follows = START if before is None else before.hash
-    number = 1 if before is None else before.number + 1
+        return "was changed: its signature is not the site's"
     if (saved["previous"], saved["entry"]) != (follows, number):
-        return "does not follow the one before it", saved
+        return "does not follow the one before it"
     if (saved["kind"] == "begin") != (before is None):
-        return "begins a second log", saved
-    return "", saved
+        return "begins a second log"
+    return _of(saved, hashlib.sha256(line).hexdigest())
+
+
+def _of(content: Mapping[str, Any], digest: str) -> Entry:
+    names = ("entry", "kind", "time", "body", "previous")
+    return Entry(*(content[name] for name in names), digest)
 
 
 def _canonical(content: Any) -> bytes:
@@ -180,6 +208,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         return str(value)
     return plain(value)
+
+
+@functools.cache
+def _public_key(public: str) -> Any:
+    return _library().Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
 
 
 def _library() -> Any:

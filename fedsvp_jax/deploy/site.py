@@ -8,6 +8,11 @@ would forget what was spent.
 An entry counts as written once the witness has signed this entry's hash. Of two copies
 of a log and its key that write at once the witness signs one; the entry of the other is
 undone, and nothing leaves.
+
+The newest entry holds all that a round needs of those before it. A new process verifies
+the hashes that bind them to it, its signature and its witness's; their own signatures
+are for the auditor (`report.ledger`). From then on the log is read again only where its
+size or its times say that somebody else wrote.
 """
 
 import contextlib
@@ -22,12 +27,12 @@ import os
 import pathlib
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from fedsvp_jax.core.files import WriteError, make_folder, sync
-from fedsvp_jax.deploy.chain import Entry, Key, entry_line, entry_of, read_entries
+from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
@@ -37,14 +42,22 @@ from fedsvp_jax.run import plugin
 _log = logging.getLogger(__name__)
 
 
+class _Ends(NamedTuple):
+    """A verified log, as a round needs it."""
+
+    first: Entry
+    last: Entry
+    size: int  # bytes up to the end of the last entry
+    stamp: tuple[int, ...]  # of the file, which changes whenever it is written
+
+
 @dataclasses.dataclass
 class _Opened:
     """A log that one thread of one process may write."""
 
     number: int  # the descriptor, which holds the lock
     owner: tuple[int, int]  # process and thread
-    content: bytes
-    entries: list[Entry]  # of the content, all verified
+    ends: _Ends | None  # None before the first entry
     seen: Seen | None  # what the witness has countersigned last
 
 
@@ -78,8 +91,7 @@ class Site:
             witness = WitnessFolder(witness)
         self.witness, self.name, self._data = witness, name or self.path.name, data
         self._open: _Opened | None = None
-        # The log as it was read or written last, and its entries, all verified.
-        self._verified: tuple[bytes, list[Entry]] = b"", []
+        self._ends: _Ends | None = None  # as the log was read or written last
         self._key = Key(self.path.with_name(self.path.name + ".key"))
         if policy is not None:
             self.policy = policy
@@ -91,7 +103,17 @@ class Site:
         Raises:
           Refused: as `read`.
         """
-        return _policy_of(json.dumps(self.entries()[0].body["policy"], sort_keys=True))
+        body = self._verified()[0].first.body
+        return _policy_of(json.dumps(body["policy"], sort_keys=True))
+
+    @property
+    def public_key(self) -> str:
+        """By which an auditor knows the site.
+
+        Raises:
+          Refused: the key is missing or damaged.
+        """
+        return self._key.public()
 
     def begin(self, num_examples: int) -> None:
         """Begins the log, once in a site's life.
@@ -119,7 +141,7 @@ class Site:
         witness = self.witness.public()
         self._key.make()
         body = {
-            "site": self._key.public(),
+            "site": self.public_key,
             "name": self.name,
             "witness": witness,
             "data": self._bound_fingerprint(),
@@ -134,7 +156,7 @@ class Site:
         try:
             fcntl.flock(number, fcntl.LOCK_EX)
             sync(self.path.parent)  # the names of log and key
-            self._append(_Opened(number, _thread(), b"", [], None), "begin", body)
+            self._append(_Opened(number, _thread(), None, None), "begin", body)
         except (OSError, Refused):
             seen = self.witness.last(self.name)
             if seen is None or seen.site != body["site"]:
@@ -144,8 +166,8 @@ class Site:
         finally:
             os.close(number)
 
-    def entries(self) -> list[Entry]:
-        """All entries, verified; the witness has seen the last.
+    def read(self) -> ClientState:
+        """The state that was written last, which the witness has seen.
 
         Raises:
           Refused: the log is missing, damaged, changed, or older or other than what
@@ -153,27 +175,15 @@ class Site:
           ValueError: the records are not those of the log's beginning. The server is
             not told: it is no refusal.
         """
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            raise self._missing_error() from None
-        return self._entries_of(content)[1]
-
-    def read(self) -> ClientState:
-        """The state that was written last.
-
-        Raises:
-          Refused, ValueError: as `entries`.
-        """
-        return _state_of(self.entries()[-1])
+        return _state_of(self._verified()[0].last)
 
     def check_data(self) -> None:
         """Checks that the records are those of the log's beginning.
 
         Raises:
-          Refused, ValueError: as `entries`.
+          Refused, ValueError: as `read`.
         """
-        self.entries()
+        self.read()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Self]:
@@ -182,16 +192,13 @@ class Site:
         A block within gets the same.
 
         Raises:
-          Refused, ValueError: as `entries`; or another process or thread has opened it.
+          Refused, ValueError: as `read`; or another process or thread has opened it.
           OSError: the witness cannot be written.
         """
         if self._open is not None and self._open.owner == _thread():
             yield self
             return
-        try:
-            number = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            raise self._missing_error() from None
+        number = self._descriptor(os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         try:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,12 +207,13 @@ class Site:
                     "another process or thread answers for this client: it has "
                     f"{self.path.name} open"
                 ) from None
-            content = os.pread(number, os.fstat(number).st_size, 0)
-            opened = _Opened(number, _thread(), *self._entries_of(content))
-            if len(content) > len(opened.content):
-                os.ftruncate(number, len(opened.content))
+            ends, seen = self._verified(number)
+            if os.fstat(number).st_size > ends.size:
+                os.ftruncate(number, ends.size)
+                ends = self._ends = ends._replace(stamp=_stamp(number))
+            opened = _Opened(number, _thread(), ends, seen)
             self._show_witness(opened)
-            _warn_unless_bound(opened.entries[0].body, self._data)
+            _warn_unless_bound(ends.first.body, self._data)
             self._open = opened
             try:
                 yield self
@@ -217,8 +225,8 @@ class Site:
     @property
     def state(self) -> ClientState:
         """The state in the last entry of the open log."""
-        assert self._open is not None
-        return _state_of(self._open.entries[-1])
+        assert self._open is not None and self._open.ends is not None
+        return _state_of(self._open.ends.last)
 
     def write(self, kind: str, state: ClientState, facts: Mapping[str, Any]) -> None:
         """Writes an entry of a new state into the open log, with an auditor's facts.
@@ -238,26 +246,27 @@ class Site:
 
     def _append(self, log: _Opened, kind: str, body: Mapping[str, Any]) -> None:
         """Appends a countersigned entry; one that the witness refuses is undone."""
-        before, entries = log.content, log.entries
-        line = entry_line(self._key, entries[-1] if entries else None, kind, body)
+        before = log.ends
+        size = before.size if before else 0
+        entry, line = new_entry(self._key, before and before.last, kind, body)
         rest = memoryview(line)
         try:
             while rest:
                 rest = rest[os.write(log.number, rest) :]
             os.fsync(log.number)
         except OSError as error:
-            os.ftruncate(log.number, len(before))
+            os.ftruncate(log.number, size)
             raise _unwritten(f"log {self.path}", error) from error
-        log.content = before + line
-        log.entries = [*entries, entry_of(line[:-1], len(entries) + 1)]
+        first = before.first if before else entry
+        log.ends = _Ends(first, entry, size + len(line), _stamp(log.number))
         try:
             self._show_witness(log)
         except Refused:
-            os.ftruncate(log.number, len(before))
-            log.content, log.entries = before, entries
+            os.ftruncate(log.number, size)
+            log.ends = before and before._replace(stamp=_stamp(log.number))
             raise
         finally:
-            self._verified = log.content, log.entries
+            self._ends = log.ends
 
     def _show_witness(self, log: _Opened) -> str:
         """The countersignature of the last entry.
@@ -267,7 +276,8 @@ class Site:
         Raises:
           OSError, Refused: as `write`.
         """
-        first, last = log.entries[0].body, log.entries[-1]
+        assert log.ends is not None
+        first, last = log.ends.first.body, log.ends.last
         if log.seen is None or log.seen.hash != last.hash:
             expected = Seen(first["site"], last.number, last.hash, first["witness"])
             try:
@@ -286,26 +296,28 @@ class Site:
             log.seen = seen
         return log.seen.signature
 
-    def _entries_of(self, content: bytes) -> tuple[bytes, list[Entry], Seen]:
-        """(what is intact of a file's content, its `entries`, what the witness saw).
+    def _verified(self, number: int | None = None) -> tuple[_Ends, Seen]:
+        """(the log, what the witness has seen); the log is not read where it is known.
 
-        Of a file that goes on from what was read before, byte by byte, the new entries
-        alone are verified; any other is verified whole.
+        Args:
+          number: a descriptor of the log; by default it is opened.
+
+        Raises:
+          Refused, ValueError: as `read`.
         """
-        prefix, before = self._verified
-        if not content.startswith(prefix):
-            prefix, before = b"", []
-        rest = content[len(prefix) :]
-        entries, problem = read_entries(rest, self.path.name, before)
+        if number is None:
+            number = self._descriptor(os.O_RDONLY)
+            try:
+                return self._verified(number)
+            finally:
+                os.close(number)
         seen = self.witness.last(self.name)
-        torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
-        if problem and not torn:  # a last entry that is torn was never reported
-            raise Refused(
-                f"{problem}: nothing is uploaded before an intact copy of the newest "
-                "log is back; a new one would forget what was spent"
-            )
-        first, last = entries[0].body, entries[-1]
-        if first["site"] != self._key.public():
+        stamp = _stamp(number)
+        if self._ends is None or self._ends.stamp != stamp:
+            self._ends = _Ends(*self._read(number, seen), stamp)
+        ends = self._ends
+        first, last = ends.first.body, ends.last
+        if first["site"] != self.public_key:
             raise Refused(f"{self.path.name} is another site's: not of this key")
         if first["name"] != self.name:
             raise Refused(f"{self.path.name} is of the site {first['name']}")
@@ -336,16 +348,55 @@ class Site:
                 f"the witness has seen {seen.number} entries of {last.number}: an "
                 "older copy of its file was put back"
             )
-        if entries[seen.number - 1].hash != seen.hash:
+        if seen.hash != (last.hash if last.number == seen.number else last.previous):
             raise Refused(
                 f"entry {seen.number} of {self.path.name} is not the one that the "
                 "witness has seen: the log was gone on with in two places, or changed"
             )
         if "policy" in self.__dict__:
             _check_settings(first["settings"], self.policy.settings())
-        intact = rest.splitlines(keepends=True)[: len(entries) - len(before)]
-        self._verified = verified = prefix + b"".join(intact), entries
-        return *verified, seen
+        return ends, seen
+
+    def _read(self, number: int, seen: Seen | None) -> tuple[Entry, Entry, int]:
+        """As `read_ends`; what that does not verify is verified entry by entry.
+
+        Raises:
+          Refused: something is wrong, and not with a torn entry after the last that
+            the witness has seen: that was never reported as written.
+        """
+        with open(number, "rb", closefd=False) as file:
+            file.seek(0)
+            ends = read_ends(file)
+            if ends is not None:
+                _log.info(
+                    "%s: entry %d has the signatures of site and witness, and those "
+                    "before it its hash; fedsvp ledger verifies each one's signatures",
+                    self.path.name,
+                    ends[1].number,
+                )
+                return ends
+            file.seek(0)
+            content = file.read()
+        entries, problem = read_entries(content, self.path.name)
+        torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
+        if problem and not torn:
+            raise Refused(
+                f"{problem}: nothing is uploaded before an intact copy of the newest "
+                "log is back; a new one would forget what was spent"
+            )
+        intact = content.splitlines(keepends=True)[: len(entries)]
+        return entries[0], entries[-1], sum(map(len, intact))
+
+    def _descriptor(self, flags: int) -> int:
+        """A descriptor of the log.
+
+        Raises:
+          Refused: it is missing.
+        """
+        try:
+            return os.open(self.path, flags)
+        except FileNotFoundError:
+            raise self._missing_error() from None
 
     def _bound_fingerprint(self) -> str | None:
         """The fingerprint under the site's key, since a bare hash of records is a test
@@ -399,6 +450,18 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
             if not file.is_dir():
                 add(str(file.relative_to(place)), file.read_bytes())
     return digest.hexdigest()
+
+
+def _stamp(number: int) -> tuple[int, ...]:
+    """What a file's system says of its content: another after every write."""
+    status = os.fstat(number)
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
 def _thread() -> tuple[int, int]:

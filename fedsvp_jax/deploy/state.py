@@ -27,7 +27,7 @@ class ClientState:
       spent: of `Allowance.budget`.
       seeded: whether any upload's noise was seeded, and so was none.
       memory: the mechanism's scalars of this client.
-      sums: `Account.to_json` of this one client, `last_round` among its uploads.
+      sums: `Account.arrays` of this one client, `last_round` among its uploads.
       before: the sums without `last_round`, as long as its upload is not made; then
         None. What that round is charged is the most that it may cost.
       shapes: of the arrays that the server sent first, and must send again; None before
@@ -45,7 +45,7 @@ class ClientState:
 
     def account(self, policy: Policy) -> Account:
         """The account of all uploads so far."""
-        account = policy.account.from_json(self.sums)
+        account = policy.account.from_arrays(self.sums)
         if not self.seeded:
             return account
         participation = account.participation._replace(
@@ -71,7 +71,7 @@ class ClientState:
                     "another upload would exceed this client's promise, total_epsilon "
                     f"= {promise.total_epsilon:g}"
                 )
-        return dataclasses.replace(self, sums=account.to_json())
+        return dataclasses.replace(self, sums=_as_lists(account))
 
     def epsilon_spent(self, policy: Policy) -> dict[str, float]:
         """The ε of all uploads so far by each accounting, at the promise's δ."""
@@ -113,5 +113,9 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
         spent=0,
         seeded=False,
         memory={name: float(value) for name, value in memory.items()},
-        sums=policy.account.to_json(),
+        sums=_as_lists(policy.account),
     )
+
+
+def _as_lists(account: Account) -> dict[str, list[Any]]:
+    return {name: values.tolist() for name, values in account.arrays().items()}

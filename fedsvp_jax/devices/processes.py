@@ -161,9 +161,11 @@ def to_host(tree: T) -> T:
     def get(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
             return np.asarray(leaf) if leaf.is_fully_replicated else _gathered(leaf)
-        return jax.device_get(leaf)
+        return leaf
 
-    return jax.tree.map(get, tree)
+    # Every copy is started before the first is waited for.
+    host: T = jax.device_get(jax.tree.map(get, tree))
+    return host
 
 
 def _gathered(leaf: Any) -> np.ndarray:

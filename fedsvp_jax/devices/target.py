@@ -7,6 +7,7 @@ TPU compiler's cycles, and the kernels that a GPU is told to start.
 """
 
 import dataclasses
+import os
 from typing import Literal, NamedTuple
 
 import jax
@@ -18,6 +19,14 @@ _COPIES = 5
 # from step to step. W1's step costs 156 thousand cycles a client when each trains
 # alone, 183 thousand in twos, and 440 thousand in tens, whose weights do not fit.
 _FAST_BYTES = 32 * 10**6
+# On a CPU, weights of all clients side by side: beyond it memory is what they cost.
+_SMALL_BYTES = 2**28
+_GRAPHS = "xla_gpu_enable_command_buffer"
+# XLA's own choice with loops and convolutions.
+_IN_GRAPHS = (
+    "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE,"
+    "CONVOLUTION"
+)
 
 
 class Parallelism(NamedTuple):
@@ -59,6 +68,27 @@ class Target:
         is_single = parallelism.clients == parallelism.coalitions == 1
         return self.platform == "cuda" or (self.platform == "tpu" and not is_single)
 
+    def first_apart(self, parallelism: Parallelism) -> bool:
+        """Whether the first step precedes the loop over a training's steps.
+
+        All lanes start from the broadcast weights. In a step of its own these are read
+        once, and convolutions with them are not grouped.
+        """
+        is_single = parallelism.clients == parallelism.coalitions == 1
+        return self.platform == "cuda" and not is_single
+
+    @property
+    def compiler_options(self) -> dict[str, str] | None:
+        """XLA's options for the rounds; XLA_FLAGS, which names the same one, wins.
+
+        A GPU starts whole loops and branches by itself, as CUDA graphs, in place of one
+        kernel after another at the host's word.
+        """
+        is_named = _GRAPHS in os.environ.get("XLA_FLAGS", "")
+        return (
+            {_GRAPHS: _IN_GRAPHS} if self.platform == "cuda" and not is_named else None
+        )
+
     def parallelism(
         self,
         *,
@@ -72,10 +102,12 @@ class Target:
 
         Clients come first, then the coalitions of each, then the cells of a sweep.
         `weights` and `activations` are bytes: of the model, and of what the gradient of
-        one batch keeps. `alike`: the model is small and the clients are of one size.
+        one batch keeps. `alike`: the model's kernels gain by it and the clients are of
+        one size.
         """
         if self.platform == "cpu":
-            return Parallelism(clients if alike else 1, 1, 1)
+            small = clients * weights <= _SMALL_BYTES
+            return Parallelism(clients if alike and small else 1, 1, 1)
         room = self.memory // 2 // (_COPIES * weights + activations)
         if self.platform == "tpu":
             room = min(room, _FAST_BYTES // weights)

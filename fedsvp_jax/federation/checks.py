@@ -11,6 +11,7 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
+from fedsvp_jax.mechanisms.sensitivity import OF_A_PERSON
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query import QueryParts
@@ -84,6 +85,13 @@ def check_mechanism(
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
+    protects = (OF_A_PERSON in claim.relation) or claim.relation == "none"
+    if data.rows_per_person is not None and not protects:
+        raise ValueError(
+            f"mechanism {config.mechanism} with sensitivity={config.sensitivity} hides "
+            f'no person, the unit of these data, but only: "{claim.relation}"; take '
+            "per_example, or update_clip or weight_clip with relation=replace_one"
+        )
     published = settings.clip.granted and claim.relation != "none" and not claim.proved
     if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(

@@ -101,6 +101,7 @@ class FederatedData(NamedTuple):
     client_names: tuple[str, ...] | None = None  # (M,) of the first cell, if any
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
+    rows_per_person: int | None = None  # as `Dataset` has it
 
     @property
     def example(self) -> Array:

@@ -40,6 +40,7 @@ def federate(
         (config,) = configs
         return stored_clients.federate(config, dataset)
     first, fingerprint = configs[0], dataset.fingerprint
+    loading.check_persons(first, dataset)
     withheld = loading.withhold_validation(first, dataset)
     dataset, chooses = withheld
     warmup = None
@@ -56,6 +57,7 @@ def federate(
         dataset.train_labels,
         attributes.ids,
         dataset.train_targets,
+        dataset.train_persons if dataset.rows_per_person is not None else None,
     )
     by_seed: dict[int, Split] = {}
     corrupted: dict[int, np.ndarray] = {}
@@ -72,7 +74,8 @@ def federate(
         parts = loading.client_parts(config, dataset)
         if config is first:
             client_names = loading.client_names(config, dataset, parts)
-        split = division_of(config, attributes.private).split(parts, attributes.ids)
+        division = division_of(config, attributes.private)
+        split = division.split(parts, attributes.ids, dataset.train_persons)
         copies[config.seed] = train_validation.most_copies(split, protected)
         corrupted[config.seed] = np.zeros(config.num_clients, bool)
         if config.corrupted_share > 0:
@@ -111,6 +114,7 @@ def federate(
         warmup=warmup,
         validation=chooses,
         client_names=client_names,
+        rows_per_person=dataset.rows_per_person,
     )
 
 

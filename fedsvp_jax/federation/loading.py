@@ -231,6 +231,44 @@ def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, .
     return tuple(np.flatnonzero(classes.ids == classes.private).tolist())
 
 
+def check_persons(config: FederationSettings, dataset: Dataset) -> None:
+    """Refuses what would part a person's rows, where the data say whose each is.
+
+    Raises:
+      ValueError: a setting that divides single rows, or a person with rows of several
+        writers, each of whom is a client.
+    """
+    if dataset.train_persons is None:
+        return
+    needed = {
+        "partition": ("iid", "by_writer"),
+        "influence_filter": ("none",),
+        "corrupted_share": (0.0,),
+        "split": ("by_position", *(("stratified",) * (config.num_attributes == 1))),
+    }
+    for name, allowed in needed.items():
+        if (value := getattr(config, name)) not in allowed:
+            raise ValueError(
+                f"{name} must be {' or '.join(map(str, allowed))} for data with a "
+                f"person column, whose rows of one person stay together, got {value}"
+            )
+    writers = dataset.train_writers
+    if config.partition != "by_writer" or writers is None:
+        return
+    pairs = np.unique(np.stack([dataset.train_persons, writers]), axis=1)
+    persons, counts = np.unique(pairs[0], return_counts=True)
+    roaming = persons[counts > 1]
+    if len(roaming):
+        clients = pairs[1][pairs[0] == roaming[0]].tolist()
+        names = dataset.writer_names or range(max(clients) + 1)
+        raise ValueError(
+            f"dataset {dataset.name}: {len(roaming)} of {len(persons)} persons have "
+            f"rows at several clients, the first at "
+            f"{' and '.join(str(names[client]) for client in clients)}: no ε covers "
+            "them; keep the rows that each has at one client and leave out the others"
+        )
+
+
 def neighbour_assumptions(config: FederationSettings) -> str:
     """What dealing and splitting the examples ask of two neighbouring data sets.
 
@@ -262,11 +300,19 @@ def neighbour_assumptions(config: FederationSettings) -> str:
 def client_parts(
     config: FederationSettings, dataset: Dataset | RowSource
 ) -> list[np.ndarray]:
-    """Each client's example indices, by `config.partition` and `config.seed`."""
-    labels = dataset.train_labels
+    """Each client's example indices, by `config.partition` and `config.seed`.
+
+    Where examples have persons these are dealt, each with all of its examples.
+    """
+    labels, writers = dataset.train_labels, dataset.train_writers
+    persons = dataset.train_persons if isinstance(dataset, Dataset) else None
     min_examples = least_examples(
         config.dataset, config.batch_size, config.train_fraction
     )
+    if persons is not None:
+        _, first, whose = np.unique(persons, return_index=True, return_inverse=True)
+        labels, min_examples = labels[first], 2
+        writers = None if writers is None else writers[first]
     deal: Callable[..., list[np.ndarray]]
     match config.partition:
         case "iid":
@@ -280,14 +326,16 @@ def client_parts(
             skewed = partial(partition.dirichlet, labels, alpha=config.dirichlet_alpha)
             deal = partial(skewed, min_examples=min_examples)
         case _:
-            writers = dataset.train_writers
             if writers is None:
                 raise ValueError(
                     f"partition=by_writer needs writers; dataset {dataset.name} has "
                     "none"
                 )
             deal = partial(partition.by_writer, writers, min_examples=min_examples)
-    return deal(config.num_clients, seed=config.seed)
+    parts = deal(config.num_clients, seed=config.seed)
+    if persons is None:
+        return parts
+    return [np.flatnonzero(np.isin(whose, part)) for part in parts]
 
 
 def client_names(

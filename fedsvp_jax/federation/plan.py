@@ -36,6 +36,7 @@ from fedsvp_jax.mechanisms import (
     subsampling,
     with_analytic_multiplier,
 )
+from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round.aggregator import (
@@ -77,11 +78,13 @@ class Sizes(TypedDict, total=False):
       batch_size: B where it is not the settings'.
       min_num_examples: m, the smallest client's training examples; by default 1.
       max_num_examples: the largest client's; m by default.
+      rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
     """
 
     batch_size: int | None
     min_num_examples: float
     max_num_examples: int | None
+    rows_per_person: int | None
 
 
 def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
@@ -90,6 +93,7 @@ def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
         batch_size=batch_size(config, data),
         min_num_examples=least_examples(config, data),
         max_num_examples=data.max_num_examples,
+        rows_per_person=data.rows_per_person,
     )
 
 
@@ -113,17 +117,17 @@ def choose_parallelism(
 ) -> Parallelism:
     """What trains side by side: as the flags say, else as the target does.
 
-    On a CPU that is the whole cohort for small models whose clients are of one size,
-    and one client for the others (measured on 2 cores, BUILD_NOTES.md): side by side,
-    clients that differ in size would all take the steps of the largest.
+    On a CPU that is the whole cohort where the model has few weights and the clients
+    are of one size, and one client else (measured on 2 cores, BUILD_NOTES.md): side by
+    side, clients that differ in size would all take the steps of the largest.
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
     sampled = 0 if config.shapley == "exact" else config.shapley_trainings
-    weights, activations = 0, 0
+    shape = (config.batch_size, *example_shape)
+    batch = jax.ShapeDtypeStruct(shape, jnp.float32)
+    params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
+    activations = 0
     if target.platform != "cpu":
-        shape = (config.batch_size, *example_shape)
-        batch = jax.ShapeDtypeStruct(shape, jnp.float32)
-        params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
 
         def residuals(params: Params, stats: Params, batch: Array) -> object:
             key = jax.random.key(0)
@@ -131,13 +135,11 @@ def choose_parallelism(
                 lambda p: model.apply(p, stats, batch, train=True, key=key)[0], params
             )[1]
 
-        weights, activations = map(
-            num_bytes, (params, jax.eval_shape(residuals, params, stats, batch))
-        )
+        activations = num_bytes(jax.eval_shape(residuals, params, stats, batch))
     parallelism = target.parallelism(
         clients=config.cohort_size,
         coalitions=max(planned, sampled),
-        weights=weights,
+        weights=num_bytes(params),
         activations=activations,
         alike=config.model in (*TABLE_MODELS, "small_cnn", *FEATURE_MODELS)
         and config.partition in ("iid", "paper", "shards"),
@@ -168,11 +170,26 @@ def make_configured_mechanism(
         batch_size=sizes.get("batch_size") or config.batch_size,
         min_num_examples=smallest,
         max_num_examples=sizes.get("max_num_examples") or int(smallest),
+        rows_per_person=sizes.get("rows_per_person"),
         settings=settings_class and part(settings_class, config),
     )
     if entry.always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
-    return settings, claimed(make_mechanism(config.mechanism, settings), config)
+    return settings, finished_mechanism(config, settings)
+
+
+def finished_mechanism(
+    config: NoisedSettings,
+    settings: MechanismConfig,
+    from_records: tuple[str, ...] = (),
+) -> Mechanism:
+    """The mechanism with the claim that a run of the config leaves to it.
+
+    Args:
+      from_records: facts that were taken from the records, as `Dataset` has them.
+    """
+    mechanism = claimed(make_mechanism(config.mechanism, settings), config)
+    return over_data(mechanism, from_records)
 
 
 def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:
@@ -186,7 +203,10 @@ def poisson_places(config: MechanismConfig) -> int | None:
         return None
     batches = config.num_rounds * subsampling.most_steps(config)
     return subsampling.poisson_places(
-        config.batch_size, config.max_num_examples, batches
+        config.batch_size,
+        config.max_num_examples,
+        batches,
+        config.rows_per_person or 1,
     )
 
 
@@ -280,8 +300,16 @@ def make_plan(
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1
     if known_steps:
-        steps = upload_steps(recipe, data.max_num_examples)
-        recipe = dataclasses.replace(recipe, most_steps=int(steps))
+        least, most = (
+            int(upload_steps(recipe, number))
+            for number in (data.min_num_examples, data.max_num_examples)
+        )
+        recipe = dataclasses.replace(
+            recipe,
+            most_steps=most,
+            all_active=0 < least == most and query_parts is None,
+            first_apart=target.first_apart(parallelism),
+        )
     return RoundPlan(
         mechanism=config.mechanism,
         choose_cohort=drawn_in_program if data.reader is None else drawn_by_host,

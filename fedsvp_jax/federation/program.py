@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -21,14 +22,13 @@ from fedsvp_jax.federation.budget import account_of, solve_noise
 from fedsvp_jax.federation.client_data import CohortStream, FederatedData
 from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
-from fedsvp_jax.federation.run_digest import claimed, run_digest
+from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
+    about,
     from_outside,
-    make_mechanism,
 )
-from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
@@ -66,10 +66,7 @@ class Program:
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """The mechanism of each cell, with its claim on the data as they were read."""
         return tuple(
-            over_data(
-                claimed(make_mechanism(self.plan.mechanism, settings), config),
-                self.data.from_records,
-            )
+            plans.finished_mechanism(config, settings, self.data.from_records)
             for settings, config in zip(
                 self.mechanism_configs, self.configs, strict=True
             )
@@ -191,7 +188,14 @@ def build(
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     configs = [
-        solve_noise(config, **plans.sizes(config, data))
+        dataclasses.replace(
+            _solved(
+                dataclasses.replace(config, seed=0),
+                about(config.mechanism),
+                **plans.sizes(config, data),
+            ),
+            seed=config.seed,
+        )
         if config.solve == "noise"
         else config
         for config in configs
@@ -270,3 +274,10 @@ def build(
         stream=stream,
         own_code=tuple(codes),
     )
+
+
+@lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
+def _solved(config: ExperimentConfig, entry: Any, **sizes: Any) -> ExperimentConfig:
+    """As `solve_noise`; `entry` is what is registered under the mechanism's name."""
+    del entry
+    return solve_noise(config, **sizes)

@@ -57,6 +57,11 @@ def rows_of(config: FederationSettings, scratch: Path) -> RowSource:
     if (inner := name.removeprefix("tfds:")) not in (name, ""):
         return tfds_source.open_tfds(inner, folder)
     dataset = sources.load(name, data_dir, config)
+    if dataset.train_persons is not None:
+        raise ValueError(
+            f"dataset {name} has a person column, which a store does not keep: train "
+            "on the table itself, or leave [person] out of the schema"
+        )
     return RowSource(
         name=dataset.name,
         train_labels=dataset.train_labels,

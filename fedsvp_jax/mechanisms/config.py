@@ -83,6 +83,7 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
       min_num_examples: () m, the smallest client's training examples; with sensitivity
         `attribute_records` those of the private attribute, of clients that hold any.
       max_num_examples: the largest client's; read for `batches=poisson`.
+      rows_per_person: m, the most records of one person, where a person is the unit.
       settings: the mechanism's own settings, an instance of the class that it is
         registered with; `make_mechanism` takes that class's defaults for None.
       analytic_multiplier: () see `calibration.with_analytic_multiplier`.
@@ -90,6 +91,7 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
 
     min_num_examples: Leaf = 1.0
     max_num_examples: int = flax.struct.field(pytree_node=False, default=1)
+    rows_per_person: int | None = flax.struct.field(pytree_node=False, default=None)
     settings: Any = None
     analytic_multiplier: Leaf | None = None
 

@@ -9,22 +9,70 @@ import dataclasses
 import math
 from typing import Any
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.settings import LEAST_CLIP
+from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.mechanisms import base, correlated_noise
 from fedsvp_jax.mechanisms.base import Mechanism
-from fedsvp_jax.mechanisms.baseline_settings import DpFedavgSettings
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
 from fedsvp_jax.mechanisms.sensitivity import check_clips_update
+
+
+@flax.struct.dataclass(frozen=True)
+class DpFedavgSettings(Settings):
+    """Settings of dp_fedavg."""
+
+    noise_multiplier: float = setting(
+        1.0,
+        "z, noise std of the summed update divided by the clip. "
+        "--epsilon is ignored by dp_fedavg.",
+        at_least=0,
+        traced=True,
+    )
+    adaptive_clip: bool = setting(
+        False,
+        "Let the clip follow a quantile of the updates' norms (Andrew et al. 2021).",
+    )
+    clip_quantile: float = setting(
+        0.5,
+        "Share of updates that the adaptive clip leaves whole.",
+        above=0,
+        below=1,
+        traced=True,
+        needs=("adaptive_clip", (True,)),
+    )
+    clip_learning_rate: float = setting(
+        0.2,
+        "Step size of the adaptive clip.",
+        above=0,
+        traced=True,
+        needs=("adaptive_clip", (True,)),
+    )
+    count_noise_std: float = setting(
+        2.0,
+        "Noise std on the count of clipped updates, which steers the "
+        "adaptive clip; greater than the noise multiplier.",
+        above=0,
+        traced=True,
+        needs=("adaptive_clip", (True,)),
+    )
+    noise_bands: int = setting(
+        1,
+        "b: correlate the noise of the rounds by a banded matrix, so that much of it "
+        "cancels in the model (1: independent noise). The server adds it and is "
+        "trusted. Needs --cohorts=cyclic, and b rounds or more between two uploads of "
+        "a client: b at most num_clients/cohort_size.",
+        at_least=1,
+    )
 
 
 def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:

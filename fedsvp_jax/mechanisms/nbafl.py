@@ -8,8 +8,10 @@ K-of-N scheduling theorem.
 import math
 from typing import Any
 
+import flax.struct
 import jax.numpy as jnp
 
+from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, Params
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
@@ -23,6 +25,21 @@ from fedsvp_jax.mechanisms.sensitivity import (
     make_sensitivity,
     scaled_size,
 )
+
+
+@flax.struct.dataclass(frozen=True)
+class NbaflSettings(Settings):
+    """Settings of nbafl."""
+
+    exposures: float = setting(
+        1.0,
+        "L, uploads that --epsilon is shared over.",
+        above=0,
+        traced=True,
+    )
+    downlink_noise: bool = setting(
+        False, "Add the noise of the downlink to the broadcast model too."
+    )
 
 
 def nbafl_downlink_std(

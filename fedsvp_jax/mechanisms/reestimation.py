@@ -6,9 +6,11 @@ A reconstruction from the abstract of Xue et al., IEEE TIFS 2023; no public code
 import dataclasses
 from typing import Any
 
+import flax.struct
 import jax
 import jax.numpy as jnp
 
+from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import l2_norm, num_parameters
 from fedsvp_jax.mechanisms import base
@@ -23,6 +25,19 @@ from fedsvp_jax.mechanisms.noise import clip_into_ball
 from fedsvp_jax.mechanisms.sensitivity import check_clips_update, make_sensitivity
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
+
+
+@flax.struct.dataclass(frozen=True)
+class ReestimationSettings(Settings):
+    """Settings of reestimation."""
+
+    norm_mix: float = setting(
+        0.5,
+        "Gamma, weight of the client's own past norm in its clip.",
+        at_least=0,
+        at_most=1,
+        traced=True,
+    )
 
 
 def reestimated_clip(

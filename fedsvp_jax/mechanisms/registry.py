@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.core.settings import Settings, unknown
 from fedsvp_jax.mechanisms import (
-    baseline_settings,
     dp_fedavg,
     fixed,
     nbafl,
@@ -182,11 +181,11 @@ def noise_setting(name: str) -> tuple[str, bool]:
 @dataclasses.dataclass(frozen=True)
 class BuiltInSettings(
     shapley_guided.ShapleyGuidedSettings,
-    baseline_settings.NbaflSettings,
-    baseline_settings.TimeVaryingSettings,
-    baseline_settings.DpaSettings,
-    baseline_settings.ReestimationSettings,
-    baseline_settings.DpFedavgSettings,
+    nbafl.NbaflSettings,
+    schedules.TimeVaryingSettings,
+    schedules.DpaSettings,
+    reestimation.ReestimationSettings,
+    dp_fedavg.DpFedavgSettings,
 ):
     """Mechanisms: the own settings of all built-in ones, for `ExperimentConfig`."""
 
@@ -222,7 +221,7 @@ register_mechanism(
 register_mechanism(
     "nbafl",
     nbafl.make_nbafl,
-    settings=baseline_settings.NbaflSettings,
+    settings=nbafl.NbaflSettings,
     label="NbAFL",
     summary="NbAFL (Wei et al. 2020): constant noise on the uplink, on the downlink "
     "if asked for",
@@ -231,7 +230,7 @@ register_mechanism(
 register_mechanism(
     "time_varying",
     schedules.make_time_varying,
-    settings=baseline_settings.TimeVaryingSettings,
+    settings=schedules.TimeVaryingSettings,
     label="Time-Varying DP",
     summary="Time-Varying DP (Yuan et al. 2023): noise in a geometric series of rounds"
     + _RECONSTRUCTED,
@@ -240,7 +239,7 @@ register_mechanism(
 register_mechanism(
     "reestimation",
     reestimation.make_reestimation,
-    settings=baseline_settings.ReestimationSettings,
+    settings=reestimation.ReestimationSettings,
     label="Sensitivity re-estimation",
     summary="Sensitivity re-estimation (Xue et al. 2023): the clip follows past norms"
     + _RECONSTRUCTED,
@@ -249,7 +248,7 @@ register_mechanism(
 register_mechanism(
     "dpa",
     schedules.make_dpa,
-    settings=baseline_settings.DpaSettings,
+    settings=schedules.DpaSettings,
     label="DPA",
     summary="Dynamic privacy allocation (Zhang et al. 2024): variances that minimise "
     "the final error bound" + _RECONSTRUCTED,
@@ -258,7 +257,7 @@ register_mechanism(
 register_mechanism(
     "dp_fedavg",
     dp_fedavg.make_dp_fedavg,
-    settings=baseline_settings.DpFedavgSettings,
+    settings=dp_fedavg.DpFedavgSettings,
     label="DP-FedAvg",
     noise_setting="noise_multiplier",
     summary="Central DP-FedAvg (McMahan et al. 2018), adaptive clip if asked for "

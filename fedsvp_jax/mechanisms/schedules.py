@@ -8,10 +8,12 @@ has σ_c and every later one less, so that more than the budget is spent.
 
 from collections.abc import Callable
 
+import flax.struct
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp
 
+from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import (
@@ -20,6 +22,46 @@ from fedsvp_jax.mechanisms.calibration import (
 )
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
+
+
+@flax.struct.dataclass(frozen=True)
+class ScheduleSettings(Settings):
+    """Settings of both schedules."""
+
+    schedule_level: str = setting(
+        "budget",
+        "Level of a schedule's noise. budget: its T uploads spend what T uploads of "
+        "constant noise spend; first_round: it starts at the constant noise and falls "
+        "below it, so that later uploads spend more than epsilon.",
+        choices=("budget", "first_round"),
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class TimeVaryingSettings(ScheduleSettings):
+    """Settings of time_varying."""
+
+    decay: float = setting(
+        0.995,
+        "Theta, factor of the noise from round to round.",
+        above=0,
+        at_most=1,
+        traced=True,
+    )
+
+
+@flax.struct.dataclass(frozen=True)
+class DpaSettings(ScheduleSettings):
+    """Settings of dpa."""
+
+    contraction: float = setting(
+        0.98,
+        "c, factor by which the error shrinks per round, which sets the "
+        "schedule of the noise.",
+        above=0,
+        at_most=1,
+        traced=True,
+    )
 
 
 def _rounds(num_rounds: int) -> Array:

@@ -5,11 +5,11 @@
 | `paper`       | gradient, in training     | 2C/(s·|D|)       | no     |
 | `weight_clip` | the weights to C          | 2C               | yes    |
 | `update_clip` | the update to C           | C or 2C          | yes    |
-| `per_example` | every example's gradient  | sqrt(n)·C/B or twice that | yes    |
+| `per_example` | every example's gradient  | sqrt(n)·mC/B or twice that | yes   |
 | `attribute_records` | each private record's gradient | C/|P| or twice that | yes |
 
 s, `noise_examples_scale`, is 1 unless the noise is to be that of a client with s times
-the examples.
+the examples. m is 1, or the most rows of one person where a person is the unit (P21).
 
 The number of training examples |D_i| is public throughout; P, the training records of
 the private attribute, has a C of its own (`private_query`).
@@ -31,6 +31,10 @@ from fedsvp_jax.mechanisms.grid import Grid
 # In a mean: C/2^20 then moves it, and noise of an eighth of that, the least that any
 # claim has (`accounting.noise_ends`), is the last digit of a float32 number up to C.
 _MOST_RECORDS = 2**20
+
+
+# In the relation of a claim that protects a person, of whom one client holds rows.
+OF_A_PERSON = "all rows of a person"
 
 
 class Sensitivity(NamedTuple):
@@ -228,7 +232,10 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         )
     if rule.in_steps:
         return _per_example(config, left_out)
-    whole_client = "replace all records of a client (one record among them)"
+    if config.rows_per_person is None:
+        whole_client = "replace all records of a client (one record among them)"
+    else:
+        whole_client = f"replace all records of a client ({OF_A_PERSON} among them)"
     if rule.of_weights:
         return Sensitivity(
             rule,
@@ -257,6 +264,10 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
     are two worlds, in one of which a record's clipped gradient is left out of the sums:
     that moves a sum by at most C.
 
+    A person's rows, m at most, share the n batches of an epoch each, so the moves of
+    its sums add up to mC at most, and so does the square root of the sum of their
+    squares. A Poisson batch holds all of a person's rows or none.
+
     A record is in at most n batches: one of each epoch where they are shuffled (the
     shuffle does not look at the data), all where they are drawn by Poisson sampling.
     To replace it changes at most n of the clipped sums, each by at most 2C. With std s
@@ -278,15 +289,19 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
     steps = subsampling.most_steps(config) if poisson else config.local_epochs
     root = math.sqrt(steps) / config.batch_size
     factor, c = 1.0 if left_out else 2.0, jnp.asarray(config.l2_norm_clip, jnp.float32)
+    most, changed, given = config.rows_per_person, "one record", ""
+    if most is not None:
+        root, changed = root * most, f"{OF_A_PERSON} (at most {most})"
+        given = "whose a row is, is given, and nobody has rows at two clients; "
     return Sensitivity(
         config.clip,
         no_clip,
         lambda _: factor * c * root,
-        "leave one record of a client out of its batches, whose other records and "
+        f"leave {changed} of a client out of its batches, whose other records and "
         "divisors stay"
         if left_out
-        else "replace one record of a client",
-        "every example's gradient is clipped to C, batches have the constant divisor "
-        f"B and {batches}, and the model keeps no statistics across examples (no "
-        "BatchNorm)",
+        else f"replace {changed} of a client",
+        f"{given}every example's gradient is clipped to C, batches have the constant "
+        f"divisor B and {batches}, and the model keeps no statistics across examples "
+        "(no BatchNorm)",
     )

@@ -90,10 +90,14 @@ def subsampling(config: MechanismConfig) -> Subsampling | None:
     return Subsampling(tuple(kinds), most_steps(config))
 
 
-def poisson_places(batch_size: int, num_examples: int, num_batches: int) -> int:
+def poisson_places(
+    batch_size: int, num_examples: int, num_batches: int, rows_per_person: int = 1
+) -> int:
     """M: the least room for a batch such that a client hardly ever draws a larger one.
 
-        num_batches · P[Binomial(|D|, B/|D|) > M] ≤ 1e-6
+        num_batches · P[m · Binomial(|D|/m, B/|D|) > M] ≤ 1e-6
+
+    m is 1, or the most rows of one person: those of one person are drawn together.
 
     A batch that is larger is not trained on, which the claim allows (P15): M is a
     matter of accuracy and of memory. The tail grows with |D| at equal B, so that of the
@@ -102,4 +106,6 @@ def poisson_places(batch_size: int, num_examples: int, num_batches: int) -> int:
     from scipy import stats
 
     rate = min(1.0, batch_size / num_examples)
-    return int(stats.binom.isf(_OVERFLOW / num_batches, num_examples, rate))
+    persons = -(-num_examples // rows_per_person)
+    most = int(stats.binom.isf(_OVERFLOW / num_batches, persons, rate))
+    return min(rows_per_person * most, num_examples)

@@ -1,9 +1,9 @@
 """The products of networks: one face, with one set of kernels for each kind of device.
 
-"cuda" and "tpu" are XLA's own operations, but for the pool of a GPU: there XLA's own
-gradient takes three kernels and scatters. "cpu" are matrix products that XLA:CPU runs
-fast (`convolution`, `products`). All compute the same up to rounding;
-`tests/models/test_convolution.py` holds them together.
+"tpu" are XLA's own operations. So are "cuda", but for the gradients of a convolution
+(`grouped`) and of the pool, for which XLA's own takes three kernels and scatters. "cpu"
+are matrix products that XLA:CPU runs fast (`convolution`, `products`). All compute the
+same up to rounding; `tests/models/test_convolution.py` holds them together.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models import convolution, products
+from fedsvp_jax.models import convolution, grouped, products
 
 Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
 Padding: TypeAlias = str | Sequence[tuple[int, int]]
@@ -50,9 +50,10 @@ def conv2d(
         )
     if isinstance(padding, str):
         padding = lax.padtype_to_pads(x.shape[1:3], kernel.shape[:2], strides, padding)
-    if kernels == "cpu":
+    if kernels != "tpu":
         (top, bottom), (left, right) = padding
-        return convolution.conv2d(x, kernel, strides, ((top, bottom), (left, right)))
+        conv = convolution.conv2d if kernels == "cpu" else grouped.conv2d
+        return conv(x, kernel, strides, ((top, bottom), (left, right)))
     return lax.conv_general_dilated(
         x, kernel, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
     )

@@ -1,7 +1,7 @@
 """Report pages, tables and figures, made from the files of runs and sweeps.
 
-files -> read -> plots (what to show) -> plotly_spec | figures (who draws it)
-              -> tables | frames       -> page (one self-contained HTML)
+files -> read -> curves (what to show) -> plots (tables) -> page | figures
+              -> tables | frames
 """
 
 from fedsvp_jax.report import figures, frames, tables

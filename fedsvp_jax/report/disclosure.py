@@ -28,7 +28,7 @@ EVENTS = (
     Event(
         "upload of Poisson batches (`--batches=poisson`)",
         "subsampled Gaussians, one in each local step",
-        "one record is left out",
+        "one record, or all rows of a person, is left out",
         "as any upload; nobody sees who was sampled",
         "its number of steps of (z, q), with the least z of the run",
     ),
@@ -63,7 +63,7 @@ EVENTS = (
     Event(
         "accuracy on test rows (`--publish_scores`)",
         "discrete Laplace, the ε of `--total_epsilon`, on the count of right answers",
-        "one test row is replaced",
+        "one test row, or all of a person, is replaced",
         "all who see what is published; who counts is trusted",
         "alone: no client trains on a test row, so the larger of the two ε holds",
     ),
@@ -89,7 +89,8 @@ PUBLIC = (
     "round; K, M, T and the rounds' timing",
     "|D_i| and the number of validation examples of every client; with "
     "`--sensitivity=attribute_records` |P_i| and who has private records; weights",
-    "which client holds which record, and so how many hold the same one; the rule and "
+    "which client holds which record, and so how many hold the same one; whose each "
+    "row is, and so how many rows a person has (`[person]`); the rule and "
     "the positions of the split, the order of batches; with `--split=stratified` and "
     "`--attributes`, the counts by attribute, not those by class",
     "preprocessing that the code fixes (pixel ranges, Adult's bounds and categories) "

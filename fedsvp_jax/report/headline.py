@@ -26,9 +26,7 @@ def privacy(summary: Mapping[str, Any]) -> str:
     It is about one copy of a record. More copies and stronger adversaries follow with
     their own ε, or with none.
     """
-    guarantees = [
-        row for row in summary.get("guarantees") or () if isinstance(row, dict)
-    ]
+    guarantees = read.guarantees(summary)
     by_adversary: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
     for row in guarantees:
         method, adversary = row.get("method"), str(row.get("adversary"))
@@ -94,16 +92,28 @@ def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None)
     scores = summary.get("test_scores")
     if not isinstance(scores, dict):
         return ""
-    guess = f"guessing the most frequent class reaches {scores['guessing']:.3f}"
-    text = f"Accuracy {_pair(scores)} on {sum(scores['counts'].values())} test rows"
+    text = f"Accuracy {_pair(scores)} on {_rows(scores)} test rows"
     other = (fedavg or {}).get("test_scores")
     if isinstance(other, dict):
         text += f"; FedAvg, which hides nothing, {_pair(other)}"
+    word = verdict(scores)
+    guess = f"guessing the most frequent class reaches {scores['guessing']:.3f}"
+    return f"{text}. {word[0].upper()}{word[1:]}: {guess}."
+
+
+def verdict(scores: Mapping[str, Any]) -> str:
+    """What the model is worth, by its accuracy and AUC beside guessing."""
     if scores["better_than_guessing"]:
-        return f"{text}; {guess}."
-    if scores["useful"]:
-        return f"{text}. It ranks, but its classes are no better than a guess: {guess}."
-    return f"{text}. Useless: {guess}."
+        return "better than guessing"
+    if scores["accuracy"] > scores["guessing"]:
+        text = f"not significantly better than guessing on {_rows(scores)} rows"
+    else:
+        text = "no better than guessing"
+    return f"{text}, though it ranks" if scores["useful"] else f"useless, {text}"
+
+
+def _rows(scores: Mapping[str, Any]) -> int:
+    return sum(scores["counts"].values())
 
 
 def _pair(scores: Mapping[str, Any]) -> str:
@@ -152,7 +162,8 @@ def unprotected(config: Mapping[str, Any]) -> str:
     }
     total = config["num_train_examples"] + sum(rows.values()) - int(centre)
     advice = (
-        "To publish scores: --test_data, or --publish_scores where one row is hidden"
+        "To publish scores: --test_data, or --publish_scores where ε hides one row or "
+        "person"
     )
     if config["publish_scores"]:
         del rows["for the test"]

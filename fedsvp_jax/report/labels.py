@@ -1,20 +1,10 @@
-"""Texts of numbers and accounting methods, for pages and figures."""
+"""Texts of numbers, of ε with what it means, and of a run's data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-VALIDATION = "validation_accuracy"  # `best_by` of a best round that it chose
-
-_METHODS = {
-    "basic": "basic (as published)",
-    "rdp": "Rényi DP",
-    "pld": "privacy loss distribution",
-}
-
-
-def method_label(name: str) -> str:
-    """`rdp` -> `Rényi DP`; an unknown name is shown as it is."""
-    return _METHODS.get(name, name)
+from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.report import read
 
 
 def data_name(config: Mapping[str, Any]) -> str:
@@ -36,8 +26,96 @@ def percent(value: float | None, std: float | None = None, *, digits: int = 2) -
     return f"{100 * value:.{digits}f}{spread}"
 
 
+def with_interval(share: float | None, ends: Sequence[float] | None) -> str:
+    """`71.2 (69.8 to 72.6)`, in per cent; without an interval the share alone."""
+    text = percent(share, digits=1)
+    if ends is None:
+        return text
+    return f"{text} ({' to '.join(percent(end, digits=1) for end in ends)})"
+
+
 def picked(summary: Mapping[str, Any]) -> str:
     """A phrase for the data that picked the best round of a run."""
     if str(summary.get("best_by")).startswith("validation"):
         return f"in round {summary['best_round']}, picked on the validation set"
     return "picked on the test set"
+
+
+def marked(text: str, status: str | None) -> str:
+    """`text (nominal)`; the text alone where no status is known."""
+    return f"{text} ({status})" if status else text
+
+
+def delta_text(method: str, row: Mapping[str, Any]) -> str:
+    """`Σδ = 0.573` for basic, `δ = 1e-05` for the others; empty where not recorded.
+
+    Basic composition's ε holds at Σδ, the sum of the δ that the uploads claimed, the
+    other methods' at the setting target_delta.
+
+    Args:
+      method: of accounting.
+      row: with `delta_spent` and `target_delta`, as a line of metrics.jsonl or
+        results.jsonl, summary.json and a row of table.csv have them.
+    """
+    symbol, name = ("Σδ", "delta_spent") if method == "basic" else ("δ", "target_delta")
+    value = read.number(row.get(name))
+    return "" if value is None else f"{symbol} = {significant(value, 3)}"
+
+
+def spent_line(summary: Mapping[str, Any]) -> str:
+    """The terminal's line: `epsilon_spent (against: …): basic 10.5 at Σδ = 0.57 …`."""
+    status = summary["status"]
+    if status is None:
+        return "epsilon_spent: none is claimed"
+    spent = [
+        f"{method} {value:.4g} at {delta_text(method, summary)} ({status[method]})"
+        for method, value in summary["epsilon_spent"].items()
+    ]
+    return f"{marked('epsilon_spent', meaning(summary, None))}: {', '.join(spent)}"
+
+
+def least_spent(row: Mapping[str, Any]) -> tuple[str, float | None]:
+    """The accounting method of the least ε at `target_delta`, and this ε.
+
+    Basic composition's, which holds at Σδ, counts where no other is known.
+    """
+    epsilons = {
+        method: value
+        for method, spent in (row.get("epsilon_spent") or {}).items()
+        if (value := read.number(spent)) is not None
+    }
+    at_delta = {name: epsilons[name] for name in epsilons if name != "basic"}
+    return min(
+        (at_delta or epsilons).items(), key=lambda item: item[1], default=("", None)
+    )
+
+
+def spent_columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The columns of a table that show the least ε spent, its status and its meaning.
+
+    Args:
+      rows: with `epsilon_spent`, `delta_spent`, `target_delta`, `status`, `adversary`
+        and `relation`.
+
+    Returns:
+      The cells of every row by column. δ stands in the column's name where it is that
+      of all rows, else beside each ε.
+    """
+    shared = {row["target_delta"] for row in rows if row.get("target_delta")}
+    (delta,) = shared if len(shared) == 1 else (None,)
+    head = "ε spent" if delta is None else f"ε spent at δ = {significant(delta)}"
+    cells = []
+    for row in rows:
+        method, epsilon = least_spent(row)
+        text = significant(epsilon)
+        if method and (delta is None or method == "basic"):
+            text += f" at {delta_text(method, row)}"
+        against, relation = row.get("adversary"), row.get("relation")
+        cells.append(
+            {
+                head: text,
+                "status": (row.get("status") or {}).get(method, "–"),
+                "against": f"{against} (neighbours: {relation})" if against else "–",
+            }
+        )
+    return cells

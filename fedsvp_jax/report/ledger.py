@@ -7,7 +7,7 @@ response. Nothing of the package's own accounting is asked.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen
 from fedsvp_jax.report import labels, page
-from fedsvp_jax.report.plots import Plot, Series
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _SEEDED = "noise was seeded: every ε is nominal"
@@ -114,9 +113,10 @@ def _rows(entries: Sequence[Entry]) -> list[Row]:
             spent = body["epsilon_spent"]["rdp"]
             recorded = None if spent is None else _number(spent)
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
-        multipliers = [*(earlier.noise_multiplier for earlier in rows), z]
-        rows.append(row._replace(epsilon=_epsilon(multipliers, promise)))
-    return rows
+        rows.append(row)
+    epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
+    pairs = zip(rows, epsilons, strict=True)
+    return [row._replace(epsilon=epsilon) for row, epsilon in pairs]
 
 
 def _number(value: Any) -> float:
@@ -144,23 +144,31 @@ def _check_promise(first: dict[str, Any]) -> None:
     _ = [promise[name] for name in _PROMISE_FIELDS]
 
 
-def _epsilon(multipliers: Sequence[float], promise: dict[str, Any]) -> float:
-    """ε at the promise's δ by dp-accounting's Rényi accountant."""
+def _epsilons(multipliers: Sequence[float], promise: dict[str, Any]) -> Iterator[float]:
+    """ε of each upload and all before it, by dp-accounting's Rényi accountant.
+
+    It is at the promise's δ.
+    """
     import dp_accounting
     from dp_accounting.rdp import RdpAccountant
 
-    if min(multipliers) <= 0:
-        return math.inf
     accountant = RdpAccountant(
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
     )
-    for multiplier in multipliers:
-        accountant.compose(dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2))
+    responses = []
     if released := float(promise["release_epsilon"]):
         noise = 2.0 / (1.0 + math.exp(released))
-        response = dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)
-        accountant.compose(response, len(multipliers))
-    return float(accountant.get_epsilon(promise["target_delta"]))
+        responses = [dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)]
+    noised = True
+    for multiplier in multipliers:
+        noised = noised and multiplier > 0
+        if not noised:
+            yield math.inf
+            continue
+        upload = dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2)
+        for event in (upload, *responses):
+            accountant.compose(event)
+        yield float(accountant.get_epsilon(promise["target_delta"]))
 
 
 def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, list[str]]:
@@ -291,60 +299,40 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
 
 
 def write_page(ledger: Ledger, path: Path) -> Path:
-    """Writes the auditor's page: one file that asks nothing of the network.
+    """Writes the auditor's page: one small file of tables, without a script.
 
     Raises:
-      ImportError: plotly is not installed.
+      ImportError: jinja2 is not installed.
     """
     promise, rows = ledger.first["promise"], table(ledger)
-    rounds: list[float | None] = [row.round for row in ledger.rows]
-    finite = [e if math.isfinite(e) else None for e in (r.epsilon for r in ledger.rows)]
-    series = [Series({"what": "spent"}, "spent", rounds, finite)]
-    if (limit := promise["total_epsilon"]) is not None:
-        flat = [limit] * len(rounds)
-        series.append(Series({"what": "promised"}, "promised", rounds, flat))
-    plot = Plot(
-        id="spent",
-        title="ε spent",
-        note="Added up by dp-accounting from the log's noise multipliers.",
-        x_title="round",
-        y_title="ε",
-        series=series,
-    )
     details = [
         *((name, str(promise[name])) for name in _PROMISE_FIELDS),
         ("entries that are right", str(ledger.entries)),
         ("public key of the site", ledger.first["site"]),
         ("public key of its witness", ledger.first["witness"]),
     ]
-    sections = [
-        ("verdict", "Verdict", page.part("facts", facts(ledger)) + _listed(ledger)),
-        (
-            "uploads",
-            "Uploads",
-            page.table(
-                list(rows[0]) if rows else ["round"],
-                [list(row.values()) for row in rows],
-                caption="Every round that was charged, and the ε of all by then. One "
-                "that was never sent counts with the most that it might have cost.",
-            ),
-        ),
-        ("curve", "ε by round", page.part("grid", [plot] if rows else [])),
-        (
-            "promise",
-            "Promise and keys",
-            page.table(
-                ["what", "value"], details, caption="As the first entry says it."
-            ),
-        ),
-    ]
+    verdict = page.part("facts", facts(ledger))
+    verdict += page.part("items", "Not in order", ledger.problems)
+    verdict += page.part("items", "To be known", ledger.notes)
+    uploads = page.table(
+        list(rows[0]) if rows else ["round"],
+        [list(row.values()) for row in rows],
+        caption="Every round that was charged, and the ε of all by then, added up by "
+        "dp-accounting from the log's noise multipliers. One that was never sent "
+        "counts with the most that it might have cost.",
+    )
+    declared = page.table(
+        ["what", "value"], details, caption="As the first entry says it."
+    )
     return page.write(
         path,
         title=f"Ledger of {ledger.first['name']}",
         subtitle=f"What the site has sent, by its log {ledger.file}",
-        sections=sections,
-        data={"plots": page.plot_data([plot] if rows else [])},
-        timestamp=None,
+        sections=[
+            ("verdict", "Verdict", verdict),
+            ("uploads", "Uploads", uploads),
+            ("promise", "Promise and keys", declared),
+        ],
     )
 
 
@@ -356,9 +344,3 @@ _PROMISE_FIELDS = (
     "total_accounting",
     "release_epsilon",
 )
-
-
-def _listed(ledger: Ledger) -> page.Markup:
-    """The problems and the notes, as markup."""
-    problems = page.part("items", "Not in order", ledger.problems)
-    return problems + page.part("items", "To be known", ledger.notes)

@@ -4,22 +4,25 @@ The page's Content-Security-Policy forbids every connection, so that it cannot
 load or send anything even where a browser is online.
 """
 
+import dataclasses
 import functools
 import importlib.resources
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.report import plotly_spec, read, text_table
-from fedsvp_jax.report.plots import HeatMap, Plot, csv_columns, heat_map_columns
+from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.report import text_table
+from fedsvp_jax.report.plots import Plot
 
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline';"
     " img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
 Markup: TypeAlias = Any  # markupsafe.Markup, which jinja2 brings
+_JSON = {"separators": (",", ":"), "allow_nan": False}
 _LONG = 24  # characters of a word or cell that make a column wide
 
 
@@ -28,13 +31,15 @@ def _templates() -> Any:
     """The environment of report/templates, which escapes whatever it is handed."""
     with extras.needed("report", "a report page"):
         import jinja2
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedsvp_jax.report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.policies["json.dumps_kwargs"] = _JSON
+    return environment
 
 
 def part(name: str, *values: Any, **options: Any) -> Markup:
@@ -53,10 +58,9 @@ def write(
     title: str,
     subtitle: str,
     sections: Sequence[tuple[str, str, Markup]],
-    data: dict[str, Any],
-    timestamp: str | None,
+    data: Mapping[str, Any] = MappingProxyType({}),
+    timestamp: str | None = None,
     scripts: Sequence[str] = (),
-    plotly: bool = True,
 ) -> Path:
     """Writes the whole page, or nothing; its folder is made where there is none.
 
@@ -65,14 +69,16 @@ def write(
       title: plain text.
       subtitle: plain text, one sentence.
       sections: (id, plain-text heading, markup) in order.
-      data: what the scripts read; JSON without NaN.
+      data: what the scripts read, JSON without NaN: `plots`, `tables` by the id under
+        which they are downloaded, and what the page's own scripts ask for.
       timestamp: shown at the foot when given.
       scripts: names of the asset scripts that follow common.js, in order of execution.
-      plotly: whether the page draws plots.
 
     Raises:
-      ImportError: plotly or jinja2 is not installed.
+      ImportError: jinja2 is not installed, or plotly where there is a plot.
     """
+    draws = data.get("plots") or data.get("cells")
+    code = ("common.js", *scripts) if data else ()
     text = (
         _templates()
         .get_template("page.html")
@@ -83,13 +89,13 @@ def write(
             style=_asset("page.css"),
             sections=sections,
             timestamp=timestamp,
-            data=script_json(data),
-            library=plotly_script() if plotly else "",
-            code="\n".join(_asset(name) for name in ("common.js", *scripts)),
+            data=dict(data),
+            library=plotly_script() if draws else "",
+            code="\n".join(_asset(name) for name in code),
         )
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    read.write_text(path, text + "\n")
+    replace_file(path, text.encode(), b"\n")
     return path
 
 
@@ -104,26 +110,18 @@ def plotly_script() -> str:
     return str(get_plotlyjs())
 
 
-def script_json(data: object) -> str:
-    """JSON that no string inside can end: `<`, `>` and `&` are written \\u00XX."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+def plot_data(plots: Iterable[Plot]) -> list[dict[str, Any]]:
+    """The plots as the page's script draws them."""
+    return [rounded(dataclasses.asdict(plot)) for plot in plots]
 
 
-def plot_data(plots: Iterable[Plot | HeatMap]) -> list[dict[str, Any]]:
-    """The spec and the CSV columns of each plot, for the page's scripts."""
-    specs = []
-    for plot in plots:
-        if isinstance(plot, HeatMap):
-            spec = plotly_spec.heat_map_spec(plot)
-            columns = heat_map_columns(plot)
-        else:
-            spec, columns = plotly_spec.plotly_spec(plot), csv_columns(plot)
-        rounded = {name: plotly_spec.rounded(row) for name, row in columns.items()}
-        specs.append({"id": plot.id, "spec": spec, "columns": rounded})
-    return specs
+def rounded(value: Any) -> Any:
+    """Floats rounded to six significant digits, which keeps pages small."""
+    if isinstance(value, dict):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def table(
@@ -131,7 +129,6 @@ def table(
     rows: Iterable[Sequence[object]],
     *,
     caption: str,
-    methods: Sequence[str] | None = None,
 ) -> Markup:
     """A table of plain values as markup; columns of numbers are aligned right.
 
@@ -139,7 +136,6 @@ def table(
       head: the columns' names.
       rows: plain values.
       caption: one sentence; what all rows say at length follows it.
-      methods: the accounting method of each row, for the page's switch.
     """
     records: list[text_table.Row]
     records = [dict(zip(head, map(str, row), strict=True)) for row in rows]
@@ -153,8 +149,7 @@ def table(
         [(text, _kind(text, numeric)) for text, numeric in zip(row, right, strict=True)]
         for row in texts
     ]
-    lines = zip(methods or [""] * len(cells), cells, strict=True)
-    return part("table", caption, list(zip(head, right, strict=True)), list(lines))
+    return part("table", caption, list(zip(head, right, strict=True)), cells)
 
 
 def _is_number(text: str) -> bool:

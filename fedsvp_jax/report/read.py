@@ -8,11 +8,12 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from fedsvp_jax.run.records import SCORES, score_summary
+from fedsvp_jax.run.records import score_summary
 
 Row = dict[str, Any]
 
@@ -30,6 +31,20 @@ class RunFiles:
     summary: Row  # of an unfinished run, computed from its rows
     unfinished: str | None  # how far it came, in a sentence; None at its end
     sha256: dict[str, str]  # file name -> hash of its bytes
+
+    @property
+    def results(self) -> list[Row]:
+        """The rounds as a sweep of this run alone holds them."""
+        return [self._as_cell(row) for row in self.metrics]
+
+    @property
+    def cells(self) -> list[Row]:
+        """The summary as such a sweep holds it."""
+        return [self._as_cell(self.summary)]
+
+    def _as_cell(self, row: Row) -> Row:
+        names = ("mechanism", "epsilon", "total_epsilon", "seed")
+        return row | {name: self.config.get(name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +118,31 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
     )
 
 
+Files: TypeAlias = RunFiles | SweepFiles
+
+
+def read_folder(folder: str | Path) -> Files:
+    """Reads a run's folder or a sweep's; errors as of the two."""
+    return read_sweep(folder) if is_sweep(folder) else read_run(folder)
+
+
+def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
+    """Several folders' files by a short name: the path relative to their common parent.
+
+    Raises:
+      ValueError: fewer than two folders, a run that has not ended, a damaged file.
+    """
+    paths = list(dict.fromkeys(Path(os.path.abspath(folder)) for folder in folders))
+    if len(paths) < 2:
+        raise ValueError(f"a comparison needs at least two folders, got {len(paths)}")
+    common = os.path.commonpath([path.parent for path in paths])
+    files = {os.path.relpath(path, common): read_folder(path) for path in paths}
+    for path, result in zip(paths, files.values(), strict=True):
+        if isinstance(result, RunFiles) and result.unfinished is not None:
+            raise ValueError(f"{path} cannot be compared: {result.unfinished}")
+    return files
+
+
 def client_name(summary: Row, client: int) -> str:
     """`Basel (3)` where the data name clients, else `3`."""
     names = summary.get("client_names")
@@ -139,18 +179,9 @@ SPENT = (
 )
 
 
-def spent_methods(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The accounting methods in the rows' epsilon_spent, in order of appearance."""
-    return list(
-        dict.fromkeys(m for row in rows for m in row.get("epsilon_spent") or {})
-    )
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes the whole file or nothing: to a temporary file, which is then renamed."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    partial.replace(path)
+def guarantees(summary: Mapping[str, Any]) -> list[Row]:
+    """The guarantees of summary.json or of a cell, each with its `status`."""
+    return [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
 
 
 def diverged(row: Row) -> bool:
@@ -243,40 +274,15 @@ def _cells(path: Path) -> list[Row]:
     return cells
 
 
-# The types of known fields; an absent field reads as null.
+# The types of fields; what is not named here is a number, null, or unknown to reports.
 _WHOLE = ("round", "client", "seed")
-_NUMBERS = (
-    *SCORES,
-    "noise_std",
-    "step_noise_std",
-    "step_noise_std_mean",
-    "noise_multiplier",
-    "noise_std_mean",
-    "noise_l2",
-    "sensitivity",
-    "released_ratio",
-    "aggregate_noise_l2",
-    "contribution_ratio",
-    "contribution_ratio_mean",
-    "ratio_error",
-    "ratio_margin",
-    "risk_tolerance",
-    "epsilon",
-    "delta",
-    "delta_spent",
-    "target_delta",
-    "num_examples",
-    "weight",
-    "num_clipped_ratios",
-    "num_degenerate_ratios",
-)
+_WORDS = ("adversary", "relation")
 _LISTS = ("shapley_values", "shapley_errors", "shapley_margins", "utilities")
 _KINDS: dict[str, tuple[Any, str]] = {
     "mechanism": (str, "a string"),
     "status": (dict | None, "an object of words or null"),
     "epsilon_spent": (dict | None, "an object of numbers or null"),
-    "adversary": (str | None, "a string or null"),
-    "relation": (str | None, "a string or null"),
+    **dict.fromkeys(_WORDS, (str | None, "a string or null")),
     **dict.fromkeys(_LISTS, (list | None, "a list of numbers or null")),
 }
 
@@ -300,14 +306,15 @@ def _check_field(name: str, value: Any) -> None:
     kind, description = _KINDS.get(name, (object, ""))
     if not isinstance(value, kind):
         raise ValueError(f"must be {description}, got {value!r}")
-    if name in _NUMBERS:
-        number(value)
+    items: Iterable[object] = ()
+    if name not in _KINDS and isinstance(value, str):
+        items = [value]
     elif name in _LISTS:
-        for item in value or ():
-            number(item)
+        items = value or ()
     elif name == "epsilon_spent":
-        for item in (value or {}).values():
-            number(item)
+        items = (value or {}).values()
+    for item in items:
+        number(item)
 
 
 def _check_lengths(path: Path, rows: list[Row]) -> None:

@@ -1,6 +1,6 @@
 """Colours, markers and dashes, the same on pages and in figures.
 
-`plotly_spec` and `figures` both read `of_mechanism`, so that a mechanism looks the same
+Pages and `figures` both read `of_mechanism`, so that a mechanism looks the same
 on every page and in every figure. What is no mechanism (a folder, an accounting method,
 an attribute) is numbered.
 """
@@ -22,8 +22,6 @@ OKABE_ITO = (
     "#56B4E9",
     "#8C6D00",  # the palette's yellow, darkened: the original fades on white
 )
-# Viridis with its palest end darkened: ordered in lightness, so readable in grey.
-SEQUENTIAL = ("#440154", "#414487", "#2A788E", "#22A884", "#7AC143", "#D9C31E")
 GREY = "#6E6E6E"
 
 # plotly's name -> matplotlib's. A look is written with plotly's names.
@@ -67,27 +65,6 @@ class Look(NamedTuple):
         }
 
 
-# The looks of mechanisms, in the order of their registration. Each list begins again at
-# its end: colour and marker tell 36 mechanisms apart.
-_BLACK, _BLUE, _VERMILION, _GREEN, _PURPLE, _ORANGE, _SKY, _OLIVE = OKABE_ITO
-_COLORS = (_BLACK, _BLUE, _ORANGE, _SKY, _OLIVE, _PURPLE, _GREEN, _VERMILION, GREY)
-_SHAPES = (
-    "circle",
-    "square",
-    "star",
-    "diamond",
-    "triangle-down",
-    "cross",
-    "x",
-    "triangle-up",
-    "triangle-left",
-    "pentagon",
-    "hexagon",
-    "triangle-right",
-)
-_LINES = (*_DASHES, "dash", "solid", "dot")
-
-
 def of_mechanism(name: str) -> Look:
     """The look of a mechanism, by its place in the registry; of no other, by its name.
 
@@ -95,16 +72,18 @@ def of_mechanism(name: str) -> Look:
     """
     names = mechanisms.mechanism_names()
     place = names.index(name) if name in names else zlib.crc32(name.encode())
-    return Look(*(cycle[place % len(cycle)] for cycle in (_COLORS, _SHAPES, _LINES)))
+    return _look(place, (*OKABE_ITO, GREY))
 
 
 def numbered(place: int) -> Look:
     """The look of curve number `place` (from 0) of a figure without mechanisms."""
-    return Look(
-        OKABE_ITO[place % len(OKABE_ITO)],
-        [*_MARKERS][place % len(_MARKERS)],
-        [*_DASHES][place % len(_DASHES)],
-    )
+    return _look(place, OKABE_ITO)
+
+
+def _look(place: int, colors: Sequence[str]) -> Look:
+    """Each list begins again at its end: colour and marker tell 36 apart."""
+    cycles = (colors, [*_MARKERS], [*_DASHES])
+    return Look(*(cycle[place % len(cycle)] for cycle in cycles))
 
 
 def shaded(look: Look, place: int, count: int) -> Look:

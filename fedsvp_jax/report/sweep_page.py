@@ -8,7 +8,6 @@ from pathlib import Path
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import (
     epsilon_page,
-    guarantees,
     headline,
     labels,
     page,
@@ -16,7 +15,14 @@ from fedsvp_jax.report import (
     read,
     tables,
 )
-from fedsvp_jax.report.sweep_plots import sweep_plots
+from fedsvp_jax.report.curves import sweep_curves
+
+_CAPTION = (
+    "Accuracy: mean over the last five rounds and seeds, with Student's 95 % interval"
+    " over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. ε spent: after the"
+    " last round, the largest over seeds. Nominal: not proved. The download has all"
+    " columns: best rounds, p, noise, ε by every accounting."
+)
 
 
 def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -> Path:
@@ -27,21 +33,25 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     sweep = read.read_sweep(sweep_dir)
     content = epsilon_page.document(sweep)
     epsilon_page.write_epsilon_page(sweep_dir, content, timestamp=timestamp)
-    rows = tables.summarize(sweep.results)
-    plots = sweep_plots(sweep.results)
-    first = [plot for plot in plots if plot.id == "accuracy_epsilon"]
-    curves = [plot for plot in plots if plot.id != "accuracy_epsilon"]
+    rows = tables.summarize(sweep.results, sweep.cells)
+    first, *curves = plots = sweep_curves(sweep)
     names = dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows)
-    seeds = max(row.num_seeds for row in rows)
     rounds = max(row.num_rounds for row in rows)
+    seeds = max(row.num_seeds for row in rows)
+    notes = list(filter(None, [headline.unprotected(sweep.config)]))
+    cells = tables.shown_cells(rows)
     sections = [
+        ("accuracy", first.title, page.part("figures", [first])),
         (
-            "accuracy",
-            "Accuracy against ε of the run",
-            page.part("figures", first),
+            "table",
+            "Results",
+            page.table(
+                list(cells[0]), [list(row.values()) for row in cells], caption=_CAPTION
+            )
+            + page.part("paragraphs", notes)
+            + page.part("download", "table", "the table"),
         ),
-        ("table", "Results", _table(rows, sweep)),
-        ("rounds", "Curves by round", page.part("figures", curves)),
+        ("rounds", "Curves by round", page.part("grid", curves)),
         (
             "provenance",
             "Settings, versions, command",
@@ -58,32 +68,8 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
         subtitle=f"{rounds} rounds; number of seeds: {seeds}",
         sections=sections,
         data={
-            "plots": [
-                *page.plot_data(plots),
-                {"id": "table", "spec": None, "columns": tables.columns(rows)},
-            ]
+            "plots": page.plot_data(plots),
+            "tables": {"table": tables.columns(rows)},
         },
         timestamp=timestamp,
-    )
-
-
-def _table(rows: list[tables.SummaryRow], sweep: read.SweepFiles) -> page.Markup:
-    cells = tables.shown_cells(rows)
-    texts = [list(row.values()) for row in cells]
-    caption = (
-        "Accuracy: mean over the last five rounds and seeds, with Student's 95 %"
-        " interval over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. ε"
-        " spent: after the last round, the largest over seeds. Nominal: not proved. The"
-        " download has all columns: best rounds, p, noise, ε by every accounting."
-    )
-    by_mechanism = {
-        mechanisms.about(str(cell.get("mechanism"))).label: cell for cell in sweep.cells
-    }
-    note = guarantees.nominal_note(by_mechanism)
-    unprotected = headline.unprotected(sweep.config)
-    return (
-        page.table(list(cells[0]), texts, caption=caption)
-        + note
-        + page.part("paragraphs", list(filter(None, [unprotected])))
-        + page.part("download", "table", "the table")
     )

@@ -88,6 +88,8 @@ def latex(rows: Sequence[Row]) -> str:
 def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], str]:
     """The rows without the columns that are equal in all, and a sentence of these.
 
+    Columns of dashes alone are left out too.
+
     Args:
       rows: a dash counts as equal to any other text of its column.
       longer: a column stays if its text has no more characters.
@@ -96,7 +98,8 @@ def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], st
     shared = {
         name: "".join(values)
         for name, values in texts.items()
-        if len(values) < 2 and len(rows) > 1 and len("".join(values)) > longer
+        if not values
+        or (len(values) < 2 and len(rows) > 1 and len("".join(values)) > longer)
     }
     remaining: list[Row]
     remaining = [{k: v for k, v in row.items() if k not in shared} for row in rows]

@@ -43,6 +43,8 @@ class TrainingRecipe:
     momentum: float = 0.0  # of the steps; it starts at 0 in every training
     compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
     most_steps: int | None = None  # every lane runs so many; None: until all are done
+    all_active: bool = False  # no lane is done earlier
+    first_apart: bool = False  # the first step precedes the loop: weights are shared
 
 
 @flax.struct.dataclass
@@ -105,11 +107,17 @@ def _below(key: Array, size: int, limit: Array) -> Array:
 
 
 def poisson_batch(
-    key: Array, member: Array, *, batch_size: int, places: int
+    key: Array,
+    member: Array,
+    *,
+    batch_size: int,
+    places: int,
+    persons: Array | None = None,
 ) -> tuple[Array, Array]:
     """A batch in which every member is with probability B/|D|, independently.
 
     B/|D| is rounded to 64 bits: a record is drawn by a word of 64 bits modulo |D|.
+    Where a person is the unit, all of a person's members are drawn by one word (P21).
     A batch that is larger than M is left out as a whole. To keep a part of it would
     let one record push another one out, which no claim covers (docs/appendix, P15).
 
@@ -118,6 +126,7 @@ def poisson_batch(
       member: (m,) bool: the client's own rows, |D| of them.
       batch_size: B; all members are in the batch where |D| <= B.
       places: M.
+      persons: (m,) int32 in [0, m), whose each row is; None: each is drawn by itself.
 
     Returns:
       (M,) int32 positions of rows, and (M,) float32: 1 in a filled place.
@@ -127,6 +136,8 @@ def poisson_batch(
         draws = jax.random.randint(key, member.shape, 0, count)
     else:
         draws = _below(key, member.size, count)
+    if persons is not None:
+        draws = draws[persons]
     chosen = member & (draws < batch_size)
     size = jnp.sum(chosen.astype(jnp.int32))
     (position,) = jnp.nonzero(chosen, size=places, fill_value=0)
@@ -258,12 +269,17 @@ def _batches(
     draws: Draws,
     member: Array,
     count: Array,
+    persons: Array | None,
 ) -> Callable[[Array], tuple[Array, Array]]:
     """The batch of a step, by its number: positions among the rows, and weights."""
     places, batch_size = recipe.places, recipe.batch_size
     if places is not None:
         draw_batch = partial(
-            poisson_batch, member=member, batch_size=batch_size, places=places
+            poisson_batch,
+            member=member,
+            batch_size=batch_size,
+            places=places,
+            persons=persons,
         )
         return lambda number: draw_batch(_of_step(draws, number, prng.Stream.BATCH))
     per_epoch = steps_per_epoch(count, batch_size)
@@ -286,6 +302,14 @@ def _batches(
         return padded, in_lane.astype(jnp.float32)
 
     return of_order
+
+
+def _numbered(persons: Array, member: Array) -> Array:
+    """(m,) int32 in [0, m): the rank of each row's person among the members'."""
+    last = jnp.iinfo(jnp.int32).max
+    among = jnp.where(member, persons, last)
+    _, ranks = jnp.unique(among, return_inverse=True, size=len(among), fill_value=last)
+    return ranks.astype(jnp.int32)
 
 
 def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
@@ -324,7 +348,10 @@ def local_update(
     count = jnp.sum(member.astype(jnp.int32))
     num_steps = upload_steps(recipe, count)
     loss = partial(_mean_loss, model)
-    batch_at = _batches(recipe, draws, member, count)
+    persons = examples.persons
+    if persons is not None:
+        persons = _numbered(persons[indices], member)
+    batch_at = _batches(recipe, draws, member, count, persons)
 
     def step(
         number: Array, carry: tuple[Params, Params, optax.OptState]
@@ -381,18 +408,21 @@ def local_update(
         )
         if recipe.gradient == "per_example":
             updates = rounded(updates, jnp.minimum(count, 0))
-        updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
-        stats_new, optimizer_new = jax.tree.map(
-            lambda new, old: jnp.where(active, new, old),
-            (stats_new, optimizer_new),
-            (stats_now, optimizer_state),
-        )
+        if not recipe.all_active:
+            updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
+            stats_new, optimizer_new = jax.tree.map(
+                lambda new, old: jnp.where(active, new, old),
+                (stats_new, optimizer_new),
+                (stats_now, optimizer_state),
+            )
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
 
     trips: Array | int | None = recipe.most_steps
     if trips is None:
         trips = lanes.largest(num_steps, lane_axes)
-    first = *start, optimizer.init(start.params)
+    first, begin = (*start, optimizer.init(start.params)), 0
+    if recipe.first_apart and recipe.most_steps:
+        first, begin = step(jnp.int32(0), first), 1
     with jax.named_scope("steps"):
-        trained, stats, _ = jax.lax.fori_loop(0, trips, step, first)
+        trained, stats, _ = jax.lax.fori_loop(begin, trips, step, first)
     return Weights(trained, stats)

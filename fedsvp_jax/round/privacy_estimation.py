@@ -78,7 +78,10 @@ def estimate_contribution(
         return local_training.local_update(
             model,
             dataclasses.replace(
-                recipe, most_steps=group.most_steps, batch_size=group.batch_size
+                recipe,
+                most_steps=group.most_steps,
+                all_active=False,
+                batch_size=group.batch_size,
             ),
             rates,
             start,

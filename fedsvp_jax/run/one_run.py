@@ -17,7 +17,7 @@ from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import schema, scores
 from fedsvp_jax.devices import processes
-from fedsvp_jax.federation import federated_data
+from fedsvp_jax.federation import federated_data, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
@@ -145,8 +145,9 @@ def train(
             chances = trained.probabilities(np.asarray(test.inputs))
             labels = np.asarray(processes.to_host(test.labels))
             if table and isinstance(data, Dataset):
+                tested, _ = loading.withhold_validation(config, data)
                 summary["test_scores"] = scores.of_table(
-                    chances, labels, data.class_names
+                    chances, labels, data.class_names, tested.test_clients
                 )
             if config.publish_scores:
                 summary["published_scores"] = published_scores.noised_accuracy(

@@ -52,7 +52,7 @@ def planned_account(program: Program, account: Account, spent: np.ndarray) -> Ac
 
         return clients, jax.tree.map(at_least, noise), weights
 
-    spent = np.array(spent)
+    account, spent = account.copy(), np.array(spent)
     for round_num in range(account.rounds, plan.num_rounds):
         clients, noise, weights = jax.device_get(round_of(spent, np.int32(round_num)))
         spent[clients[clients >= 0]] += costs[round_num]

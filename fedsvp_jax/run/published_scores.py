@@ -4,12 +4,14 @@ No client trains on a test row, and which rows are for the test follows no value
 theirs. So a row moves the model or the count of right answers, never both, and the
 larger of the two ε holds for it. The count moves by 1, and gets discrete Laplace noise
 of the run's whole ε (the geometric mechanism: Ghosh, Roughgarden and Sundararajan
-2009).
+2009). Where a person is the unit, all rows of one are on one side, m at most, and the
+noise is of ε/m.
 """
 
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,14 +25,15 @@ from fedsvp_jax.federation import Program
 from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, seeded_words
 from fedsvp_jax.run.options import Options
 
-_OF_ONE_RECORD = ("replace one record", "leave one record")
+_RECORD = r"(replace|leave) (one record|all rows of a person)"
 _RISK = 0.05  # with which the interval misses, half of it for the noise
 _ASSUMPTIONS = (
     "who counts the right answers sees the test rows, and is trusted",
     "which rows are for the test follows none of their values",
     "nothing else that is scored on them is published",
-    "a person has one row, for the test or at one client",
 )
+_ONE_ROW = "a person has one row, for the test or at one client"
+_ONE_SIDE = "whose a row is, is given, and all rows of a person are on one side"
 _NOMINAL = "nominal"  # how a reason begins
 
 
@@ -51,7 +54,7 @@ def check(program: Program, options: Options, loss: ExampleLoss | None) -> None:
     relation = program.mechanism.claim.relation
     if config.total_epsilon is None:
         raise ValueError("publish_scores needs total_epsilon, the ε that its noise has")
-    if not relation.startswith(_OF_ONE_RECORD):
+    if not re.match(_RECORD, relation):
         raise ValueError(
             f"publish_scores hides one test row, and this run is to hide more: "
             f"{relation}; leave it out, or test on rows of people who agreed "
@@ -88,7 +91,8 @@ def noised_accuracy(
     promise = next(
         row for row in summary["guarantees"] if row["method"].startswith("promise")
     )
-    epsilon = float(promise["epsilon"])
+    most = program.data.rows_per_person
+    epsilon = float(promise["epsilon"]) / (most or 1)
     # Another model or other test rows are another release, with noise of its own.
     release = [
         summary["params_sha256"],
@@ -108,9 +112,13 @@ def noised_accuracy(
         "rows": rows,
         **promise,
         "adversary": "public",
-        "relation": "replace one test row by any other",
+        "relation": "replace one test row by any other"
+        if most is None
+        else f"replace all test rows of a person (at most {most})",
         "method": "discrete Laplace noise on the count of right answers",
-        "assumptions": "; ".join((*_ASSUMPTIONS, *nominal)),
+        "assumptions": "; ".join(
+            (*_ASSUMPTIONS, _ONE_ROW if most is None else _ONE_SIDE, *nominal)
+        ),
         "copies": 1,
     }
 

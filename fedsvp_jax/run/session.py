@@ -139,7 +139,7 @@ class Session:
             content, self.done = newest
             self.state = trainer.place(content["server"])
             self.accounts = [
-                account.from_json(sums)
+                account.from_arrays(sums)
                 for sums, account in zip(
                     content["accounts"], self.accounts, strict=True
                 )
@@ -169,10 +169,7 @@ class Session:
 
     def _content(self) -> dict[str, Any]:
         """The arrays that a checkpoint keeps."""
-        accounts = [
-            {name: np.asarray(values) for name, values in account.to_json().items()}
-            for account in self.accounts
-        ]
+        accounts = [account.arrays() for account in self.accounts]
         return {"server": self.state, "accounts": accounts}
 
     def _go_on_after_kept_rows(self) -> None:

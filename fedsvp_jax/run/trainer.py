@@ -90,7 +90,10 @@ class Trainer:
         # comes back with another sharding would be compiled for again.
         by_round = NamedSharding(self._mesh, _BY_ROUND)
         self._compiled: Any = jax.jit(
-            self._rounds(), donate_argnums=0, out_shardings=(self._by_cell, by_round)
+            self._rounds(),
+            donate_argnums=0,
+            out_shardings=(self._by_cell, by_round),
+            compiler_options=program.target.compiler_options,
         )
         if (shared := _SHARED.get()) is not None:
             key = program.model, program.plan, self.placement, self.cell_chunk, streamed

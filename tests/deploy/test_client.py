@@ -59,7 +59,7 @@ def test_seeded_clients_end_with_the_simulators_model_and_ledger(
     wanted = [np.asarray(leaf)[0] for leaf in jax.tree.leaves(state.params)]
     for got, leaf in zip(arrays, wanted, strict=False):
         np.testing.assert_allclose(got, leaf, rtol=2e-6, atol=2e-6)
-    simulated = account.to_json()
+    simulated = account.arrays()
     for number, client in enumerate(clients):
         own = client.site.read().sums
         for key in COUNTED:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import races
-from deployed import UPDATE_CLIP, begun, model, policy, sent, trained
+from deployed import UPDATE_CLIP, begun, entries_of, model, policy, sent, trained
 
 from fedsvp_jax.deploy import (
     Refused,
@@ -137,7 +137,7 @@ def test_a_log_goes_on_when_its_witness_failed(
         with one.opened():  # shows it
             assert witness.last("log").number == 2
         sent(one, 2)
-    assert uploads(one) == 2 and len(one.entries()) == 4
+    assert uploads(one) == 2 and len(entries_of(one)) == 4
     found = ledger.audit(one.path, tmp_path / "elsewhere" / "log.seen.json")
     assert not found.problems and "witness" not in found.notes[0]
     with pytest.raises(Refused, match="is older than its witness"):
@@ -213,7 +213,7 @@ def test_a5_nothing_leaves_before_this_entry_is_countersigned(
 
 def test_a_witness_countersigns_one_entry_of_a_number(tmp_path: pathlib.Path) -> None:
     site = begun(tmp_path / "log")
-    witness, (first,) = site.witness, site.entries()
+    witness, (first,) = site.witness, entries_of(site)
     key = first.body["site"]
     seen = witness.countersign("log", key, 1, first.hash)
     assert seen == witness.last("log") and seen.verified("log")
@@ -247,7 +247,7 @@ def test_a5_two_threads_with_one_site_are_not_one(tmp_path: pathlib.Path) -> Non
         1,
     ]
     sent(site, 2)
-    assert len(site.entries()) == 5
+    assert len(entries_of(site)) == 5
 
 
 def test_a_forked_process_does_not_go_on_with_an_open_log(

@@ -75,7 +75,7 @@ def test_a_seeded_upload_and_ledger_are_the_simulators(name: str) -> None:
         )
         for got, old, new in zip(upload, received, wanted, strict=True):
             np.testing.assert_allclose(got, old + new, rtol=1e-6, atol=1e-6)
-    for key, value in account.to_json().items():
+    for key, value in account.arrays().items():
         np.testing.assert_allclose(state.sums[key], value, rtol=1e-6, err_msg=key)
     assert record["randomness"] == "not private: seeded"
     assert set(record["status"].values()) == {"nominal"}

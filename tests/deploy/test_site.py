@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, begun, model, policy, sent, trained
+from deployed import UPDATE_CLIP, begun, entries_of, model, policy, sent, trained
 
 from fedsvp_jax.deploy import (
     Public,
@@ -67,7 +67,7 @@ def test_an_upload_that_no_record_decides_is_in_order(tmp_path: pathlib.Path) ->
     site = begun(tmp_path / "log", **UPDATE_CLIP | settings)
     for round_num in (1, 2):
         answer(site, model(), lambda: Trained(model()), round_num=round_num)
-    assert site.entries()[2].body["noise_multiplier"] is None
+    assert entries_of(site)[2].body["noise_multiplier"] is None
     audited = ledger.audit(site.path)
     assert not audited.problems and 0 < audited.spent < np.inf
     assert audited.rows[0].epsilon == 0

@@ -1,14 +1,17 @@
 """What a target decides, and that it decides nothing but the last bits."""
 
+import dataclasses
+import math
 from typing import Any
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_runs import small, small_trainer
+from small_runs import shared_trainer, small, small_trainer
 
 from fedsvp_jax import models
 from fedsvp_jax.devices.target import named_target
@@ -53,9 +56,77 @@ def test_a_network_with_batch_statistics_has_a_plan(
     assert choose_parallelism(config, target, model, (32, 32, 3)).clients == clients
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize(("weights", "clients"), [(10**5, 10), (10**8, 1)])
+def test_a_large_model_of_ones_own_trains_one_client_at_a_time(
+    weights: int, clients: int
+) -> None:
+    """Its name was taken for mlp's: ten of 10^8 weights asked for 27.9 GB at once."""
+    model = models.make_model("mlp", num_classes=10)
+    model = model._replace(init=lambda key, batch: (jnp.zeros(weights), {}))
+    sizes = {"num_clients": 10, "cohort_size": 10, "partition": "iid"}
+    config = small(**sizes, client_chunk_size=None)
+    target = named_target("cpu")
+    assert choose_parallelism(config, target, model, (8, 8, 1)).clients == clients
+
+
 def first_round(trainer: Trainer) -> tuple[Any, RoundMetrics]:
     state, metrics = trainer.advance(trainer.initial_state(), 0, 1)
     return jax.device_get(state.params), metrics
+
+
+FEDAVG: dict[str, Any] = {"mechanism": "none", "num_attributes": 1, "num_rounds": 1}
+FEDAVG |= {"l2_norm_clip": math.inf, "client_chunk_size": None, "local_epochs": 2}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+def test_a_round_of_fedavg_planned_for_an_accelerator_is_a_cpus(platform: str) -> None:
+    """Both run on this CPU; the largest weights are near 1, whose last bit is 6e-8."""
+    config = small(model="small_cnn", **FEDAVG)
+    trainer = small_trainer(config, target=named_target(platform))
+    assert trainer.program.plan.recipe.all_active
+    ours, shipped = (first_round(t)[0] for t in (trainer, small_trainer(config)))
+    chex.assert_trees_all_close(ours, shipped, rtol=0, atol=1.2e-7)
+
+
+@pytest.mark.hole
+def test_a_step_apart_and_a_select_left_out_change_no_bit() -> None:
+    program = small_trainer(small(**FEDAVG), target=named_target("cuda")).program
+    recipe = program.plan.recipe
+    assert recipe.first_apart and recipe.all_active
+    recipe = dataclasses.replace(recipe, first_apart=False, all_active=False)
+    plain = dataclasses.replace(
+        program, plan=dataclasses.replace(program.plan, recipe=recipe)
+    )
+    chex.assert_trees_all_equal(
+        *(first_round(shared_trainer(p))[0] for p in (program, plain))
+    )
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"partition": "dirichlet"},
+        {"mechanism": "gaussian", "sensitivity": "attribute_records", "epsilon": 20.0},
+    ],
+)
+def test_lanes_idle_where_clients_take_unequal_steps(changes: dict[str, Any]) -> None:
+    """By their examples, or by how many of these are public."""
+    config = small(**FEDAVG | {"l2_norm_clip": 1.0, "num_attributes": 3} | changes)
+    recipe = small_trainer(config, target=named_target("cuda")).program.plan.recipe
+    assert recipe.most_steps and not recipe.all_active
+
+
+@pytest.mark.hole
+def test_a_gpus_options_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = named_target("cuda").compiler_options
+    assert options and "WHILE" in options["xla_gpu_enable_command_buffer"]
+    assert named_target("cpu").compiler_options is None
+    assert named_target("tpu").compiler_options is None
+    monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
+    assert named_target("cuda").compiler_options is None
 
 
 ACCELERATORS = (("cuda", None), ("tpu", None), ("cpu", 2))

@@ -30,27 +30,6 @@ def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
     return values
 
 
-def test_a_toml_files_lines_are_flags_and_the_command_line_wins(
-    tmp_path: pathlib.Path,
-) -> None:
-    text = """
-    output_dir = "runs/a"
-    [noise]
-    epsilon = 0.25
-    l2_norm_clip = inf
-    [training]
-    num_rounds = 3
-    augment = false
-    seeds = [1, 2]
-    """
-    values = parsed(tmp_path / "a.toml", text, "--num_rounds=7")
-    assert (values.epsilon, values.num_rounds, values.augment) == (0.25, 7, False)
-    assert values.l2_norm_clip == float("inf") and values.seeds == ["1", "2"]
-    assert values.output_dir == "runs/a"
-    assert values["epsilon"].present  # typed, so it is refused where nothing reads it
-    assert values["mechanism"].using_default_value
-
-
 def test_a_runs_own_settings_are_flags_that_nobody_typed(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -86,11 +65,6 @@ def test_a_setting_of_another_version_is_named(
     assert_sentence(command(*line), "version or command lacks: client_epsilons; ")
 
 
-def test_a_sweeps_own_settings_are_known(whole_sweep: pathlib.Path) -> None:
-    written = json.loads((whole_sweep / "config.json").read_bytes())
-    assert provenance.unknown_settings(written) == []
-
-
 @pytest.mark.hole
 def test_all_flags_that_are_wrong_are_told_at_once(tmp_path: pathlib.Path) -> None:
     """The first one hid the others, so that a line was typed as often as it had."""
@@ -106,25 +80,27 @@ def test_all_flags_that_are_wrong_are_told_at_once(tmp_path: pathlib.Path) -> No
         assert_sentence(ended, sentence)
 
 
+def test_a_file_of_flags_is_typed_by_a_person(tmp_path: pathlib.Path) -> None:
+    """--flagfile is absl's own; what nothing reads is refused as if typed."""
+    path = tmp_path / "a.flags"
+    path.write_text("--mechanism=dp_fedavg\n--epsilon=1\n")
+    line = ("experiments.train", f"--flagfile={path}", f"--output_dir={tmp_path}/run")
+    assert_sentence(command(*line), "--epsilon is not read by mechanism")
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "a.toml is not a file"),
-        ("epsilon: 0.5", "is YAML, and --config reads TOML: write `name = value`"),
-        ("epsilom = 1", "epsilom is no flag (did you mean epsilon?)"),
-        ("config = 'b.toml'", "config is no flag"),
-        ("epsilon = ", "cannot be read as a TOML file"),
-        ("epsilon = 1\n[noise]\nepsilon = 2", "names epsilon twice"),
-        ("epsilon = 2026-01-01", "epsilon must be a number, a text"),
-        ("epsilon = 'small'", "--epsilon takes a number, got 'small'"),
-        ("mechanism = 'dp_fedavg'\nepsilon = 1", "--epsilon is not read by mechanism"),
+        (None, "No such file"),
+        ("epsilon = 1", "cannot be read as JSON"),
+        ('{"epsilon": 1}', "must be the config.json of a run or a sweep; --flagfile"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_sentence(
-    text: str, sentence: str, tmp_path: pathlib.Path
+    text: str | None, sentence: str, tmp_path: pathlib.Path
 ) -> None:
-    path = tmp_path / ("a.yaml" if "YAML" in sentence else "a.toml")
-    if text:
+    path = tmp_path / "a.json"
+    if text is not None:
         path.write_text(text)
     line = ("experiments.train", f"--config={path}", f"--output_dir={tmp_path}/run")
     assert_sentence(command(*line), sentence)

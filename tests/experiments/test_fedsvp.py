@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
 from commands import (
     ROOT,
     SMALL_RUN,
@@ -17,7 +16,7 @@ from commands import (
 )
 
 import fedsvp_jax
-from experiments import fedsvp, manual, subcommands
+from experiments import fedsvp, subcommands
 
 
 def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
@@ -44,17 +43,6 @@ def test_a_subcommand_is_its_module_and_another_word_gets_a_suggestion() -> None
     assert version == (0, f"fedsvp_jax {fedsvp_jax.__version__}\n", "")
     ended = command("experiments.fedsvp", "trian", "--seed=1")
     assert_sentence(ended, "'trian' is no subcommand of fedsvp (did you mean train?)")
-
-
-def test_an_installed_manual_names_the_command_that_exists_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(subcommands, "INSTALLED", True)
-    text = "python -m experiments.train --seed=1; python -m experiments.utility.rows"
-    assert manual.as_typed(text) == (
-        "fedsvp train --seed=1; python -m experiments.utility.rows"
-    )
-    assert manual.as_typed("as experiments.predict.") == "as fedsvp predict."
 
 
 def test_a_closed_pipe_ends_a_command_without_a_word() -> None:

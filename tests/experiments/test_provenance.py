@@ -10,7 +10,6 @@ import pytest
 from commands import ROOT
 
 from experiments import provenance
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 
 STUDIES, RESULTS = ROOT / "experiments" / "studies", ROOT / "docs" / "results"
@@ -67,16 +66,3 @@ def test_a_stamp_is_whole() -> None:
     assert stamp["data"]["sha256"] == data.fingerprint
     assert (stamp["data"]["train"], stamp["seed"]) == (len(data.train_labels), 3)
     assert whole(stamp | {"commit": "0" * 40, "uncommitted": []})
-
-
-def test_the_stamp_of_a_table_reads_it_as_its_settings_say(
-    tmp_path: pathlib.Path,
-) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("x,id,y\n" + "".join(f"{n},{n},{'ab'[n % 2]}\n" for n in range(9)))
-    own = {"dataset": "csv", "data_dir": str(path), "label_column": "y"}
-    hashes = {
-        provenance.stamp_of_run(ExperimentConfig(**own, **more))["data"]["sha256"]
-        for more in ({}, {"drop_columns": "id"})
-    }
-    assert len(hashes) == 2

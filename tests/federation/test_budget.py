@@ -1,12 +1,14 @@
 """From a budget to noise: what is solved for spends the promise and no more."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 from promised import run_epsilon, uploads_in_a_row
 from small_runs import digits, small
 
 from fedsvp_jax import federation, mechanisms
+from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import budget, plan
@@ -103,6 +105,32 @@ def test_a9_more_epsilon_is_less_noise() -> None:
         assert total * (1 - 1e-4) < spent <= total
         multipliers.append(float(mechanism.least_multiplier))
     assert multipliers[0] > multipliers[1] * 1.05 > multipliers[2] * 1.1
+
+
+@pytest.mark.hole
+def test_the_noise_is_solved_once_for_all_seeds_and_builds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every seed of a sweep asked the composition anew, and each of its two builds."""
+    tried: list[float] = []
+    promised = Plan.promised
+
+    def counted(self: Plan, *uploads: Any) -> float:
+        tried.append(float(self.precision[-1]))
+        return promised(self, *uploads)
+
+    monkeypatch.setattr(Plan, "promised", counted)
+    configs = [
+        solvable("nbafl", "rdp", seed=seed, total_epsilon=total)
+        for total in (2.5, 3.5)
+        for seed in range(3)
+    ]
+    for _ in range(2):
+        program = federation.build(configs, digits())
+    values = [config.epsilon for config in program.configs]
+    assert len({*values[:3]}) == len({*values[3:]}) == 1 and values[0] < values[3]
+    assert [config.seed for config in program.configs] == [0, 1, 2, 0, 1, 2]
+    assert len(tried) <= 2 * 40 + 2 * len(configs)  # the allowance asks once a cell
 
 
 def test_what_cannot_be_had_is_refused() -> None:

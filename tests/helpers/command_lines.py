@@ -35,7 +35,7 @@ _USED = (
 )
 
 # Adapters need their engines, which the tests' environment does not have.
-_OTHERS = ("engines.flower", "engines.flower_sums", "engines.nvflare", "engines.pfl")
+_OTHERS = ("deploy.flower", "deploy.flower_sums", "deploy.nvflare", "deploy.pfl")
 
 
 def _import_all() -> None:

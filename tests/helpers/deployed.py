@@ -15,6 +15,7 @@ from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import Policy, Seeded, Site, Trained, answer, make_policy
+from fedsvp_jax.deploy.chain import Entry, read_entries
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.mechanisms.discrete_gaussian import wrapped
 from fedsvp_jax.mechanisms.grid import residues
@@ -65,6 +66,13 @@ def begun(path: pathlib.Path, **changes: Any) -> Site:
     site = Site(path, policy(**UPDATE_CLIP | changes))
     site.begin(30)
     return site
+
+
+def entries_of(site: Site) -> list[Entry]:
+    """All entries of a site's log, of which every one is verified."""
+    entries, problem = read_entries(site.path.read_bytes(), site.path.name)
+    assert not problem
+    return entries
 
 
 def sent(

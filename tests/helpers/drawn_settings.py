@@ -26,8 +26,7 @@ from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import Mechanism, played
-from fedsvp_jax.report import guarantees as guarantees_page
-from fedsvp_jax.report import spent as spent_text
+from fedsvp_jax.report import labels, protection, read
 from fedsvp_jax.round import cohort
 
 MOST_ROUNDS = 4000  # that are simulated
@@ -157,7 +156,9 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         uploaded.append(clients)
     summary = claims.summary(after)
     written = json.loads(json.dumps(plain(summary)))
-    text = spent_text.spent_line(summary) + guarantees_page.table(written)
+    text = labels.spent_line(summary) + protection.guarantee_table(
+        read.guarantees(written)
+    )
     return Drawn(
         config,
         uploads_in_a_row(kept),

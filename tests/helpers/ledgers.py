@@ -44,7 +44,7 @@ class Book:
         """The same, from what a checkpoint keeps."""
         other = object.__new__(Book)
         before = Account.of(self.mechanism, self.participation, self.terms)
-        other.account = before.from_json(self.account.to_json())
+        other.account = before.from_arrays(self.account.arrays())
         return other
 
     def claiming(self, **who: Any) -> Account:
@@ -54,11 +54,10 @@ class Book:
 
     def alone(self, client: int) -> Account:
         """The account with what one client sent."""
-        arrays = {
-            name: getattr(self.account, name)[..., [client]]
-            for name in ("uploads", "epsilon", "delta", "precision")
-        }
-        return dataclasses.replace(self.account, **arrays)
+        clients = self.account.clients
+        sums = clients.sums[:, [client]]
+        own = dataclasses.replace(clients, sums=sums, largest=sums)
+        return dataclasses.replace(self.account, clients=own)
 
     def record_pass(self) -> None:
         """As `Account`."""

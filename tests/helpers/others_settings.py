@@ -58,21 +58,8 @@ def _same(make: Callable[..., Case], text: str, std: float) -> Case:
     return make(text, std, std)
 
 
+# Settings files.
 CASES = {
-    "local": _same(
-        _CLIENT, LOCAL.format("1.0, 2.0, 0.5, 1e-5"), classical(2.0, 0.5, 1e-5)
-    ),
-    "fixed": _SERVER(
-        CENTRAL.format("Server", "1.5, 0.4, num_sampled_clients=20"),
-        1.5 * 0.4 / 20,
-        1.5,
-    ),
-    "fixed, weights": _SERVER(
-        CENTRAL.format("Client", "1.5, 0.4, 20"),
-        1.5 * 0.4 / 20,
-        1.5 / 4,
-        {"largest_weight": 0.2},
-    ),
     "flip": _same(_FLARE, FLARE.format(FLIP.format("")), classical(1e-4, 10, 1e-5)),
     "flip, arguments": _FLARE(
         FLARE.format(FLIP.format('"clipping_norm": 0.5, "epsilon": 5, "delta": 1e-6')),
@@ -91,6 +78,30 @@ CASES = {
         2 * 1.0 * 1000 / 50,
         5000,
         '"path": "nvflare.app_common.filters.',
+    ),
+    "toml": _same(
+        _TOML,
+        TOML.format("gaussian", 5.0, "[stated]\nepsilon = 3.0\ndelta = 1e-5\n"),
+        5.0,
+    ),
+    "toml, laplace": _same(_TOML, TOML.format("laplace", 0.5, ""), 0.5),
+}
+
+# Programs, whose objects are asked.
+PROGRAMS = {
+    "local": _same(
+        _CLIENT, LOCAL.format("1.0, 2.0, 0.5, 1e-5"), classical(2.0, 0.5, 1e-5)
+    ),
+    "fixed": _SERVER(
+        CENTRAL.format("Server", "1.5, 0.4, num_sampled_clients=20"),
+        1.5 * 0.4 / 20,
+        1.5,
+    ),
+    "fixed, weights": _SERVER(
+        CENTRAL.format("Client", "1.5, 0.4, 20"),
+        1.5 * 0.4 / 20,
+        1.5 / 4,
+        {"largest_weight": 0.2},
     ),
     "poisson": _OPACUS(
         OPACUS.format("", "noise_multiplier=1.1, max_grad_norm=0.8"), 0.88, 1.1
@@ -116,10 +127,4 @@ CASES = {
         0.8,
     ),
     "laplace": _PFL("m = LaplaceMechanism(0.5, epsilon=2.0)\n", 0.25, 0.5),
-    "toml": _same(
-        _TOML,
-        TOML.format("gaussian", 5.0, "[stated]\nepsilon = 3.0\ndelta = 1e-5\n"),
-        5.0,
-    ),
-    "toml, laplace": _same(_TOML, TOML.format("laplace", 0.5, ""), 0.5),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from published import make, served, upload
 
-from fedsvp_jax import baselines
+from fedsvp_jax.mechanisms import nbafl
 
 PUBLISHED = {"l2_norm_clip": 20.0, "min_num_examples": 2000, "delta": 0.02}
 OWN = {"l2_norm_clip": 20.0, "min_num_examples": 100, "delta": 0.01}  # NbAFL's
@@ -43,7 +43,7 @@ def test_uplink(set_up: dict[str, float], epsilon: float, std: float):
 def test_downlink(set_up, epsilon, exposures, rounds, of, cohort, std):
     told = {"epsilon": epsilon, "exposures": exposures, "num_rounds": rounds}
     told |= {"num_clients": of, "cohort_size": cohort}
-    found = baselines.nbafl_downlink_std(**told, **set_up)
+    found = nbafl.nbafl_downlink_std(**told, **set_up)
     np.testing.assert_allclose(found, std, rtol=5e-6)
 
 

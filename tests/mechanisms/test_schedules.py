@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 from published import make, says, upload
 
-from fedsvp_jax import baselines
-from fedsvp_jax.mechanisms import Mechanism
+from fedsvp_jax.mechanisms import Mechanism, schedules
 
 
 def time_varying(num_rounds: int, rate: float) -> jax.Array:
     """(T,) σ_t/σ_c."""
-    return baselines.time_varying_factor(num_rounds, rate, jnp.arange(num_rounds))
+    return schedules.time_varying_factor(num_rounds, rate, jnp.arange(num_rounds))
 
 
 def dpa(num_rounds: int, rate: float) -> jax.Array:
     """(T,) σ_t/σ_c."""
-    return baselines.dpa_factor(num_rounds, rate, jnp.arange(num_rounds))
+    return schedules.dpa_factor(num_rounds, rate, jnp.arange(num_rounds))
 
 
 quick = hypothesis.settings(max_examples=15, deadline=None, derandomize=True)

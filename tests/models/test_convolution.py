@@ -1,4 +1,4 @@
-"""Convolution as matrix products, Winograd's too, against XLA's own."""
+"""Convolution as products, Winograd's too, and as groups, against XLA's own."""
 
 import functools
 
@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from layer_checks import assert_close, quick_jit
 
 from fedsvp_jax.models import winograd
-from fedsvp_jax.models.kernels import conv2d
+from fedsvp_jax.models.kernels import Kernels, conv2d
 
 _small = st.integers(1, 3)
 _even = st.sampled_from([2, 4, 6, 10])
 _EDGE = ((1, 1), (1, 1))
+KERNELS: tuple[Kernels, ...] = ("cpu", "cuda")
 xlas = functools.partial(conv2d, kernels="tpu")
 
 
@@ -66,13 +67,64 @@ def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case):
     x, kernel = drawn(shape, kernel_size)
     told = {"strides": strides, "padding": padding}
     cotangent = jnp.cos(xlas(x, kernel, **told))
-    ours, theirs = (
+    cpus, gpus, theirs = (
         quick_jit(functools.partial(with_gradients, functools.partial(conv, **told)))(
             x, kernel, cotangent
         )
-        for conv in (functools.partial(conv2d, kernels="cpu"), xlas)
+        for conv in (*(functools.partial(conv2d, kernels=k) for k in KERNELS), xlas)
+    )
+    assert_close(cpus, theirs, scale=20.0)
+    assert_close(gpus, theirs, scale=20.0)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("by_client", [(0, 0), (0, None), (None, 0)])
+@pytest.mark.parametrize(("channels", "stride"), [(1, 1), (5, 2)])
+def test_a_gpus_gradients_of_stacked_clients_are_xlas_own(by_client, channels, stride):
+    """Also the gradient of a gradient, which gradient inversion takes."""
+    rng = np.random.default_rng(1)
+
+    def clients(axis, *shape):
+        lead = () if axis is None else (3,)
+        return jnp.asarray(rng.normal(size=(*lead, *shape)), jnp.float32)
+
+    x = clients(by_client[0], 2, 6, 5, channels)
+    kernel = clients(by_client[1], 3, 2, channels, 4)
+
+    def leakage(kernels, x, kernel):
+        def loss(kernel):
+            y = conv2d(x, kernel, strides=(stride, stride), kernels=kernels)
+            return jnp.sum(jnp.sin(y))
+
+        return jnp.sum(jnp.cos(jax.grad(loss)(kernel)))
+
+    ours, theirs = (
+        quick_jit(
+            jax.vmap(
+                jax.value_and_grad(functools.partial(leakage, kernels), (0, 1)),
+                in_axes=by_client,
+            )
+        )(x, kernel)
+        for kernels in ("cuda", "tpu")
     )
     assert_close(ours, theirs, scale=20.0)
+
+
+@pytest.mark.hole
+def test_a_gpu_gets_the_filters_gradient_in_groups_that_cudnn_has():
+    """Groups of channels with whole images for windows ran as forward convolutions."""
+    x = jax.ShapeDtypeStruct((3, 2, 8, 8, 16), jnp.float32)
+    kernel = jax.ShapeDtypeStruct((3, 5, 5, 16, 32), jnp.float32)
+
+    def loss(kernel, x):
+        return jnp.sum(jnp.square(conv2d(x, kernel, kernels="cuda")))
+
+    text = jax.jit(jax.vmap(jax.grad(loss))).lower(kernel, x).as_text()
+    assert text.count("batch_group_count = 3") == 1
+    few = jax.ShapeDtypeStruct((3, 2, 8, 8, 3), jnp.float32)
+    kernel = jax.ShapeDtypeStruct((3, 5, 5, 3, 32), jnp.float32)
+    text = jax.jit(jax.vmap(jax.grad(loss))).lower(kernel, few).as_text()
+    assert "stablehlo.convolution" not in text
 
 
 def test_conv2d_names_a_channel_mismatch():

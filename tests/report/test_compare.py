@@ -8,7 +8,7 @@ from commands import succeeds
 from small_folders import change, copy, page_data, write_rows
 from small_runs import read_rows
 
-from fedsvp_jax.report import compare_page
+from fedsvp_jax.report import compare_page, curves, read
 
 
 @pytest.fixture
@@ -22,17 +22,14 @@ def folders(tmp_path: Path, whole_run: Path, sweep_dir: Path) -> list[Path]:
 
 def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
     with pytest.raises(ValueError, match="at least two folders, got 1"):
-        compare_page.read_all([folders[0], folders[0] / "."])
-    plots = compare_page.compare_plots(compare_page.read_all(folders))
-    accuracy = next(plot for plot in plots if plot.id == "accuracy")
-    names = [series.name for series in accuracy.series]
+        read.read_all([folders[0], folders[0] / "."])
+    plots = {p.id: p for p in curves.compare_curves(read.read_all(folders))}
+    series = plots["accuracy"].series
+    names = [curve.name for curve in series]
     assert names[:2] == ["first", "second"]
     assert all(name.startswith("sweep: ") for name in names[2:]) and len(names) == 7
-    assert accuracy.panels == [""]
-    colors = {s.keys["folder"]: s.look.color for s in accuracy.series}
-    assert len(set(colors.values())) == 3
-    styles = [series.look for series in accuracy.series]
-    assert len(set(styles)) == len(styles)
+    assert len({curve.look.color for curve in series}) == 3
+    assert len({curve.look for curve in series}) == len(series)
 
 
 def test_the_page_tells_results_and_differences(
@@ -41,11 +38,12 @@ def test_the_page_tells_results_and_differences(
     path = compare_page.write_compare_report(folders, tmp_path / "both")
     text = path.read_text()
     assert path == tmp_path / "both" / "compare.html"
-    table = page_data(text)["plots"][-1]["columns"]
+    table = page_data(text)["tables"]["table"]
     assert table["folder"] == ["first", "second", *["sweep"] * 5]
     assert table["ε per upload"][:3] == ["0.5", "0.4", "–"]
     summary = json.loads((folders[0] / "summary.json").read_text())
-    assert table["best %"][0] == f"{100 * summary['best_accuracy']:.2f}"
+    last5 = f"{100 * summary['final5_accuracy']:.1f}"
+    assert table["accuracy, last 5 %"][0] == last5
     settings = text[text.index('id="settings"') :]
     assert ">epsilon</td>" in settings and ">num_rounds</td>" in settings
     assert "&lt;b&gt;mine&lt;/b&gt;" in settings and "<b>mine" not in settings

@@ -20,7 +20,9 @@ PATTERNS = [name for kept in EXPERIMENTER for name in kept.files]
 def unlisted(folder: pathlib.Path) -> set[str]:
     names = {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()}
     return {
-        name for name in names if not any(fnmatch.fnmatch(name, p) for p in PATTERNS)
+        name
+        for name in names - {"protection.html"}  # the one page for publication
+        if not any(fnmatch.fnmatch(name, p) for p in PATTERNS)
     }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.report import epsilon_page, read, write_sweep_report
+from fedsvp_jax.report import epsilon_page, protection, read, write_sweep_report
 
 
 def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> None:
@@ -36,10 +36,10 @@ def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
     proved = row | {"method": method, "epsilon": 5.0, "status": "proved"}
     risk = {"server": tradeoff.risk([(1.0, 1e-5)])}
     cell = {"guarantees": [tally, proved], "risk": risk, "relation": "one"}
-    (told,) = epsilon_page._guarantees([cell])
+    (told,) = protection.strongest([cell])
     assert (told["status"], told["epsilon"]) == ("proved", 5.0)
     assert told["risk"] == tradeoff.risk([(5.0, 1e-5)])
-    (told,) = epsilon_page._guarantees([cell | {"guarantees": [tally]}])
+    (told,) = protection.strongest([cell | {"guarantees": [tally]}])
     assert told["risk"] == risk["server"]
 
 

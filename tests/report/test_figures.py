@@ -36,9 +36,9 @@ def test_a_sweep_is_drawn_across_both_columns_and_each_plot_in_one(
     sweep_dir: Path, tmp_path: Path
 ) -> None:
     """Equal results give equal files, and a dollar in a name is no formula."""
-    whole = figures.draw_sweep(sweep_dir, tmp_path / "a.svg")
+    whole = figures.draw([sweep_dir], tmp_path / "a.svg")
     assert width(whole) == pytest.approx(7.0)
-    again = figures.draw_sweep(sweep_dir, tmp_path / "b.svg")
+    again = figures.draw([sweep_dir], tmp_path / "b.svg")
     assert again.read_bytes() == whole.read_bytes()
     path = sweep_dir / "results.jsonl"
     path.write_text(path.read_text().replace('"fedsdp"', '"$\\\\frac{$"'))
@@ -50,16 +50,16 @@ def test_a_sweep_is_drawn_across_both_columns_and_each_plot_in_one(
 
 def test_a_run_is_drawn_as_its_suffix_says(run_dir: Path, tmp_path: Path) -> None:
     for kind, start in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
-        path = figures.draw_run(run_dir, tmp_path / f"figure.{kind}")
+        path = figures.draw([run_dir], tmp_path / f"figure.{kind}")
         assert path.read_bytes().startswith(start)
     with pytest.raises(ValueError, match=r"path must end in one of .svg, .pdf, .png"):
-        figures.draw_run(run_dir, tmp_path / "figure.doc")
+        figures.draw([run_dir], tmp_path / "figure.doc")
 
 
 @pytest.mark.parametrize("top", [1.3, 5.0, 60.0, 1e4, 1e9])
 def test_labels_of_a_log_axis_do_not_collide(tmp_path: Path, top: float) -> None:
-    series = [Series({}, "one", [1, 2], [1.0, top])]
-    plot = Plot("p", "title", "", "x", "y", series, log_y=True)
+    series = [Series("one", [1, 2], [1.0, top])]
+    plot = Plot("p", "title", "", "x", "y", series, log="y")
     axes = drawn(plot, tmp_path / "p.svg")
     renderer = axes.get_figure(root=True).canvas.get_renderer()
     low, high = axes.get_ylim()

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, model, policy, sent, trained
+from deployed import UPDATE_CLIP, entries_of, model, policy, sent, trained
 
 from fedsvp_jax.deploy import Seeded, Site, Trained, answer, begin_round
-from fedsvp_jax.deploy.chain import Key, entry_line
+from fedsvp_jax.deploy.chain import Key, new_entry
 from fedsvp_jax.report import ledger
 
 OF_THE_LOG = ("state", "witnessed")  # which `Site.write` adds to a body
@@ -62,16 +62,16 @@ def test_an_entry_that_the_sites_own_key_rewrote_was_not_seen_by_the_witness(
 ) -> None:
     """Whoever has the site's key alone signs and links anything."""
     site = answered(tmp_path)
-    entries = site.entries()
+    entries = entries_of(site)
     key, lines = Key(tmp_path / "log.key"), site.path.read_bytes().splitlines(True)[:2]
     before = entries[1]
     for entry in entries[2:]:
         body = entry.body
         if entry.number == 3:
             body = body | {"noise_multiplier": 100.0}
-        lines.append(entry_line(key, before, entry.kind, body))
-        site.path.write_bytes(b"".join(lines))
-        before = ledger.read_entries(site.path.read_bytes(), "log")[0][-1]
+        before, line = new_entry(key, before, entry.kind, body)
+        lines.append(line)
+    site.path.write_bytes(b"".join(lines))
     found = ledger.audit(site.path, witness_of(site))
     assert "entry 3 of log was not seen by the witness" in found.problems
     assert "entry 8 of log is not the one that its witness has seen" in found.problems
@@ -103,7 +103,7 @@ def test_n23_a_round_that_was_sent_twice_is_counted_twice_and_named(
 ) -> None:
     """Its second upload took the first one's place, and the ledger was in order."""
     site = answered(tmp_path)
-    *_, charge, upload, _ = site.entries()
+    *_, charge, upload, _ = entries_of(site)
     for entries in ((charge, upload), (upload,)):
         before = ledger.audit(site.path, witness_of(site))
         with site.opened() as log:

@@ -13,11 +13,10 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.report import (
     compare_page,
     epsilon_page,
-    guarantees,
     headline,
     labels,
+    protection,
     read,
-    spent,
     tables,
 )
 from fedsvp_jax.run import loggers
@@ -89,13 +88,13 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
         claim = whom | {"method": method}
         (row,) = (row for row in rows if claim.items() <= row.items())
         assert (row["epsilon"], row["status"]) == (wanted[method], status[method])
-    page = guarantees.table(summary)
+    page = protection.guarantee_table(protection.strongest([summary]))
     assert labels.significant(wanted["pld"]) in page and whom["adversary"] in page
     sentence = headline.privacy(summary)
     least = labels.significant(wanted["pld"])
     assert f"{whom['adversary']} by at most ε = {least} at δ = 1e-05" in sentence
     # The terminal, loggers, and the tables of a sweep and of a comparison.
-    line = spent.spent_line(summary)
+    line = labels.spent_line(summary)
     assert meant in line and f"pld {wanted['pld']:.4g} at δ = 1e-05" in line
     scalars = loggers.scalars(last)
     for method in METHODS:
@@ -103,14 +102,14 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
         assert scalars[tag] == wanted[method] and f"_{status[method]}_against" in tag
     label = tables.shown_cells(tables.summarize(of_cell[:1]))[0]["mechanism"]
     swept_rows = tables.shown_cells(tables.summarize(read.read_sweep(swept).results))
-    compared = compare_page.comparison_table(compare_page.read_all([folder, swept]))
+    compared = compare_page.comparison_table(read.read_all([folder, swept]))
     of_mechanism = [
         row
         for row in (*swept_rows, *compared)
         if label.startswith(row["mechanism"].partition(",")[0])
     ]
     assert len(of_mechanism) == 3
-    (columns,) = spent.least_columns([summary])
+    (columns,) = labels.spent_columns([summary])
     for row in of_mechanism:
         assert columns.items() <= row.items()
     points = epsilon_page.document(read.read_sweep(swept))["points"]

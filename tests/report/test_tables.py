@@ -33,16 +33,15 @@ def test_validation_picks_the_best_round() -> None:
     for row, accuracy in zip(rows, [0.1, None, 0.8, 0.7], strict=True):
         row["validation_accuracy"] = accuracy
     (row,) = tables.summarize(rows)
-    assert row.best_mean == 0.6 and row.best_by == "validation_accuracy"
-    assert row.best_std is None  # one seed has no spread
+    assert row.scores["best"][0] == 0.6 and row.best_by == "validation_accuracy"
+    assert row.scores["best"][1] is None  # one seed has no spread
 
 
 def test_the_std_is_the_sample_std_over_seeds() -> None:
     results = [r for n in range(3) for r in cell("fedsva", 0.5, n, [0.5 + n / 10])]
     (row,) = tables.summarize(results)
     assert row.num_seeds == 3
-    assert row.best_mean == pytest.approx(0.6)
-    assert row.best_std == pytest.approx(0.1)
+    assert row.scores["best"] == pytest.approx((0.6, 0.1))
     assert row.noise_l2 == pytest.approx(4.0)
     assert row.epsilon_spent == {"basic": 2.5}  # the largest over seeds
 
@@ -85,7 +84,7 @@ def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
     with table.open(newline="") as lines:
         read_back = list(csv.DictReader(lines))
     shown = [line["best_mean"] for line in read_back]
-    assert shown == [f"{row.best_mean:.7g}" for row in rows]  # float32's digits
+    assert shown == [f"{row.scores['best'][0]:.7g}" for row in rows]  # float32's digits
     assert markdown.read_text().count("\n") == len(rows) + 2
     assert "| FedSVA | 0.5 |" in markdown.read_text()
 
@@ -97,9 +96,23 @@ def test_the_private_attribute_has_columns_where_it_was_measured() -> None:
         for row in cell("none", None, seed, [0.9] * 7)
     ]
     (summary,) = tables.summarize(rows)
-    assert summary.private_mean == pytest.approx(0.6)
-    (cells,) = tables.group_cells([summary.groups])
-    assert cells == {"private, last 5 %": "60.00 ± 14.14"}
+    assert summary.scores["private"] == pytest.approx((0.6, 0.02**0.5))
+    assert summary.scores["worst_tenth"] == (None, None)
+    assert tables.columns([summary])["private_mean"] == [pytest.approx(0.6)]
+
+
+def test_the_auc_of_cells_is_a_column_and_intervals_end_at_100_percent() -> None:
+    rows = [row for seed in (0, 1) for row in cell("none", None, seed, [0.9])]
+    cells = [
+        {"mechanism": "none", "epsilon": None, "seed": seed, "test_scores": {"auc": a}}
+        for seed, a in ((0, 0.7), (1, 0.8))
+    ]
+    (shown,) = tables.shown_cells(tables.summarize(rows, cells))
+    assert shown["AUC"] == "0.75"
+    wide = [
+        row for seed, a in ((0, 0.2), (1, 0.9)) for row in cell("none", None, seed, [a])
+    ]
+    assert tables.summarize(wide)[0].interval == (0.0, 1.0)
 
 
 def test_seeds_are_compared_in_pairs_and_all_rows_share_one_level() -> None:

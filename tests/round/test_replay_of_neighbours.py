@@ -50,8 +50,11 @@ SAID = (  # what an upload says of its noise, and what the account reads
 )
 
 
-def dataset(*, flat: bool = False) -> Dataset:
-    """Images, or features, with a label each; every third record is private."""
+def dataset(*, flat: bool = False, rows_per_person: int | None = None) -> Dataset:
+    """Images, or features, with a label each; every third record is private.
+
+    Of each client as many records as there may be are one person's, from the first on.
+    """
     rng = np.random.default_rng(0)
     labels = np.arange(RECORDS, dtype=np.int32)
     codes = np.where(labels % 3 == 0, PRIVATE, PUBLIC).astype(np.int32)
@@ -62,6 +65,15 @@ def dataset(*, flat: bool = False) -> Dataset:
         num_classes=RECORDS,
         train_writers=np.repeat(np.arange(len(SIZES)), SIZES).astype(np.int32),
         columns={"group": Column(codes, ("public", "private"))},
+        train_persons=None
+        if rows_per_person is None
+        else np.concatenate(
+            [
+                RECORDS * writer + np.arange(size) // rows_per_person
+                for writer, size in enumerate(SIZES)
+            ]
+        ),
+        rows_per_person=rows_per_person,
     )
 
 
@@ -119,13 +131,16 @@ class Replay:
 
     Attributes:
       record: its row; a private one where the query is about these.
+      changed: the rows that differ, the record's; or all of a person who has most.
       owner: the client that holds it, the largest one.
     """
 
-    def __init__(self, linear: bool = False, **changes: Any) -> None:
+    def __init__(
+        self, linear: bool = False, rows_per_person: int | None = None, **changes: Any
+    ) -> None:
         self.config = settings(**changes)
         model, loss = (make_linear(RECORDS), None) if linear else (probe(), pull)
-        data = dataset(flat=linear)
+        data = dataset(flat=linear, rows_per_person=rows_per_person)
         self.program = build([self.config], data, model=model, loss=loss)
         self.trainer = trainer.Trainer(self.program)
         self.examples = self.program.data.examples
@@ -136,6 +151,13 @@ class Replay:
         asks = self.config.sensitivity == "attribute_records"
         private = np.asarray(self.examples.attributes) == PRIVATE
         self.record = int(next(r for r in self.rows_of_owner if not asks or private[r]))
+        self.changed = np.array([self.record])
+        if rows_per_person is not None:
+            assert data.train_persons is not None
+            whose = data.train_persons[self.rows_of_owner]
+            persons, counts = np.unique(whose, return_counts=True)
+            assert counts.max() == rows_per_person
+            self.changed = self.rows_of_owner[whose == persons[counts.argmax()]]
 
     def worlds(self, scale: float) -> list[Examples]:
         """In the first the record is `scale` times as long as it was.
@@ -144,7 +166,7 @@ class Replay:
         has no gradient; of a whole client that is added or removed no record has one.
         """
         config, inputs = self.config, self.examples.inputs
-        one = inputs.at[self.record].multiply(scale)
+        one = inputs.at[self.changed].multiply(scale)
         clipped = config.sensitivity in ("per_example", "attribute_records")
         if config.mechanism == "dp_fedavg" or (
             config.relation == "add_remove" and not clipped
@@ -152,7 +174,7 @@ class Replay:
             other = one.at[self.rows_of_owner].set(0.0)
         else:
             left_out = config.relation == "add_remove"
-            other = one.at[self.record].multiply(0.0 if left_out else -1.0)
+            other = one.at[self.changed].multiply(0.0 if left_out else -1.0)
         return [dataclasses.replace(self.examples, inputs=x) for x in (one, other)]
 
     def rounds(self, scale: float = SCALE) -> Iterator[tuple[ServerState, Side, Side]]:
@@ -221,7 +243,7 @@ def violations(replay: Replay, before: ServerState, one: Side, other: Side) -> s
         check("public", not np.any(moved))
         moved = _moved(one.state.answer, other.state.answer)
     if asks or config.sensitivity == "per_example":
-        rest = np.arange(len(moved)) != replay.record
+        rest = ~np.isin(np.arange(len(moved)), replay.changed)
         check("records", not np.any(moved[rest]))
     most = weight * _most_moved(replay, here.noise.sensitivity[place])
     size = max(
@@ -244,7 +266,10 @@ def _moved(one: Any, other: Any) -> np.ndarray:
 
 
 def _most_moved(replay: Replay, sensitivity: np.ndarray) -> float:
-    """How far an upload may move: Δ, or the steps that a record is in by 2C/B."""
+    """How far an upload may move: Δ, or the steps that a record is in by 2C/B.
+
+    Of a person the records together, which may all be in the same steps.
+    """
     config = replay.config
     if config.sensitivity != "per_example":
         return float(sensitivity)
@@ -254,6 +279,7 @@ def _most_moved(replay: Replay, sensitivity: np.ndarray) -> float:
         mine = len(replay.rows_of_owner)
         steps = config.local_steps or steps * max(mine // config.batch_size, 1)
     one = (1 if left_out else 2) * config.l2_norm_clip / config.batch_size
+    one *= len(replay.changed)
     return config.learning_rate * steps * one / (1 - config.client_momentum)
 
 
@@ -277,6 +303,13 @@ QUICK: list[dict[str, Any]] = [
         "contribution_release": "worst_case",
     },
     {"mechanism": "dp_fedavg", "adaptive_clip": True, "count_noise_std": 2.0},
+    {"mechanism": "gaussian", **POISSON, "rows_per_person": 3},
+]
+PERSONS: list[dict[str, Any]] = [
+    {**RECORDS_OF, "rows_per_person": 3},
+    {**RECORDS_OF, "rows_per_person": 2, "relation": "add_remove", "local_epochs": 1},
+    {**POISSON, "mechanism": "nbafl", "rows_per_person": 3, "local_steps": 1, **SHARED},
+    {"mechanism": "gaussian", "sensitivity": "update_clip", "rows_per_person": 4},
 ]
 
 
@@ -322,7 +355,9 @@ def supported() -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     "changes",
     [  # the slow ones are planted violations' settings
-        pytest.param(changes, marks=() if number in (2, 3, 5, 6) else pytest.mark.slow)
+        pytest.param(
+            changes, marks=() if number in (2, 3, 5, 6, 7) else pytest.mark.slow
+        )
         for number, changes in enumerate(QUICK)
     ],
     ids=str,
@@ -366,6 +401,15 @@ def test_a_record_absent_from_secret_batches_changes_no_other_record() -> None:
     rest = np.arange(len(present[-1])) != replay.record
     assert np.any(present[-1][~rest] != absent[-1][~rest])
     np.testing.assert_array_equal(present[-1][rest], absent[-1][rest])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", PERSONS, ids=str)
+def test_all_rows_of_a_person_move_no_more_than_is_claimed(
+    changes: dict[str, Any],
+) -> None:
+    for scale in (1e4, 1.0, 1e30):
+        assert broken(Replay(**changes), scale) == set()
 
 
 def test_an_overflow_in_training_does_not_tell() -> None:

@@ -17,7 +17,7 @@ from fedsvp_jax import run
 from fedsvp_jax.core import prng
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.mechanisms import discrete_gaussian
-from fedsvp_jax.report import guarantees, headline
+from fedsvp_jax.report import headline, protection
 from fedsvp_jax.run import published_scores, sweep
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
@@ -35,11 +35,13 @@ HIDING = {
 
 
 @cache
-def program_of(seed: int, digest: int) -> Any:
+def program_of(seed: int, digest: int, rows_per_person: int | None = None) -> Any:
     root = jax.tree.map(lambda key: key[None], prng.run_keys(seed, (digest, 2)))
     return SimpleNamespace(
         configs=(SimpleNamespace(validation_examples=0),),
-        data=SimpleNamespace(fingerprint="of the data"),
+        data=SimpleNamespace(
+            fingerprint="of the data", rows_per_person=rows_per_person
+        ),
         cells=SimpleNamespace(root=root),
     )
 
@@ -51,12 +53,13 @@ def published(
     digest: int = 1,
     epsilon: float = 1.0,
     model: str = "one",
+    rows_per_person: int | None = None,
 ) -> int:
     """The count that a run publishes of so many right answers."""
     promise = {"method": "promise by pld", "epsilon": epsilon, "assumptions": "one"}
     summary = {"guarantees": [promise], "params_sha256": model}
     answers = np.arange(ROWS) < right
-    program = program_of(seed, digest)
+    program = program_of(seed, digest, rows_per_person)
     scores = published_scores.noised_accuracy(answers, program, summary)
     return round(scores["accuracy"] * ROWS)
 
@@ -91,11 +94,20 @@ def test_the_sampler_draws_those_probabilities(epsilon: float) -> None:
         discrete_gaussian.discrete_laplace(1e-9, words)
 
 
-def test_two_worlds_that_differ_in_a_test_row_are_told_apart_as_claimed() -> None:
-    """The best guess is a threshold; its odds move by e^ε, no more and no less."""
-    draws = range(800)
-    counts = [[published(n, model=f"{n} {draw}") for draw in draws] for n in (20, 21)]
-    without, with_it = (np.mean(np.array(one) >= 21) for one in counts)
+@pytest.mark.parametrize("most", [None, 2])
+def test_two_worlds_that_differ_in_a_test_row_are_told_apart_as_claimed(
+    most: int | None,
+) -> None:
+    """The best guess is a threshold; its odds move by e^ε, no more and no less.
+
+    So do they where all rows of a person, `most`, differ at once.
+    """
+    draws, right = range(800), 20 + (most or 1)
+    counts = [
+        [published(n, model=f"{n} {draw}", rows_per_person=most) for draw in draws]
+        for n in (20, right)
+    ]
+    without, with_it = (np.mean(np.array(one) >= right) for one in counts)
     assert math.log(with_it / without) == pytest.approx(1.0, abs=0.15)
     below, above = (np.mean(np.array(one) < 21) for one in counts)
     assert math.log(below / above) == pytest.approx(1.0, abs=0.15)
@@ -150,7 +162,9 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
         told
     )
     assert "publish the score with noise alone" in told
-    assert "replace one test row by any other" in guarantees.table(summary)
+    assert "replace one test row by any other" in protection.guarantee_table(
+        [summary["published_scores"]]
+    )
     other = run_small(
         small(**HIDING | {"publish_scores": False}), tmp_path / "b", dataset=own()
     )

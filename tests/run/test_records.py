@@ -76,7 +76,7 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
 def test_the_account_gets_what_was_applied_to_those_who_took_part() -> None:
     account = records.record_round(Book(7).account, metrics())
     np.testing.assert_array_equal(account.uploads, [0, 0, 0, 0, 1, 0, 1])
-    np.testing.assert_array_equal(account.epsilon[[4, 6]], [0.5, 0.25])
+    np.testing.assert_array_equal(account.by_client()["epsilon"][[4, 6]], [0.5, 0.25])
     precision = dict(zip(VIEWS, account.precision, strict=True))
     np.testing.assert_allclose(precision["server"][[4, 6]], [1 / 4, 1 / 16])
     assert precision["observer"][4] < precision["server"][4]
@@ -91,7 +91,9 @@ def test_n22_an_upload_of_a_smaller_cohort_is_told_with_what_it_spends() -> None
     after = records.record_round(before, of_two)
     rows = records.client_rows(before, of_two, round_num=1)
     told = [row["epsilon"] for row in rows]
-    assert told == pytest.approx(after.epsilon[[4, 6]].tolist(), rel=1e-6)
+    assert told == pytest.approx(
+        after.by_client()["epsilon"][[4, 6]].tolist(), rel=1e-6
+    )
     assert told != [0.5, 0.25]  # as the mechanism says of a whole cohort
 
 

@@ -172,5 +172,4 @@ def test_a_run_tells_values_that_share_out_what_a_round_gains(
     gained = sum(value for number, value in values if number == 2)
     assert gained == pytest.approx(first - second, abs=1e-5)
     assert clients == of_clients
-    assert ["Who contributes" in page for page in pages] == [False, True]
-    assert "Shapley value of each upload" in pages[1]
+    assert ["sum of values</th>" in page for page in pages] == [False, True]

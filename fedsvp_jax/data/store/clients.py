@@ -14,6 +14,8 @@ from fedsvp_jax.data.dataset import ClientStore
 from fedsvp_jax.data.store.folder import examples_of
 from fedsvp_jax.data.train_validation import Division
 
+_TOGETHER = 2**16  # clients whose examples are counted at once
+
 
 class HeldExamples(NamedTuple):
     """One client's examples in a run: first for training, then for validation."""
@@ -77,13 +79,22 @@ class StoredClients:
         Raises:
           ValueError: a client has no training or no validation examples.
         """
-        counts = np.zeros((2, len(self.chosen), self.num_attributes), np.int64)
-        for client in range(len(self.chosen)):
-            attributes = self._attributes(client)
-            both = self.division.of_client(client, attributes)
-            for side, positions in enumerate(both):
-                by_attribute = np.bincount(
-                    attributes[positions], minlength=self.num_attributes
-                )
-                counts[side, client] = by_attribute
-        return counts[0], counts[1]
+        sizes = [
+            self._sizes(self.chosen[start : start + _TOGETHER])
+            for start in range(0, len(self.chosen), _TOGETHER)
+        ]
+        return self.division.counts(np.concatenate(sizes), self._attributes)
+
+    def _sizes(self, places: np.ndarray) -> np.ndarray:
+        """(m, N): examples by attribute of these clients of the store."""
+        starts, numbers = self.store.clients[places].T
+        clients = np.repeat(np.arange(len(places)), numbers)
+        if self.by_client:
+            attributes = np.repeat(self.attribute_table[places], numbers)
+        else:
+            before = np.cumsum(numbers) - numbers
+            rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
+            attributes = self.attribute_table[self.store.train_labels[rows]]
+        cells = clients * self.num_attributes + attributes
+        size = len(places) * self.num_attributes
+        return np.bincount(cells, minlength=size).reshape(len(places), -1)

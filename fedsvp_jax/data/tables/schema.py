@@ -3,7 +3,7 @@
 A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
 
     schema = 1
-    unit = "row"                 # what is protected: one row, or all of a client
+    unit = "row"                 # what is protected: a row, a person, or a client
     decimal = "."
     encoding = "cp1252"          # left out: "utf-8"
     test_fraction = 0.2          # where no column `split` says train or test
@@ -14,6 +14,10 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
 
     [client]
     column = "hospital"          # leave it out where a table has no such column
+
+    [person]                     # left out: every row is of a person of its own
+    column = "patient"           # whose each row is; no feature
+    rows = 1                     # so many of each person are kept, drawn once
 
     [columns.creatinine]
     type = "number"              # x becomes 2 u - 1, u = (x - low) / (high - low)
@@ -61,7 +65,7 @@ TYPES = {  # and the keys that each may have
     "date": {"bounds", "fill", "missing"},
     "drop": set(),
 }
-UNITS = ("row", "client")
+UNITS = ("row", "person", "client")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -103,10 +107,12 @@ class Schema:
       classes: in their order.
       classes_from_data: whether the records said so.
       client: the column that says whose each row is, or None.
-      unit: of privacy, of `UNITS`.
+      unit: of privacy, of `UNITS`; with a person column it is no row.
       decimal: the mark before a fraction.
       encoding: of a CSV file without the mark of UTF-16, of `csv_file.ENCODINGS`.
       test_fraction: part of the rows for the test; None: the setting decides.
+      person: the column that says whose each row is, where one may have several.
+      rows_per_person: of which so many are kept, where a person is the unit.
     """
 
     columns: Mapping[str, SchemaColumn]
@@ -118,6 +124,8 @@ class Schema:
     decimal: str = "."
     encoding: str = "utf-8"
     test_fraction: float | None = None
+    person: str | None = None
+    rows_per_person: int = 1
 
     @property
     def from_records(self) -> tuple[str, ...]:
@@ -163,7 +171,9 @@ def from_toml(text: str, source: str) -> Schema:
             "drafts one"
         )
     wrong: list[str] = []
-    label, client = (content.pop(name, {}) for name in ("label", "client"))
+    label, client, person = (
+        content.pop(name, {}) for name in ("label", "client", "person")
+    )
     columns = {}
     if not isinstance(tables := content.pop("columns", {}), dict):
         tables = {}
@@ -176,6 +186,7 @@ def from_toml(text: str, source: str) -> Schema:
     for name, table, keys in (
         ("label", label, {"column", "classes", "from_data"}),
         ("client", client, {"column"}),
+        ("person", person, {"column", "rows"}),
     ):
         if not isinstance(table, dict) or not isinstance(table.get("column", ""), str):
             wrong.append(f'{name} must be a table with column = "NAME"')
@@ -185,6 +196,14 @@ def from_toml(text: str, source: str) -> Schema:
     share, encoding = content.get("test_fraction"), content.get("encoding", "utf-8")
     if unit not in UNITS:
         wrong.append(unknown("unit", unit, UNITS))
+    person = person if isinstance(person, dict) else {}
+    if person and unit == "row":
+        unit = "person"
+    if "column" not in person and (person or unit == "person"):
+        wrong.append('unit = "person" needs [person] with column = "NAME"')
+    rows = person.get("rows", 1)
+    if type(rows) is not int or rows < 1:
+        wrong.append(f"person: rows must be a whole number from 1, got {rows!r}")
     if decimal not in column_values.DECIMALS:
         wrong.append(f'decimal must be "." or ",", got {decimal!r}')
     if encoding not in csv_file.ENCODINGS:
@@ -212,6 +231,8 @@ def from_toml(text: str, source: str) -> Schema:
         decimal=decimal,
         encoding=encoding,
         test_fraction=share,
+        person=person.get("column"),
+        rows_per_person=rows,
     )
 
 
@@ -310,6 +331,9 @@ def to_toml(
         tables.append(("label", "[label]", label | marked))
     if schema.client is not None:
         tables.append(("client", "[client]", {"column": schema.client}))
+    if schema.person is not None:
+        bound = {"column": schema.person, "rows": schema.rows_per_person}
+        tables.append(("person", "[person]", bound))
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
         tables.append((f"columns.{name}", f"[columns.{key}]", _column_table(column)))

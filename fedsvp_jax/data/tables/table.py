@@ -8,6 +8,8 @@ every claim is nominal (`draft.py`).
 
 import dataclasses
 import math
+import re
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +26,10 @@ _MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its feature
 NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _DROP = SchemaColumn("drop")
+_PERSON = re.compile(
+    r"(^|[ _.-])(id|mrn|uuid|patient|person|subject|participant)([ _.-]|$)", re.I
+)
+_FEW, _MOST_ROWS = 20, 50  # values of such a column; rows for each of them, at most
 
 
 def load_csv(path: Path, settings: TableSettings) -> Dataset:
@@ -108,6 +114,8 @@ def from_table(
     *,
     label: str | None = None,
     client: str | None = None,
+    person: str | None = None,
+    rows_per_person: int | None = None,
     drop: Sequence[str] = (),
     schema: Schema | None = None,
     image: str | None = None,
@@ -123,8 +131,12 @@ def from_table(
         column names to arrays.
       label: the column of the class; texts and whole numbers are numbered in order.
         None: the schema's.
-      client: the column that says whose each row is; None: the schema's, if any;
-        `NOBODY`: none, whatever the schema says.
+      client: the column that says which client's each row is; None: the schema's, if
+        any; `NOBODY`: none, whatever the schema says.
+      person: the column that says whose each row is; None: the schema's, if any. A
+        person is the unit of privacy then, unless the schema's is a client.
+      rows_per_person: so many rows of a person are kept, drawn once; None: the
+        schema's, else 1.
       drop: columns that are left out, whatever the schema says of them.
       schema: the declared one; None: drafted from the records.
       image: the column of uint8 images, all of one shape; other columns are then no
@@ -144,12 +156,16 @@ def from_table(
         dropped |= {schema.client}
         label, client = label or schema.label, client or schema.client
         schema = dataclasses.replace(schema, client=None)
+        person = person or schema.person
+        rows_per_person = rows_per_person or schema.rows_per_person
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
+    if person is None and rows_per_person is not None and schema is None:
+        raise ValueError(f"{name}: rows_per_person needs person, a column")
     client = None if client == NOBODY else client
-    dropped |= {client}
+    dropped |= {client, person}
     columns, num_train = _join_tables(table, test, name, optional=dropped)
-    for column in filter(None, (label, client, image, *drop)):
+    for column in filter(None, (label, client, person, image, *drop)):
         if column not in columns:
             raise ValueError(
                 f"{name}: " + unknown("a named column", column, tuple(columns))
@@ -157,10 +173,30 @@ def from_table(
     if label is None:
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped |= {label, image}
+    whose = _persons(columns, person, num_train, name)
     is_test, divides = _split_rows(
-        columns, None if test is None else num_train, test_fraction, dropped, name
+        columns,
+        None if test is None else num_train,
+        test_fraction,
+        dropped,
+        name,
+        whose,
     )
-    train, test_rows = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    kept = np.ones(len(is_test), bool)
+    if person is None:
+        _warn_of_persons(columns, {label, client, image}, schema, name)
+    elif schema is None or schema.unit != "client":
+        rows_per_person = rows_per_person or 1
+        kept = _kept(whose, rows_per_person)
+        if not kept.all():
+            warnings.warn(
+                f"{name}: {(~kept).sum()} of {len(kept)} rows are left out, since "
+                f"{rows_per_person} of each person are kept ([person] rows)",
+                stacklevel=2,
+            )
+    else:
+        rows_per_person = None
+    train, test_rows = np.flatnonzero(~is_test & kept), np.flatnonzero(is_test & kept)
     if not len(train) or not len(test_rows):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
@@ -171,7 +207,7 @@ def from_table(
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
-    classes, writers, writer_names = None, None, None
+    classes, writers, writer_names, test_writers = None, None, None, None
     try:
         if schema.classes:
             source = f"{name}: column {label}"
@@ -179,6 +215,11 @@ def from_table(
             classes = encoding.of_names(written, schema.classes, source)
     except ValueError as error:
         wrong.append(str(error))
+    if person is not None:
+        unit = "client" if schema.unit == "client" else "person"
+        schema = dataclasses.replace(
+            schema, person=person, unit=unit, rows_per_person=rows_per_person or 1
+        )
     if client is not None:
         schema = dataclasses.replace(schema, client=client)
         source = f"{name}: column {client}"
@@ -190,6 +231,10 @@ def from_table(
             )
         names, writers = np.unique(of_row[train], return_inverse=True)
         writers, writer_names = writers.astype(np.int32), tuple(names.tolist())
+        if test is None:  # a table of test rows may lack the column
+            places = {text: number for number, text in enumerate(writer_names)}
+            numbers = [places.get(text, -1) for text in of_row[test_rows].tolist()]
+            test_writers = np.array(numbers, np.int32)
     features = any(column.type != "drop" for column in schema.columns.values())
     if features:
         inputs, attributes, _ = encoding.encode(
@@ -214,6 +259,7 @@ def from_table(
         class_names=classes.categories,
         train_writers=writers,
         writer_names=writer_names,
+        test_writers=test_writers,
         columns={k: c._replace(codes=c.codes[train]) for k, c in attributes.items()},
         test_columns={
             k: c._replace(codes=c.codes[test_rows]) for k, c in attributes.items()
@@ -222,7 +268,64 @@ def from_table(
         schema=schema if image is None else None,
         public_test=test is not None,
         test_rows=test_rows + 1 - (0 if test is None else num_train),
+        train_persons=None if person is None else whose[train].astype(np.int32),
+        rows_per_person=None if person is None else rows_per_person,
     )
+
+
+def _persons(
+    columns: Mapping[str, np.ndarray], person: str | None, num_train: int, name: str
+) -> np.ndarray:
+    """(rows,) numbers from 0: whose each row is; without a column, of another each.
+
+    So is a row of a test table, from `num_train` on.
+    """
+    rows = np.arange(len(next(iter(columns.values()))))
+    if person is None:
+        return rows
+    source = f"{name}: column {person}"
+    texts = column_values.texts(columns[person], source)
+    if (texts == "").any():
+        at = column_values.place(texts, texts == "")
+        raise ValueError(
+            f"{source} names no person {at}; name one, or leave the row out"
+        )
+    names, whose = np.unique(texts, return_inverse=True)
+    return np.where(rows < num_train, whose, len(names) + rows)
+
+
+def _kept(whose: np.ndarray, limit: int) -> np.ndarray:
+    """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
+    order = np.random.default_rng(1).permutation(len(whose))
+    order = order[np.argsort(whose[order], kind="stable")]
+    ordered = whose[order]
+    place = np.arange(len(whose)) - np.searchsorted(ordered, ordered)
+    kept = np.empty(len(whose), bool)
+    kept[order] = place < limit
+    return kept
+
+
+def _warn_of_persons(
+    columns: Mapping[str, np.ndarray],
+    dropped: set[str | None],
+    schema: Schema | None,
+    name: str,
+) -> None:
+    """Warns of a column that may name persons, some of whom have several rows."""
+    if schema is not None and schema.unit != "row":
+        return
+    for column in columns.keys() - dropped:
+        if not _PERSON.search(column):
+            continue
+        texts = column_values.texts(columns[column], f"{name}: column {column}")
+        values, counts = np.unique(texts, return_counts=True)
+        if _FEW < len(values) < counts.sum() <= _MOST_ROWS * len(values):
+            warnings.warn(
+                f"{name}: column {column} has {len(values)} values in {counts.sum()} "
+                "rows: ε protects one row, so a person with several is protected less; "
+                f'[person] column = "{column}" in the schema makes a person the unit',
+                stacklevel=3,
+            )
 
 
 def _fit_schema(
@@ -257,15 +360,17 @@ def _split_rows(
     test_fraction: float,
     dropped: set[str | None],
     source: str,
+    whose: np.ndarray,
 ) -> tuple[np.ndarray, set[str]]:
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
 
     Args:
       num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
+      whose: (rows,) persons from 0, each of whom is on one side.
 
     Raises:
-      ValueError: a column of the name split says something else.
+      ValueError: a column of the name split says something else, or divides a person.
     """
     rows = len(next(iter(columns.values())))
     for name in columns.keys() - dropped:
@@ -279,7 +384,15 @@ def _split_rows(
         parts = column_values.texts(columns[name], f"{source}: column {name}")
         distinct = set(np.unique(parts).tolist())
         if name == _SPLIT and distinct == {"train", "test"}:
-            return parts == "test", {_SPLIT}
+            is_test = parts == "test"
+            both = np.intersect1d(whose[is_test], whose[~is_test])
+            if len(both):
+                at = column_values.place(parts, whose == both[0])
+                raise ValueError(
+                    f"{source}: column {name} puts {len(both)} persons on both sides, "
+                    f"the first {at}; put all rows of a person on one side"
+                )
+            return is_test, {_SPLIT}
         other = sorted(distinct - {"train", "test"}) or sorted(distinct)
         raise ValueError(
             f"{source}: column {name} holds {files.quoted(other[0])}; a column `split` "
@@ -288,8 +401,9 @@ def _split_rows(
         )
     if num_train is not None:
         return np.arange(rows) >= num_train, set()
-    order = np.random.default_rng(0).permutation(rows)
-    return order < round(test_fraction * rows), set()
+    persons = int(whose.max()) + 1
+    order = np.random.default_rng(0).permutation(persons)
+    return (order < round(test_fraction * persons))[whose], set()
 
 
 def _join_tables(

@@ -4,6 +4,7 @@
 const MAP = document.getElementById("cells");
 const FIELDS = [
   ["contribution_ratio", "contribution ratio R"],
+  ["client_value", "value of the client"],
   ["noise_std", "noise σ"],
   ["step_noise_std", "noise σ per local step"],
   ["noise_l2", "noise L2 norm"],
@@ -123,7 +124,7 @@ function startCells() {
     return best;
   }
 
-  function draw(field) {
+  function drawMap(field) {
     const names = PAGE.context.clients;
     const title = FIELDS.find(([name]) => name === field)[1];
     const ticks = (values, most = 10) => {
@@ -177,7 +178,7 @@ function startCells() {
     }
   }
   menu.addEventListener("change", () => {
-    draw(menu.value).then(() => mark(cellAt(selected)));
+    drawMap(menu.value).then(() => mark(cellAt(selected)));
   });
 
   document.getElementById("cell-form").addEventListener("submit", (event) => {
@@ -201,7 +202,7 @@ function startCells() {
   });
 
   if (!menu.options.length) return;
-  draw(menu.value).then(() => {
+  drawMap(menu.value).then(() => {
     MAP.on("plotly_click", (event) => {
       const point = event.points[0];
       const [row, column] = point.pointIndex ?? point.pointNumber;
@@ -214,4 +215,4 @@ function startCells() {
   });
 }
 
-if (MAP) startCells();
+startCells();

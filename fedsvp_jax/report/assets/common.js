@@ -47,15 +47,97 @@ const PLOTLY_CONFIG = {
 // Downloads by plot id; cells.js adds the heat map's.
 const DOWNLOADS = {};
 
-for (const plot of PAGE.plots) {
-  DOWNLOADS[plot.id] = () => plot.columns;
-  const place = document.getElementById("plot-" + plot.id);
-  if (place) {
-    const config = structuredClone(PLOTLY_CONFIG);
-    config.toImageButtonOptions.filename = plot.id;
-    Plotly.newPlot(place, plot.spec.data, plot.spec.layout, config);
-  }
+// plotly.js reads a subset of HTML in every string; this shows the text as it is.
+function plain(text) {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }
+
+// Lines of at most `width` characters, where words allow it.
+function wrapped(text, width) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    if (lines.at(-1).length && lines.at(-1).length + word.length >= width) lines.push("");
+    lines.push((lines.pop() + " " + word).trim());
+  }
+  return lines.map(plain).join("<br>");
+}
+
+// The table behind a plot: one row per point, with its curve's name.
+function columnsOf(plot) {
+  const join = (field) => plot.series.flatMap((one) => one[field].length ? one[field]
+    : one.x.map(() => null));
+  const columns = { series: plot.series.flatMap((one) => one.x.map(() => one.name)),
+    [plot.x_title]: join("x"), [plot.y_title]: join("y") };
+  if (plot.series.some((one) => one.lower.length)) {
+    Object.assign(columns, { lower: join("lower"), upper: join("upper") });
+  }
+  return columns;
+}
+
+// A curve, and before it the two edges of its band where x counts rounds.
+function traces(series, byRound) {
+  const [color, symbol, dash] = series.look;
+  const { x, y, lower, upper } = series;
+  const line = { type: "scatter", name: plain(series.name), x, y,
+    mode: x.length > 1 && (byRound || x.length > 12) ? "lines" : "lines+markers",
+    line: { color, dash, width: 2 }, marker: { symbol, size: 8 } };
+  if (!lower.length) return [line];
+  if (!byRound) {
+    const reach = (ends) => ends.map((end, i) => end === null ? null : Math.abs(end - y[i]));
+    line.error_y = { type: "data", array: reach(upper), arrayminus: reach(lower),
+      thickness: 1.5, width: 4 };
+    return [line];
+  }
+  const edge = { type: "scatter", x, mode: "lines", line: { width: 0 }, hoverinfo: "skip",
+    showlegend: false };
+  const fill = { fill: "tonexty", fillcolor: color + "24" };
+  return [{ ...edge, y: lower }, { ...edge, ...fill, y: upper }, line];
+}
+
+function axis(plot, letter) {
+  const values = plot.series.flatMap((one) => letter === "x" ? one.x
+    : [...one.y, ...one.lower, ...one.upper]).filter((value) => value !== null);
+  const spread = Math.max(...values) - Math.min(...values);
+  const made = { title: { text: wrapped(plot[letter + "_title"], 34), standoff: 8 },
+    automargin: true, gridcolor: "#e3e6ea", linecolor: "#8a929c", zeroline: false,
+    ticks: "outside" };
+  if (plot.log.includes(letter)) {
+    made.type = "log";
+    if (spread < 7 * Math.min(...values)) made.nticks = 6;
+  }
+  if (plot.percent.includes(letter)) {
+    made.tickformat = `.${spread < 0.006 ? 2 : spread < 0.06 ? 1 : 0}%`;
+  }
+  if (letter === "x" && plot.x_title === "round" && Math.max(...values) <= 10) made.dtick = 1;
+  return made;
+}
+
+function draw(plot) {
+  const place = document.getElementById("plot-" + plot.id);
+  const byRound = plot.x_title === "round";
+  const names = plot.series.length > 1 ? plot.series : [];
+  const perLine = Math.max(1, Math.floor(place.clientWidth
+    / (60 + 7 * Math.max(1, ...names.map((one) => one.name.length)))));
+  const lines = Math.ceil(names.length / perLine);
+  const layout = {
+    font: { family: "system-ui, sans-serif", size: 12, color: "#1b1f24" },
+    paper_bgcolor: "#ffffff", plot_bgcolor: "#ffffff",
+    margin: { l: 56, r: 12, t: 30, b: 48 },
+    height: 320 + 20 * lines, xaxis: axis(plot, "x"), yaxis: axis(plot, "y"),
+    hovermode: byRound ? "x unified" : "closest", hoverlabel: { namelength: -1 },
+    showlegend: names.length > 0,
+    legend: { orientation: "h", y: -0.24, yanchor: "top", traceorder: "normal" },
+  };
+  const config = structuredClone(PLOTLY_CONFIG);
+  config.toImageButtonOptions.filename = plot.id;
+  Plotly.newPlot(place, plot.series.flatMap((one) => traces(one, byRound)), layout, config);
+}
+
+for (const plot of PAGE.plots ?? []) {
+  DOWNLOADS[plot.id] = () => columnsOf(plot);
+  draw(plot);
+}
+for (const [id, columns] of Object.entries(PAGE.tables ?? {})) DOWNLOADS[id] = () => columns;
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
@@ -70,19 +152,3 @@ document.addEventListener("click", (event) => {
     button.textContent = "Copied";
   }
 });
-
-// The accounting switch: shows the chosen method's curve and guarantees only.
-for (const radio of document.querySelectorAll('input[name="accounting"]')) {
-  radio.addEventListener("change", () => {
-    const plot = PAGE.plots.find((one) => one.id === "epsilon");
-    if (plot) {
-      const names = [...new Set(plot.columns.accounting)];
-      const visible = names.map((name) => !radio.value || name === radio.value);
-      Plotly.restyle("plot-epsilon", { visible });
-      Plotly.relayout("plot-epsilon", { "yaxis.autorange": true });
-    }
-    for (const row of document.querySelectorAll("tr[data-method]")) {
-      row.hidden = Boolean(radio.value) && row.dataset.method !== radio.value;
-    }
-  });
-}

@@ -22,9 +22,11 @@ import tiny_files
 from damage import EDITS, Reader, edited, of_check, of_file, of_store
 from deployed import begun
 from hypothesis import HealthCheck, given, seed, settings
+from others_settings import PROGRAMS
 from safetensors.numpy import save
 from small_folders import copy, whole_run  # noqa: F401, a fixture
 
+from fedsvp_jax import check
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.source_settings import TableSettings
@@ -80,10 +82,8 @@ TABLE = b"age,job,y,split\n" + b"".join(
 NPY = io.BytesIO()
 np.save(NPY, np.ones((3, 2), np.float32))
 AGED = TableSettings(label_column="y")
-FLAGS = (
-    b'[data]\nmodel = "mlp"\nnum_rounds = 3\n[privacy]\nepsilon = 0.5\nseeds = [1, 2]\n'
-)
-KNOWN = {field for field in ExperimentConfig.__dataclass_fields__} | {"seeds"}
+RECORDED = b'{"model": "mlp", "num_rounds": 3, "epsilon": 0.5, "data_fingerprint": "0"}'
+KNOWN = {*ExperimentConfig.__dataclass_fields__}
 FORMATS = {"mnist": "idx images", "fashion_mnist": "idx labels", "femnist": "leaf"}
 READERS: dict[str, Callable[[Path], Reader]] = {
     **{FORMATS.get(name, name): of_data(name) for name in tiny_files.FILES},
@@ -98,11 +98,15 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "state": of_state,
     "checkpoint": of_checkpoint,
     "rows": of_rows,
-    "toml": of_file("a.toml", FLAGS, lambda path: config_file.read(path, KNOWN)),
-    "check python": of_check("fixed"),
+    "config": of_file(
+        "config.json", RECORDED, lambda path: config_file.read(path, KNOWN)
+    ),
+    "check python": of_file(
+        "a.py",
+        PROGRAMS["local"].text.encode(),
+        lambda path: check.READERS["flower"](path, check.Facts()),
+    ),
     "check json": of_check("flip"),
-    "check opacus": of_check("shuffled"),
-    "check pfl": of_check("pfl, central"),
     "check toml": of_check("toml"),
 }
 OF_RUN = read.RUN_FILES

@@ -5,7 +5,6 @@ missing, of another type, too large for a float or an integer, or no number. The
 read, or refused in a sentence; also a log that its site signed anew.
 """
 
-import hashlib
 import json
 import random
 import shutil
@@ -15,12 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 from damage import Reader, of_check, of_store
-from deployed import begun, sent
+from deployed import begun, entries_of, sent
 from safetensors.numpy import save_file
 from small_folders import whole_run, whole_sweep  # noqa: F401, fixtures
 
 from fedsvp_jax import run
-from fedsvp_jax.deploy.chain import Entry, Key, entry_line
+from fedsvp_jax.deploy.chain import Key, new_entry
 from fedsvp_jax.report import ledger, read
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.trained_model import read_tensors
@@ -98,16 +97,15 @@ def of_log(_: Path, to: Path) -> Read:
     site = begun(to / "log")
     for number in (1, 2):
         sent(site, number)
-    told = [{"kind": entry.kind, "body": entry.body} for entry in site.entries()]
+    told = [{"kind": entry.kind, "body": entry.body} for entry in entries_of(site)]
     key = Key(to / "log.key")
 
     def sign(entries: Any) -> None:
         lines: list[bytes] = []
         before = None
-        for number, entry in enumerate(entries, 1):
-            lines.append(entry_line(key, before, entry["kind"], entry["body"]))
-            digest = hashlib.sha256(lines[-1][:-1]).hexdigest()
-            before = Entry(number, entry["kind"], "", entry["body"], digest)
+        for entry in entries:
+            before, line = new_entry(key, before, entry["kind"], entry["body"])
+            lines.append(line)
         site.path.write_bytes(b"".join(lines))
 
     (witness,) = to.rglob("*.seen.json")

@@ -257,7 +257,7 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
         ("[columns.a]\ntype = 'category'\nvalues = ['a', 'a']", "name each once"),
         ("[columns.a]\ntype = 'category'", "values must list its categories"),
         ("[columns.a]\ntype = 'drop'\nfill = 1", "a key must be one of from_data"),
-        ("columns = 3\nunit = 'person'", "unit must be one of row, client"),
+        ("columns = 3\nunit = 'ward'", "unit must be one of row, person, client"),
         ("decimal = ';'", "decimal must be"),
         ("test_fraction = 1", "test_fraction must be between 0 and 1"),
         ("[label]\ncolumn = 'y'\nclasses = ['a']", "2 to 1000 classes, got 1"),

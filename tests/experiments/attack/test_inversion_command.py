@@ -13,7 +13,6 @@ TINY = (
     "--model=mlp",
     "--inversion_victims=1",
     "--inversion_defences=none:paper,nbafl:per_example,fedsva:paper",
-    "--inversion_epsilons=",
     "--inversion_steps=300",
     "--inversion_restarts=4",
 )
@@ -39,7 +38,8 @@ def test_an_image_comes_back_noise_hides_it_and_resume_repeats_the_bytes(
     )
     assert (folder / "inversion.png").stat().st_size > 1000
     config = json.loads((folder / "config.json").read_text())
-    assert config["defences"] == ["none_paper", "nbafl_per_example", "fedsva_paper"]
+    defences = ["none:paper", "nbafl:per_example", "fedsva:paper"]
+    assert config["inversion_defences"] == defences
     claims = {
         row["mechanism"]: (row["status"], row["delta"]) for row in found["defences"]
     }

@@ -2,14 +2,13 @@
 
 import json
 import pathlib
-import shutil
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import results, succeeds
+from commands import assert_resumed, results, succeeds
 
-from experiments.attack import reconstruction_results
+from experiments.attack import reconstruction
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.run.trainer import Trainer
@@ -37,20 +36,14 @@ COMPARED = (*LINE, "--mechanisms=none,fedsva")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     path = tmp_path_factory.mktemp("acgan") / "run"
     printed = succeeds(*COMPARED, f"--output_dir={path}").stdout
-    assert "fedsva" in printed and "real images held out" in printed
+    assert "fedsva" in printed and "(real" in printed
     return path
 
 
-def contents(folder: pathlib.Path) -> dict[str, Any]:
-    files = sorted(path for path in folder.iterdir() if path.is_file())
-    named = {path.name: path.read_bytes() for path in files}
-    return named | {"results.json": results(folder)}
-
-
 def rows_of(folder: pathlib.Path, mechanism: str) -> list[dict[str, Any]]:
-    lines = (folder / "scores.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    return [row for row in rows if row["mechanism"] == mechanism]
+    rows = results(folder)["mechanisms"]
+    (row,) = [row for row in rows if row["mechanism"] == mechanism]
+    return row["rounds"]
 
 
 @pytest.mark.parametrize("mechanism", ["none", "fedsva"])
@@ -80,7 +73,7 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     private = base["classes"][0]
     assert private["frechet_distance"] == pytest.approx(np.mean(last))
     assert private["frechet_distance_std"] == pytest.approx(np.std(last))
-    rows = reconstruction_results.table(found)
+    rows = reconstruction.table(found)
     increase = {row["mechanism"]: row["increase over none, %"] for row in rows}
     ratio = defended["classes"][0]["frechet_distance"] / private["frechet_distance"]
     assert increase["none"] == ""
@@ -91,17 +84,14 @@ def test_the_table_is_what_the_results_say(folder: pathlib.Path) -> None:
     assert held_out["frechet_distance"] < others["frechet_distance"]
 
 
-def test_a_killed_run_resumes_to_the_same_bytes(folder: pathlib.Path) -> None:
-    """As a kill in the second mechanism's second round leaves it: a torn line."""
-    whole = contents(folder)
-    assert {"none.png", "fedsva.png", "results.json", "scores.jsonl"} < whole.keys()
-    killed = shutil.copytree(folder, folder.with_name("killed"))
-    for name in ("fedsva.png", "results.json"):
-        (killed / name).unlink()
-    shutil.rmtree(killed / "checkpoints" / "fedsva")
-    (killed / "scores.jsonl").write_bytes(whole["scores.jsonl"][:-20])
-    succeeds(*COMPARED, "--resume", f"--output_dir={killed}")
-    assert contents(killed) == whole
+def test_a_killed_run_resumes_to_the_same_results(folder: pathlib.Path) -> None:
+    """As a kill in the second mechanism leaves it."""
+    pictures = {
+        name: (folder / name).read_bytes() for name in ("none.png", "fedsva.png")
+    }
+    assert_resumed(COMPARED, folder, "fedsva")
+    for name, picture in pictures.items():
+        assert (folder / name).read_bytes() == picture
 
 
 def test_an_active_attacker_changes_what_is_uploaded(folder: pathlib.Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 from published import make
 
 from experiments.attack import (
-    inversion_results,
-    membership_results,
-    reconstruction_results,
+    gradient_inversion,
+    membership,
+    reconstruction,
     upload_claims,
 )
 
@@ -45,11 +45,11 @@ def test_the_least_noised_upload_is_that_of_any_round_and_ratio() -> None:
 @pytest.mark.hole
 def test_g18_the_attacks_tables_tell_delta_and_status_beside_every_epsilon() -> None:
     tables = {
-        "membership": lambda kept: membership_results.table(kept["rows"]),
-        "acgan_mnist": reconstruction_results.table,
+        "membership": lambda kept: membership.table(kept["rows"]),
+        "acgan_mnist": reconstruction.table,
         **dict.fromkeys(
             ("gradient_inversion", "gradient_inversion_mnist"),
-            lambda kept: inversion_results.table(kept["defences"], kept["mean_image"]),
+            lambda kept: gradient_inversion.table(kept["defences"], kept["mean_image"]),
         ),
     }
     for name, table in tables.items():

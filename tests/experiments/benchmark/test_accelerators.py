@@ -7,8 +7,18 @@ import pytest
 from experiments.benchmark import accelerators, compiled
 
 PROGRAM = """
+%x (a: f32[100,3], b: bf16[3]) -> f32[3] {
+  %a = f32[100,3]{1,0} parameter(0)
+  %b = bf16[3]{0} parameter(1)
+  %c = f32[300]{0} bitcast(%a)
+  %d = f32[3]{0} dynamic-slice(%c, %i), dynamic_slice_sizes={3}
+  %e = f32[3]{0} convert(%b)
+  ROOT %y = f32[3]{0} add(%d, %e)
+}
 %step (p: s32[]) -> s32[] {
-  %f = s32[] fusion(%p), calls=%x, backend_config={"estimated_cycles":"30"}
+  %q = f32[100,3]{1,0} get-tuple-element(%p), index=0
+  %r = bf16[3]{0} get-tuple-element(%p), index=1
+  %f = f32[3]{0} fusion(%q, %r), calls=%x, backend_config={"estimated_cycles":"30"}
 }
 %few (p: s32[]) -> pred[] {
   %c = s32[] constant(4)
@@ -34,7 +44,10 @@ def test_loops_are_found_with_their_turns_cycles_and_kernels() -> None:
         5,
         1,
     )
+    assert turn.moved == 2 * 4
     (step,) = turn.inner
+    # The slice of three numbers, the other argument, and the result.
+    assert step.moved == 3 * 4 + 3 * 2 + 3 * 4
     assert (step.turns, step.cycles, step.kernels) == (4, 30, 1)
 
 

@@ -1,4 +1,4 @@
-"""The section of a run's page that tells which attribute matters."""
+"""The parts of a run's page that tell which attribute matters and who contributes."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from small_folders import page_data, write_rows
 from small_runs import read_rows
 
 from fedsvp_jax import report
-from fedsvp_jax.report import attribute_values, page, plotly_spec, plots, read
+from fedsvp_jax.report import contributions, read
 
 
 def files(*uploads: tuple[Any, ...], **summary: Any) -> read.RunFiles:
@@ -30,39 +30,48 @@ TWO = files(
 
 
 def test_attributes_are_ranked_by_their_mean_with_the_means_interval() -> None:
-    (first, name, mean), (second, _, other) = attribute_values.ranked(TWO)
+    (first, name, mean), (second, _, other) = contributions.ranked(TWO)
     assert (first, name, second) == (1, "b", 0)
     assert mean.value == pytest.approx(0.4) and other.value == pytest.approx(0.5 / 3)
     assert mean.margin == pytest.approx((0.03**2 + 0.04**2 + 0.02**2) ** 0.5 / 3)
 
 
-def test_curves_have_bands_and_the_map_has_a_row_per_client() -> None:
-    curves, heat = attribute_values.attribute_plots(TWO)
-    assert isinstance(curves, plots.Plot) and isinstance(heat, plots.HeatMap)
+def test_curves_have_bands_and_exact_values_have_none() -> None:
+    (curves,) = contributions.attribute_plots(TWO)
     largest = curves.series[0]
     assert largest.name == "b" and largest.y == pytest.approx([0.3, 0.6])
     assert largest.upper == pytest.approx([0.325, 0.62])
     assert largest.lower == pytest.approx([0.275, 0.58])
-    assert list(heat.rows) == ["4", "7"] and list(heat.columns) == ["b", "a"]
-    assert heat.cells[1] == pytest.approx([0.35, 0.2])
-    columns = plots.heat_map_columns(heat)
-    assert columns["attribute"] == ["b", "a", "b", "a"]
-    spec = plotly_spec.heat_map_spec(heat)
-    assert spec["data"][0]["z"][0] == [0.5, 0.1]
-    assert page.plot_data([heat])[0]["columns"] == columns
-
-
-def test_exact_values_have_no_band_and_names_stay_strings() -> None:
-    exact = files((1, 0, [0.2], None), attributes=["<b>"], private_attribute=0)
-    curves, heat = attribute_values.attribute_plots(exact)
-    assert isinstance(curves, plots.Plot) and curves.series[0].lower is None
-    table = attribute_values.ranking_table(exact)
+    exact = files(
+        (1, 0, [0.2], None),
+        (2, 0, [0.1], None),
+        attributes=["<b>"],
+        private_attribute=0,
+    )
+    (curves,) = contributions.attribute_plots(exact)
+    assert not curves.series[0].lower
+    table = contributions.attribute_table(exact)
     assert "exact" in table and "&lt;b&gt; (private)" in table
-    assert isinstance(heat, plots.HeatMap)
-    assert plotly_spec.heat_map_spec(heat)["data"][0]["x"] == ["&lt;b&gt;"]
     unknown = files((1, 0, [0.2, 0.1], [None, 0.0]))
-    assert attribute_values.ranked(unknown)[0][2].margin is None
-    assert attribute_values.attribute_plots(files()) == []
+    assert contributions.ranked(unknown)[0][2].margin is None
+    assert contributions.attribute_plots(files()) == []
+
+
+def test_a_clients_values_add_up_and_empty_columns_are_left_out() -> None:
+    """Sums .5 and .1; margins .3 and .4 of different rounds make .5."""
+    rows = [
+        {"round": number, "client": client, "noise_std": 0.0, "client_value": value}
+        | {"client_value_margin": margin}
+        for number, client, value, margin in (
+            (1, 0, 0.2, 0.3),
+            (2, 0, 0.3, 0.4),
+            (1, 1, 0.1, None),
+        )
+    ]
+    run = read.RunFiles({}, [], rows, {"corrupted_clients": [1]}, None, {})
+    table = contributions.client_table(run)
+    assert "0.5</td>" in table and "± 0.5</td>" in table and "1 (corrupted)" in table
+    assert "mean R" not in table
 
 
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(

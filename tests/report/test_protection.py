@@ -1,0 +1,83 @@
+"""protection.html holds nothing but what may be published."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_folders import change
+
+from fedsvp_jax import report
+
+pytestmark = pytest.mark.hole
+SCORES = {
+    "accuracy": 0.8712,
+    "guessing": 0.7434,
+    "auc": 0.9156,
+    "balanced_accuracy": 0.7523,
+    "log_loss": 0.4378,
+    "counts": {"no": 70, "yes": 30},
+    "better_than_guessing": True,
+    "useful": True,
+}
+
+
+def protection(run_dir: Path) -> str:
+    report.write_run_report(run_dir)
+    return (run_dir / "protection.html").read_text()
+
+
+def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None:
+    text = protection(run_dir)
+    summary = json.loads((run_dir / "summary.json").read_text())
+    claim = min(
+        (row["epsilon"], row)
+        for row in summary["guarantees"]
+        if (row["adversary"], row["copies"]) == (summary["adversary"], 1)
+        and row["method"] in ("rdp", "pld")
+    )[1]
+    for part in (
+        "nominal, not proved",
+        f"{claim['epsilon']:.4g}",
+        claim["adversary"],
+        claim["relation"],
+        *claim["assumptions"].split("; "),
+        *("unit of privacy", "trust model", "side channels", "query model"),
+        summary["params_sha256"],
+    ):
+        assert part.replace("'", "&#39;").replace("<", "&lt;") in text, part
+
+
+def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
+    """No seed, fingerprint or score, and no hash by which a guess is confirmed."""
+    published: dict[str, Any] = {"accuracy": 0.8625, "interval": [0.81, 0.91]}
+    published |= {"rows": 100, "epsilon": 3.0, "delta": 1e-5, "adversary": "public"}
+    published |= {"relation": "replace one test row", "proved": True}
+    change(run_dir / "config.json", seed=918273, data_dir="/home/eve/secret.csv")
+    change(run_dir / "config.json", public_test=False, dataset="csv")
+    change(run_dir / "summary.json", test_scores=SCORES, published_scores=published)
+    text = protection(run_dir)
+    config = json.loads((run_dir / "config.json").read_text())
+    secrets = [str(config["seed"]), config["data_fingerprint"], "/home/eve"]
+    secrets += [f"{SCORES[name]:.3f}" for name in ("accuracy", "auc", "log_loss")]
+    for name in ("config.json", "summary.json", "metrics.jsonl", "clients.jsonl"):
+        secrets.append(hashlib.sha256((run_dir / name).read_bytes()).hexdigest())
+    assert [secret for secret in secrets if secret in text] == []
+    assert "accuracy 0.863 (95 %: 0.810 to 0.910)" in text.replace("0.862", "0.863")
+    assert not re.search("<script", text)
+
+
+def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
+    change(run_dir / "summary.json", test_scores=SCORES)
+    change(run_dir / "config.json", public_test=False)
+    assert "0.871" not in protection(run_dir)
+    change(run_dir / "config.json", public_test=True)
+    assert "Accuracy 0.871 (AUC 0.916) on 100 test rows" in protection(run_dir)
+
+
+def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:
+    (run_dir / "summary.json").unlink()
+    report.write_run_report(run_dir)
+    assert not (run_dir / "protection.html").exists()
