@@ -159,8 +159,8 @@ def attacked_federation(
     server = trainer.initial_state()
     attackers = reconstruction.init_attackers(plan, root, ids)
     rounds: list[dict[str, Any]] = []
-    rounds, name = range(config.num_rounds), config.mechanism
-    bar = progress_bar(rounds, name, unit="round", disable=None)
+    every, name = range(config.num_rounds), config.mechanism
+    bar = progress_bar(every, name, unit="round", disable=None)
     for round_num in bar:
         examples = None
         if poison is not None:
