@@ -59,7 +59,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
     """Logistic regression with (ε, δ)-differential privacy for one row more or less.
 
     Features are clamped to their bounds and scaled to [-1, 1]. One row, drawn without a
-    look at any, is not trained on.
+    look at any, is not trained on. The number of rows is public. No ε covers what else
+    looks at the rows: a scaler or an imputer before it, a choice among several fits.
 
     Args:
       epsilon: ε of the fitted model (total_epsilon of a run).
