@@ -1,5 +1,6 @@
 """`experiments.plan`: what ε bounds, and synthetic rows of the schema's shape."""
 
+import dataclasses
 import json
 import pathlib
 from typing import Any
@@ -10,6 +11,7 @@ from absl import flags
 from commands import assert_sentence, command, succeeds
 
 from experiments import plan
+from fedsvp_jax.data.tables import cells
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 SCHEMA = Schema(
@@ -57,16 +59,37 @@ def test_counted_shares_have_discrete_laplace_noise() -> None:
     assert np.std(drawn) == pytest.approx(std, rel=0.25)
 
 
+def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -> None:
+    schema = dataclasses.replace(
+        SCHEMA, client="ward", person="who", unit="person", rows_per_person=2
+    )
+    whose = np.repeat(list("abcdefghij"), [5, 1, 1, 2, 3, 1, 4, 1, 1, 1])
+    wards = np.where(whose < "f", "one", "two")
+    table = {
+        "who": cells.column_of(whose, "who"),
+        "ward": cells.column_of(wards, "ward"),
+    }
+    sizes, persons = plan._persons(schema, table, 0.8)
+    data = plan.synthetic(schema, sizes, 1, 0.8, persons)
+    assert sizes == [6, 5] and data.rows_per_person == 2
+    of_wards = np.split(data.train_persons, [6])
+    kept = [np.unique(ward, return_counts=True)[1].tolist() for ward in of_wards]
+    assert kept == [[2, 1, 1, 2], [1, 2, 1, 1]]
+
+
+@pytest.mark.hole
 def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
     data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))
     schema.write_text(
         "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\nshares = [0.5, 0.5]\n"
-        "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
+        "[client]\ncolumn = 'ward'\n[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
     )
     out = tmp_path / "plan"
     line = ("experiments.plan", str(data), f"--schema={schema}")
-    short = ("--total_epsilons=9", "--num_seeds=2", "--auc=.9", f"--output_dir={out}")
+    assert_sentence(command(*line), "lacks the column ward")
+    line = (*line, "--client_column=none")
+    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9", f"--output_dir={out}")
     done = succeeds(*line, *short)
     assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
@@ -77,7 +100,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     assert point["accuracy"]["seeds"] == document["fedavg"]["seeds"] == 2
     assert {claim["status"] for claim in point["guarantees"]} == {"proved"}
     assert "synthetic rows, of which the best" in (out / "epsilon.html").read_text()
-    assert_sentence(command(*line, "--total_epsilons=0"), "positive numbers")
+    assert_sentence(command(*line, "--total_epsilon=0"), "positive numbers")
 
 
 @pytest.mark.hole
@@ -91,7 +114,7 @@ def test_shares_are_stated_or_paid_for(tmp_path: pathlib.Path) -> None:
     schema.write_text(text)
     line = ("experiments.plan", str(data), f"--schema={schema}")
     assert_sentence(command(*line), "states no shares of the classes: add shares")
-    line += ("--shares_epsilon=0.5", "--total_epsilons=0.5")
+    line += ("--shares_epsilon=0.5", "--total_epsilon=0.5")
     assert_sentence(command(*line), "must be greater than 0.5, which counting")
     schema.write_text(f"unit = 'client'\n{text}")
     assert_sentence(command(*line), "shares_epsilon counts rows, and unit = ")

@@ -46,6 +46,34 @@ def test_numbers_are_scaled_texts_are_one_hot_and_classes_keep_their_names() -> 
     assert np.all(of_sex == 1)
 
 
+@pytest.mark.hole
+def test_nobodys_column_takes_the_place_of_the_schemas(tmp_path: pathlib.Path) -> None:
+    """`none` was looked for as a column by train, and taken by schema alone."""
+    schema = from_toml(SCHEMA, "s")
+    path, named = write(tmp_path / "a.csv"), tmp_path / "a.toml"
+    named.write_text(SCHEMA)
+    settings = TableSettings(schema=str(named), client_column="none")
+    data = sources.load("csv", path, settings)
+    assert data.train_writers is None and data.schema.client is None
+    assert data.train_inputs.shape[1] == 1 and schema.client == "ward"
+
+
+SCHEMA = """schema = 1
+[label]
+column = "ill"
+classes = ["no", "yes", "unsure"]
+[client]
+column = "ward"
+[columns.age]
+type = "number"
+bounds = [0, 100]
+[columns.sex]
+type = "drop"
+[columns.id]
+type = "drop"
+"""
+
+
 def test_a_csv_file_is_the_table_that_it_holds(tmp_path: pathlib.Path) -> None:
     settings = TableSettings(
         label_column="ill", client_column="ward", drop_columns="id"
@@ -123,6 +151,9 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     texts = {
         k: np.array(v.tolist(), np.dtypes.StringDType()) for k, v in columns.items()
     }
+    with pytest.raises(ValueError, match=r"ward names no client .'' in row 3"):
+        draft.proposed(texts, label="dead", client="ward", source="a.csv")
+    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
     found, notes = draft.proposed(texts, label="dead", client="ward", source="a.csv")
     kinds = {name: column.type for name, column in found.columns.items()}
     assert kinds == {
@@ -132,7 +163,9 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
         "id": "drop",
         "empty": "drop",
     }
-    assert found.decimal == "," and found.columns["age"].missing == ("unknown",)
+    assert found.notation.decimal == "," and found.columns["age"].missing == (
+        "unknown",
+    )
     assert "missing number" in notes["columns.age"]
     assert set(found.from_records) == {
         "the classes of dead",
@@ -141,7 +174,6 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     }
     again = from_toml(to_toml(found, notes, "head"), "a.toml")
     assert again == found
-    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
     data = from_table(texts, schema=again)
     assert data.train_inputs.shape[1] == 3 and len(set(data.train_writers)) == 4
     assert np.abs(data.train_inputs).max() <= 1
