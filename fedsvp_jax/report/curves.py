@@ -183,16 +183,18 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
     claims = [vars(group.row) for group in groups if group.row.status]
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
     relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
+    statuses = {group.row.status.get(_SPENT, "") for group in groups} - {""}
+    shared = "".join(statuses) if len(statuses) == 1 else ""
     spent = _rounds(
         "epsilon",
         "ε spent by round",
         "By Rényi DP; of several seeds the largest."
         f" Neighbours: {' | '.join(relations)}.",
-        f"ε spent at {' or '.join(deltas)}",
+        labels.marked(f"ε spent at {' or '.join(deltas)}", shared),
     )
     spent.series.extend(
         _series(
-            labels.marked(group.name, group.row.status.get(_SPENT)),
+            labels.marked(group.name, "" if shared else group.row.status.get(_SPENT)),
             group.look,
             group.runs,
             lambda line: (line.get("epsilon_spent") or {}).get(_SPENT),

@@ -35,7 +35,7 @@ def test_epsilon_grows_to_that_of_the_claim(run_dir: Path) -> None:
     run = read.read_run(run_dir)
     (plot,) = (plot for plot in curves(run) if plot.id == "epsilon")
     (series,) = plot.series
-    assert series.y == sorted(series.y) and series.name.endswith("(nominal)")
+    assert series.y == sorted(series.y) and plot.y_title.endswith("(nominal)")
     assert series.y[-1] == pytest.approx(run.summary["epsilon_spent"]["rdp"], rel=1e-6)
 
 
@@ -55,7 +55,7 @@ def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -
     sweep = read.read_sweep(sweep_dir)
     rows = [row for row in tables.summarize(sweep.results) if row.status]
     for series, row in zip(by_id["epsilon"].series, rows, strict=True):
-        assert series.name == f"{row.group.name} (nominal)"
+        assert series.name == row.group.name
         assert series.y[-1] == row.epsilon_spent["rdp"]  # the largest over seeds
 
 
@@ -95,3 +95,16 @@ def test_intervals_of_accuracy_end_at_0_and_100_percent() -> None:
     ]
     (series,) = accuracy_against_epsilon(tables.summarize(rows)).series
     assert (series.lower, series.upper) == ([0.0], [1.0])
+
+
+def test_curves_of_other_status_are_told_apart_by_their_names(run_dir: Path) -> None:
+    run = read.read_run(run_dir)
+    proved = [
+        row | {"status": {"rdp": "proved"}} | {"mechanism": "nbafl"}
+        for row in run.results
+    ]
+    sweep = read.SweepFiles({}, [*run.results, *proved], [], {})
+    (plot,) = (plot for plot in curves(sweep) if plot.id == "epsilon")
+    names = [series.name for series in plot.series]
+    assert names == ["FedSVA, ε = 0.5 (nominal)", "NbAFL, ε = 0.5 (proved)"]
+    assert plot.y_title == "ε spent at δ = 1e-05"
