@@ -21,6 +21,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import plugin, stopping
+from fedsvp_jax.run.options import Options
 
 from . import config_file, manual, messages
 
@@ -196,6 +197,33 @@ def define_running() -> None:
 def shows_progress(values: flags.FlagValues) -> bool:
     """Whether a terminal shows a progress bar; none if warnings are hidden too."""
     return values.progress and not values.quiet and values.verbosity >= logging.WARNING
+
+
+def placement(values: flags.FlagValues, **fields: int) -> Any:
+    """The `Placement` that the flags of `define_running` name."""
+    import jax
+
+    from fedsvp_jax.run.placement import Placement
+
+    num_devices = values.num_devices
+    if num_devices is None:
+        everyone = jax.device_count() // fields.get("sweep_devices", 1)
+        num_devices = max(1, everyone) if processes.several() else 1
+    return Placement(
+        num_devices=num_devices, rounds_per_call=values.rounds_per_call, **fields
+    )
+
+
+def options(values: flags.FlagValues, **fields: Any) -> Options:
+    """The `Options` that the flags of `define_running` name."""
+    return Options(
+        resume=values.resume,
+        checkpoint_every=values.checkpoint_every,
+        on_divergence=values.on_divergence,
+        progress=shows_progress(values),
+        loggers=values.logger,
+        **fields,
+    )
 
 
 def start_jax(values: flags.FlagValues) -> None:

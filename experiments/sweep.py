@@ -41,7 +41,6 @@ from . import (
     flag_values,
     messages,
     printed,
-    running,
     sweep_workers,
     unread_flags,
 )
@@ -181,12 +180,12 @@ def main(_: list[str]) -> None:
         plan,
         values.output_dir,
         dataset=data,
-        placement=running.placement(
+        placement=command.placement(
             values,
             sweep_devices=values.sweep_devices,
             cell_chunk_size=values.cell_chunk_size,
         ),
-        options=running.options(values),
+        options=command.options(values),
     )
     if processes.is_first():
         _finish(values)

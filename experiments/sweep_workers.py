@@ -19,8 +19,6 @@ from tqdm import tqdm
 from fedsvp_jax.devices import cpu, target
 from fedsvp_jax.run import parts, sweep
 
-from . import subcommands
-
 _LEAST_ROUNDS = 1000  # of all cells; each worker compiles anew, some twenty seconds
 _STARTS = 20  # of one worker
 _SECONDS = 0.5  # between two looks at the workers
@@ -125,7 +123,7 @@ def run(
         )
     folder.mkdir(parents=True, exist_ok=True)
     places = [folder / f"{number}-{workers}" for number in range(1, workers + 1)]
-    base = [sys.executable, "-m", subcommands.module("sweep"), *sys.argv[1:]]
+    base = [sys.executable, "-m", f"{__package__}.sweep", *sys.argv[1:]]
     base += ["--sweep_workers=1", "--resume", "--noreport", "--noprogress"]
     started: list[_Worker] = []
     try:

@@ -24,13 +24,27 @@ class Component(NamedTuple):
     source: str
     values: Mapping[str, Any]
 
-    def number(self, name: str, default: Any = None, **bounds: float) -> float:
+    def number(self, name: str, **bounds: float) -> float:
         """A value that must be a number.
 
         Raises:
           ValueError: as `finite`.
         """
-        return finite(self.source, name, self.values.get(name, default), **bounds)
+        return finite(self.source, name, self.values.get(name), **bounds)
+
+    def count(self, name: str) -> int:
+        """A value that must be a whole number: part of a step would count as none.
+
+        Raises:
+          ValueError: it is no whole number >= 1.
+        """
+        number = self.number(name, at_least=1)
+        if not number.is_integer():
+            raise ValueError(
+                f"{name} of {self.source} must be a whole number, got "
+                f"{self.values[name]!r}"
+            )
+        return int(number)
 
 
 def ask(thing: Any, classes: Collection[str]) -> Component:
@@ -114,15 +128,3 @@ def finite(
             f"got {value!r}"
         )
     return number
-
-
-def count(source: str, name: str, value: Any) -> int:
-    """The value as a whole number, since part of a step would count as none.
-
-    Raises:
-      ValueError: it is no whole number >= 1.
-    """
-    number = finite(source, name, value, at_least=1)
-    if not number.is_integer():
-        raise ValueError(f"{name} of {source} must be a whole number, got {value!r}")
-    return int(number)

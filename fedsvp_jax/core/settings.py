@@ -232,6 +232,24 @@ def missing_need(
     return None if is_met else needs
 
 
+def by_class(name: str, text: str | None, num_classes: int) -> tuple[float, ...]:
+    """The numbers of a setting that has one for each class; () where it is None.
+
+    Raises:
+      SettingError: they are not `num_classes` positive numbers.
+    """
+    if text is None:
+        return ()
+    try:
+        numbers = tuple(map(float, text.split(",")))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != num_classes or not all(0 < n < math.inf for n in numbers):
+        allowed = f"{num_classes} positive numbers with commas, one for each class"
+        raise SettingError(name, allowed, repr(text))
+    return numbers
+
+
 Chosen = TypeVar("Chosen")
 
 

@@ -104,6 +104,7 @@ class Session:
 
     Attributes:
       done: rounds done so far.
+      program: of the trainer.
       state: after them.
       accounts: one per cell, after them.
       stopped_by: what ended the run before its last round: "promise" (nobody may
@@ -123,14 +124,14 @@ class Session:
         planned: int | None = None,
         hooks: Sequence[StateHook] = (),
     ) -> None:
-        self._trainer, self._program = trainer, trainer.program
-        self._config = config = self._program.configs[0]
+        self._trainer, self.program = trainer, trainer.program
+        self._config = config = self.program.configs[0]
         self._folder, self._logs, self._files = folder, logs, files
         self._options = options
         self._hooks = hooks
         nominal = _nominal(options.reveal, planned)
         self.accounts = [
-            account.with_nominal(nominal) for account in self._program.accounts
+            account.with_nominal(nominal) for account in self.program.accounts
         ]
         self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
         self.state, self.done = trainer.initial_state(), 0
@@ -162,7 +163,7 @@ class Session:
             disable=None if shows_bar else True,
         )
         if shows_bar:
-            for line in dict.fromkeys(map(_solution, self._program.solved())):
+            for line in dict.fromkeys(map(_solution, self.program.solved())):
                 tqdm.write(line, file=sys.stderr)
 
     def _content(self) -> dict[str, Any]:
@@ -254,7 +255,7 @@ class Session:
         active = int(filled[-1]) + 1 if len(filled) else 0
         if active < count:
             spent, admitted = processes.to_host((self.state.spent, self.state.admitted))
-            if not self._program.is_over(spent, admitted, self.done + active):
+            if not self.program.is_over(spent, admitted, self.done + active):
                 active = count  # only the turn of a cohort that is not whole
         # Round by round, so that the order of the lines follows no size of a call.
         for index in range(active):
@@ -275,7 +276,7 @@ class Session:
     def _take(self, cell: int, number: int, metrics: RoundMetrics) -> None:
         """Records a cell's round, counted from 1, and holds its rows."""
         files, options = self._files, self._options
-        config = self._program.configs[cell]
+        config = self.program.configs[cell]
         account = records.record_round(self.accounts[cell], metrics)
         self.accounts[cell] = account
         last = number == config.num_rounds
@@ -352,7 +353,7 @@ class Session:
         planned = None
         if tally and not self._hooks:
             spent = np.asarray(processes.to_host(self.state.spent)[0])
-            planned = planned_account(self._program, self.accounts[0], spent)
+            planned = planned_account(self.program, self.accounts[0], spent)
         return [
             {
                 **self._files.names[cell],
