@@ -86,7 +86,7 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
 
     By Student's t over seeds; of one seed that of its test rows (Wilson 1927).
     """
-    mean, ends = row.accuracy, row.interval
+    mean, ends = row.accuracy, row.interval()
     if mean is None:
         return None
     interval = f"of the mean over {row.num_seeds} seeds"
@@ -186,7 +186,7 @@ def _shown_guarantee(claim: Mapping[str, Any]) -> dict[str, Any]:
         "status": status,
         "claim": headline.claim(claim, protection.STATUS[status]),
         "right": right,
-        **dict(zip(("guess", "known"), protection.risk_sentences(risk), strict=True)),
+        **dict(zip(("guess", "known"), protection.risk_sentences(claim), strict=True)),
         "tpr": f"{labels.percent(risk['recognised'])} %",
         "mu": labels.significant(risk["mu"], 3),
         "delta": labels.significant(claim["delta"], 3),

@@ -94,10 +94,9 @@ class SummaryRow:
         """The mean over seeds of the last five rounds."""
         return self.scores["last5"][0]
 
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Student's 95 % interval of the accuracy over seeds, within [0, 1]."""
-        mean, std = self.scores["last5"]
+    def interval(self, score: str = "last5") -> tuple[float, float] | None:
+        """Student's 95 % interval of a score over seeds, within [0, 1]."""
+        mean, std = self.scores[score]
         if mean is None or std is None:
             return None
         half = float(student.half_width(std, self.num_seeds))
@@ -350,7 +349,9 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
                 head: epsilon,
-                "accuracy, last 5 %": labels.with_interval(row.accuracy, row.interval),
+                "accuracy, last 5 %": labels.with_interval(
+                    row.accuracy, row.interval()
+                ),
                 **area,
                 "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
                 **cost,

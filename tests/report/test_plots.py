@@ -1,12 +1,13 @@
 """Curves say what the files say."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.curves import (
-    accuracy_against_epsilon,
+    against_epsilon,
     curves,
     sweep_curves,
 )
@@ -73,7 +74,7 @@ def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None
         )
     ]
     rows.append(rows[0] | {"mechanism": "none", "status": None, "epsilon_spent": None})
-    plot = accuracy_against_epsilon(tables.summarize(rows))
+    plot = against_epsilon(tables.summarize(rows))
     places = {series.name: series.x for series in plot.series}
     assert places.pop("FedAvg") == [0.9 * 3, 1.1 * 90]
     assert places == {
@@ -93,8 +94,20 @@ def test_intervals_of_accuracy_end_at_0_and_100_percent() -> None:
         | {"status": {"pld": "proved"}}
         for seed, accuracy in ((0, 0.2), (1, 0.9))
     ]
-    (series,) = accuracy_against_epsilon(tables.summarize(rows)).series
+    (series,) = against_epsilon(tables.summarize(rows)).series
     assert (series.lower, series.upper) == ([0.0], [1.0])
+
+
+def test_the_auc_of_a_sweep_stands_against_epsilon(sweep_dir: Path) -> None:
+    sweep = read.read_sweep(sweep_dir)
+    assert "auc_epsilon" not in {plot.id for plot in sweep_curves(sweep)}
+    cells = [
+        cell | {"test_scores": {"auc": 0.6 + cell["seed"] / 10}} for cell in sweep.cells
+    ]
+    plots = sweep_curves(dataclasses.replace(sweep, cells=cells))
+    (plot,) = (plot for plot in plots if plot.id == "auc_epsilon")
+    values = [y for series in plot.series for y in series.y]
+    assert values == pytest.approx([0.65] * len(values))
 
 
 def test_curves_of_other_status_are_told_apart_by_their_names(run_dir: Path) -> None:
