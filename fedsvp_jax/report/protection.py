@@ -172,7 +172,11 @@ def write_protection_page(
     """Writes FOLDER/protection.html; nothing for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config
     claims = strongest([summary])
-    main = [row for row in claims if row["adversary"] == summary.get("adversary")]
+    main = [
+        row
+        for row in claims
+        if all(row[name] == summary.get(name) for name in ("adversary", "relation"))
+    ]
     if run.unfinished is not None or not main:
         return None
     claim = main[0]
