@@ -47,9 +47,7 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
         (
             "table",
             "Results",
-            page.table(
-                list(cells[0]), [list(row.values()) for row in cells], caption=_CAPTION
-            )
+            page.table_of(cells, caption=_CAPTION)
             + page.part("paragraphs", notes)
             + page.part("download", "table", "the table"),
         ),
