@@ -314,9 +314,8 @@ def write_page(ledger: Ledger, path: Path) -> Path:
     verdict = page.part("facts", facts(ledger))
     verdict += page.part("items", "Not in order", ledger.problems)
     verdict += page.part("items", "To be known", ledger.notes)
-    uploads = page.table(
-        list(rows[0]) if rows else ["round"],
-        [list(row.values()) for row in rows],
+    uploads = page.table_of(
+        rows,
         caption="Every round that was charged, and the ε of all by then, added up by "
         "dp-accounting from the log's noise multipliers. One that was never sent "
         "counts with the most that it might have cost.",
