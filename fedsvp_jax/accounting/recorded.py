@@ -248,7 +248,7 @@ class Recorded:
         chosen = clients.largest if client_id is None else clients.sums[:, [client_id]]
         return max(
             self.composed(method, Sums(*sums, least), self.filter_cost, delta)
-            for sums in _maximal(chosen[[0, row, 1]]).T.tolist()
+            for sums in zip(*_maximal(chosen[[0, row, 1]]).tolist(), strict=True)
         )
 
     def composed(

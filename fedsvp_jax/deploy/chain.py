@@ -190,8 +190,9 @@ def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
 
 
 def _of(content: Mapping[str, Any], digest: str) -> Entry:
-    names = ("entry", "kind", "time", "body", "previous")
-    return Entry(*(content[name] for name in names), digest)
+    names = {"number": "entry"} | {name: name for name in Entry._fields[1:-1]}
+    fields = {field: content[name] for field, name in names.items()}
+    return Entry(hash=digest, **fields)
 
 
 def _canonical(content: Any) -> bytes:
