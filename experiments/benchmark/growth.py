@@ -208,7 +208,7 @@ def _weights(weights: int, folder: pathlib.Path) -> Run:
     )
     program = federation.build([resolve(config, data)], data, model=Model(init, apply))
     trainer = Trainer(program)
-    state = [trainer.initial_state(), 0]
+    state: list[Any] = [trainer.initial_state(), 0]
 
     def advance() -> None:
         state[0], _ = trainer.advance(state[0], state[1], 1)

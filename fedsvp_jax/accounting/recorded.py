@@ -247,8 +247,13 @@ class Recorded:
             raise ValueError(f"client_id must be in [0, {count}), got {client_id}")
         chosen = clients.largest if client_id is None else clients.sums[:, [client_id]]
         return max(
-            self.composed(method, Sums(*sums, least), self.filter_cost, delta)
-            for sums in zip(*_maximal(chosen[[0, row, 1]]).tolist(), strict=True)
+            self.composed(
+                method,
+                Sums(uploads, precision, claimed, least),
+                self.filter_cost,
+                delta,
+            )
+            for uploads, precision, claimed in _maximal(chosen[[0, row, 1]]).T.tolist()
         )
 
     def composed(
