@@ -95,6 +95,10 @@ def _data(
         f"{data.max_num_examples} training examples each",
         f"Private: {names[private]} (attributes={config.attributes})",
     ]
+    if isinstance(dataset, Dataset) and dataset.train_persons is not None:
+        persons = len(np.unique(dataset.train_persons))
+        most = data.rows_per_person or "all"
+        lines.append(f"Persons: {persons} for the clients, {most} rows of each at most")
     if client_counts is None:
         return "\n".join(lines)
     rows = [

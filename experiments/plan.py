@@ -95,19 +95,19 @@ def main(arguments: Sequence[str]) -> None:
         is_allowed=lambda number: 0 < number < math.inf,
     )
     from fedsvp_jax.accounting.claims import meaning
-    from fedsvp_jax.data.tables import csv_file
+    from fedsvp_jax.data.tables import cells, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.report import epsilon_page
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])
-    table = csv_file.read_csv(path, schema.encoding)
+    table, _ = table_file.read_table(path, schema.encoding)
     if schema.client is not None and schema.client not in table:
         raise ValueError(f"{path} lacks the column {schema.client}")
     rows = len(next(iter(table.values())))
     sizes = [len(part) for part in np.array_split(np.arange(rows), _CLIENTS.value)]
     if schema.client is not None:
-        sizes = np.unique(table[schema.client], return_counts=True)[1].tolist()
+        sizes = np.bincount(cells.distinct(table[schema.client])[1]).tolist()
     train_share = 1 - (schema.test_fraction or 0.2)
     sizes = [max(2, round(train_share * size)) for size in sizes]
     persons = None

@@ -106,7 +106,8 @@ def main(arguments: Sequence[str]) -> None:
     labels = None
     names = trained.schema.classes if trained.schema is not None else None
     source = _INPUTS.value or (arguments[2] if len(arguments) == 3 else "")
-    if source.endswith(".csv"):
+    of_table = trained.schema is not None and not source.endswith(".npy")
+    if source and (of_table or source.endswith(".csv")):
         if trained.schema is None:
             raise ValueError(
                 "a CSV file is predicted by the model of a run on --dataset=csv; name "

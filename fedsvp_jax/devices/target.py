@@ -78,7 +78,7 @@ class Target:
         return self.platform == "cuda" and not is_single
 
     @property
-    def compiler_options(self) -> dict[str, str] | None:
+    def compiler_options(self) -> dict[str, str | bool] | None:
         """XLA's options for the rounds; XLA_FLAGS, which names the same one, wins.
 
         A GPU starts whole loops and branches by itself, as CUDA graphs, in place of one

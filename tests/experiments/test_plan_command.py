@@ -1,5 +1,6 @@
 """`experiments.plan`: what ε bounds, and synthetic rows of the schema's shape."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -26,6 +27,20 @@ def test_synthetic_rows_have_the_schemas_shape_and_the_clients_sizes() -> None:
     assert np.bincount(data.train_writers).tolist() == [5, 9]
     assert np.all(data.train_inputs[:, 1:].sum(1) == 1)
     assert 0.3 < data.test_labels.mean() < 0.7
+
+
+def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -> None:
+    schema = dataclasses.replace(
+        SCHEMA, client="ward", person="who", unit="person", rows_per_person=2
+    )
+    whose = np.repeat(list("abcdefghij"), [5, 1, 1, 2, 3, 1, 4, 1, 1, 1])
+    wards = np.where(whose < "f", "one", "two")
+    sizes, persons = plan._persons(schema, {"who": whose, "ward": wards}, 0.8)
+    data = plan.synthetic(schema, sizes, 1, persons)
+    assert sizes == [6, 5] and data.rows_per_person == 2
+    of_wards = np.split(data.train_persons, [6])
+    kept = [np.unique(ward, return_counts=True)[1].tolist() for ward in of_wards]
+    assert kept == [[2, 1, 1, 2], [1, 2, 1, 1]]
 
 
 def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:

@@ -123,6 +123,9 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     texts = {
         k: np.array(v.tolist(), np.dtypes.StringDType()) for k, v in columns.items()
     }
+    with pytest.raises(ValueError, match=r"ward names no client .'' in row 3"):
+        draft.proposed(texts, label="dead", client="ward", source="a.csv")
+    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
     found, notes = draft.proposed(texts, label="dead", client="ward", source="a.csv")
     kinds = {name: column.type for name, column in found.columns.items()}
     assert kinds == {
@@ -132,7 +135,9 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
         "id": "drop",
         "empty": "drop",
     }
-    assert found.decimal == "," and found.columns["age"].missing == ("unknown",)
+    assert found.notation.decimal == "," and found.columns["age"].missing == (
+        "unknown",
+    )
     assert "missing number" in notes["columns.age"]
     assert set(found.from_records) == {
         "the classes of dead",
@@ -141,7 +146,6 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     }
     again = from_toml(to_toml(found, notes, "head"), "a.toml")
     assert again == found
-    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
     data = from_table(texts, schema=again)
     assert data.train_inputs.shape[1] == 3 and len(set(data.train_writers)) == 4
     assert np.abs(data.train_inputs).max() <= 1
