@@ -97,13 +97,11 @@ def main(_: list[str]) -> None:
     if values.goal is not None:
         command.default_settings(values, goal.settings(values.goal, values))
     if values.preset is not None:
-        preset = presets.read_preset("train", values.preset).flags
-        if "solve" in preset and values.total_epsilon is None:
+        presets.choose(values, "train", values.preset)
+        if values.solve == "noise" and values.total_epsilon is None:
             raise ValueError(
                 f"preset {values.preset} needs total_epsilon, the promise of the run"
             )
-        for name, text in preset.items():
-            values.set_default(name, text)
     config = command.settings_from_flags(values)
     unread_flags.refuse_unread(values, [config.mechanism])
     unread_flags.refuse_unneeded(values, config)

@@ -13,6 +13,7 @@ from fedsvp_jax.accounting import Account
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.core import losses, prng
+from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
@@ -173,8 +174,14 @@ def build(
             f"{first.influence_filter}"
         )
 
+    shares = by_class("class_shares", first.class_shares, dataset.num_classes)
+    if weights := plans.class_weights(first, dataset.num_classes):
+        shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
+
     def by_name(num_classes: int, kernels: str = target.platform) -> Model:
-        return models.make_model(first.model, num_classes=num_classes, kernels=kernels)
+        return models.make_model(
+            first.model, num_classes=num_classes, kernels=kernels, shares=shares
+        )
 
     build_model = by_name if model is None else None
     given_model, model = model, model or by_name(dataset.num_classes)
@@ -183,6 +190,8 @@ def build(
     data = federate(configs, dataset)
     if given_model is not None and data.examples.targets is None:
         checks.check_outputs(given_model, data)
+    else:  # a named model refuses examples that it does not take
+        jax.eval_shape(model.init, jax.random.key(0), data.example)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     configs = [
