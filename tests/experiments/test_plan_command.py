@@ -43,7 +43,7 @@ def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -
         "ward": cells.column_of(wards, "ward"),
     }
     sizes, persons = plan._persons(schema, table, 0.8)
-    data = plan.synthetic(schema, sizes, 1, persons)
+    data = plan.synthetic(schema, sizes, 1, 0.8, persons)
     assert sizes == [6, 5] and data.rows_per_person == 2
     of_wards = np.split(data.train_persons, [6])
     kept = [np.unique(ward, return_counts=True)[1].tolist() for ward in of_wards]
