@@ -9,11 +9,14 @@ MODEL is the --output_dir of `fedsvp train`, or the model file that a run on a t
 leaves there and that --export writes. Of a folder the model is that of the newest
 checkpoint, so a run that was stopped has one too. Without inputs the test examples of
 the run's own data set are predicted and the accuracy is printed. The file of
-predictions has one line per example: its row, its label where it is known, the
-predicted class, and the probability of every class. Classes have their names where they
-are known. The model of a table carries its schema, which encodes the rows of another
-CSV file; a category that the training did not have is `*` where the schema has it. The
-table of the training is not needed.
+predictions has one line per example: its row in the file of inputs, from 1 as in
+messages; its label where it is known; the predicted class; the probability of every
+class; and, of a table, every column that is no feature, such as an id, as the table has
+it. Classes have their names where they are known. The model of a table carries its
+schema, which encodes the rows of another CSV file; a category that the training did not
+have is `*` where the schema has it, and numbers beyond its bounds are clamped and
+counted. The table of the training is not needed. A model that was no better than a
+guess on its run's test rows is predicted with, and a warning says so.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -21,7 +24,8 @@ Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why
 import csv
 import dataclasses
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -88,6 +92,14 @@ def _quoted(name: str) -> str:
     return f"'{name}" if formula else name
 
 
+def _clamped(clamped: Mapping[str, int]) -> str:
+    """How many numbers were clamped, by column."""
+    columns = ", ".join(f"{name} {number}" for name, number in clamped.items())
+    return (
+        f"clamped to the schema's bounds: {sum(clamped.values())} numbers ({columns})"
+    )
+
+
 def main(arguments: Sequence[str]) -> None:
     """Predicts, or exports the model."""
     if len(arguments) not in (2, 3):
@@ -103,7 +115,10 @@ def main(arguments: Sequence[str]) -> None:
         trained.save(_EXPORT.value)
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
-    labels = None
+    if trained.scores is not None and not trained.scores["useful"]:
+        verdict = headline.quality({"test_scores": trained.scores})
+        warnings.warn(f"the model is useless: {verdict}", stacklevel=1)
+    labels, numbers, loaded = None, None, None
     names = trained.schema.classes if trained.schema is not None else None
     source = _INPUTS.value or (arguments[2] if len(arguments) == 3 else "")
     of_table = trained.schema is not None and not source.endswith(".npy")
@@ -113,7 +128,8 @@ def main(arguments: Sequence[str]) -> None:
                 "a CSV file is predicted by the model of a run on --dataset=csv; name "
                 f"an .npy file of examples of dataset {trained.settings['dataset']}"
             )
-        inputs = table.load_rows(Path(source), trained.schema)
+        loaded = table.load_rows(Path(source), trained.schema)
+        inputs = loaded.inputs
     elif source:
         inputs = _examples(Path(source))
     elif place.is_file():
@@ -123,6 +139,13 @@ def main(arguments: Sequence[str]) -> None:
         names = data.class_names if isinstance(data, Dataset) else None
         data, _ = loading.withhold_validation(config, data)
         inputs, labels = np.asarray(data.test_inputs), np.asarray(data.test_labels)
+        numbers = getattr(data, "test_rows", None)
+        if config.dataset == "csv" and trained.schema is not None:
+            path = config.test_path or Path(str(config.data_dir)).expanduser()
+            declared = config.declared()  # without one, the training guessed
+            encoding = declared and declared.encoding
+            schema = dataclasses.replace(trained.schema, encoding=encoding)
+            loaded = table.load_rows(path, schema, numbers)
     chances = trained.probabilities(inputs)
     predicted = chances.argmax(-1)
     called = [
@@ -134,11 +157,20 @@ def main(arguments: Sequence[str]) -> None:
         writer = csv.writer(file)
         label_head = [] if labels is None else ["label"]
         each = [f"probability of {name}" for name in called]
-        writer.writerow(["row", *label_head, "predicted", *each])
-        for row, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
-            classes = [best] if labels is None else [labels[row], best]
+        head = ["row", *label_head, "predicted", *each]
+        others = {} if loaded is None else dict(loaded.others)
+        if labels is not None and trained.schema is not None:
+            others.pop(trained.schema.label, None)
+        taken = {name: f"{name} (as written)" for name in head}
+        writer.writerow([*head, *(taken.get(name, name) for name in others)])
+        for index, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
+            row = index + 1 if numbers is None else numbers[index]
+            classes = [best] if labels is None else [labels[index], best]
             texts = [f"{p:.4f}" for p in chance]
+            texts += [values[index] for values in others.values()]
             writer.writerow([row, *(called[c] for c in classes), *texts])
+    if loaded is not None and loaded.clamped:
+        print(_clamped(loaded.clamped))
     if labels is not None:
         accuracy = np.mean(predicted == labels)
         print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")

@@ -123,11 +123,16 @@ def raising() -> Trained:
     raise FloatingPointError("record 17 is wrong")
 
 
+def exiting() -> Trained:
+    raise SystemExit("record 17 is wrong")
+
+
 FAILURES: dict[str, Callable[[], Trained]] = {
+    "exits": exiting,
     "raises": raising,
     "another shape": lambda: Trained([leaf.T for leaf in model()]),
     "another number": lambda: Trained(model()[:1]),
-    "another type": lambda: Trained([leaf.astype(float) for leaf in model()]),
+    "another type": lambda: Trained([leaf.astype(int) for leaf in model()]),
     "no arrays": lambda: Trained([0.0, 0.0]),  # type: ignore[list-item]
     "no ratio": lambda: Trained(model(), "none"),  # type: ignore[arg-type]
     "NaN": lambda: Trained([leaf * np.float32("nan") for leaf in model()]),
@@ -160,6 +165,28 @@ def test_a_training_that_fails_sends_noise_and_is_charged(
     assert 0.5 < np.std(np.concatenate(moved)) / std < 1.5
     with pytest.raises(Refused, match="round 1 is over"):
         sent(file, 1)
+
+
+@pytest.mark.hole
+def test_a_model_of_float64_is_rounded_and_answered_in_its_own_type(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Each round was refused, and scikit-learn's models are float64."""
+    exact = [leaf + 1e-12 for leaf in map(np.float64, model())]
+    uploads = []
+    for name, received in (("float64", exact), ("float32", model())):
+        file = begun(tmp_path / name)
+        well = Trained([leaf + type(leaf.flat[0])(0.01) for leaf in received])
+        how = {"round_num": 1, "randomness": Seeded(0, 1)}
+        upload, _ = answer(file, received, lambda well=well: well, **how)
+        assert {leaf.dtype.name for leaf in upload} == {name}
+        uploads.append(upload)
+    for double, single in zip(*uploads, strict=True):
+        np.testing.assert_allclose(double, single, atol=1e-6)
+        np.testing.assert_array_equal(double, double.astype(np.float32))
+    file = begun(tmp_path / "beyond")
+    with pytest.raises(Refused, match="holds NaN or infinity"):
+        begin_round(file, [leaf * 1e300 for leaf in exact], round_num=1)
 
 
 @pytest.mark.hole

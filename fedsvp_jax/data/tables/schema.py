@@ -12,6 +12,8 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     [label]
     column = "death"
     classes = ["alive", "dead"]
+    shares = [0.66, 0.34]        # of the rows, where that is known without them, or
+    shares_epsilon = 0.1         # was counted with noise of this ε, which runs count
 
     [client]
     column = "hospital"          # leave it out where a table has no such column
@@ -82,6 +84,7 @@ TYPES = {  # and the keys that each may have
 UNITS = ("row", "person", "client")
 _PLAIN = Notation()
 _KEYS = {"unit", "decimal", "thousands", "encoding", "test_fraction"}
+_OFF = 0.02  # from 1, by rounding, shares may be
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -124,6 +127,8 @@ class Schema:
       columns: all but label and client.
       label: the column of the class; None of arrays (npz), which have none.
       classes: in their order.
+      shares: of the classes, which sum to 1; () where nobody states them.
+      shares_epsilon: spent on counting the shares; 0 where they are known anyway.
       classes_from_data: whether the records said so.
       client: the column that says whose each row is, or None.
       unit: of privacy, of `UNITS`; with a person column it is no row.
@@ -137,6 +142,8 @@ class Schema:
     columns: Mapping[str, SchemaColumn]
     label: str | None = None
     classes: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
+    shares_epsilon: float = 0.0
     classes_from_data: bool = False
     client: str | None = None
     unit: str = "row"
@@ -203,7 +210,11 @@ def from_toml(text: str, source: str) -> Schema:
             wrong.append(f"column {name}: {error}")
     _refuse_others(content, _KEYS, wrong)
     for name, table, keys in (
-        ("label", label, {"column", "classes", "from_data"}),
+        (
+            "label",
+            label,
+            {"column", "classes", "shares", "shares_epsilon", "from_data"},
+        ),
         ("client", client, {"column"}),
         ("person", person, {"column", "rows"}),
     ):
@@ -246,10 +257,29 @@ def from_toml(text: str, source: str) -> Schema:
             f"{source}: label: classes must list 2 to {MOST_CLASSES} classes, got "
             f"{len(classes)}"
         )
+    shares = label.get("shares", [])
+    numbers = isinstance(shares, list) and all(map(_is_number, shares))
+    if shares and not (
+        numbers
+        and len(shares) == len(classes)
+        and min(shares) > 0
+        and abs(sum(shares) - 1) < _OFF
+    ):
+        raise ValueError(
+            f"{source}: label: shares must be {len(classes)} positive numbers that sum "
+            f"to 1, got {shares!r}"
+        )
+    spent = label.get("shares_epsilon", 0.0)
+    if not _is_number(spent) or spent < 0:
+        raise ValueError(
+            f"{source}: label: shares_epsilon must be at least 0, got {spent!r}"
+        )
     return Schema(
         columns=columns,
         label=label.get("column"),
         classes=classes,
+        shares=tuple(float(share) for share in shares),
+        shares_epsilon=float(spent),
         classes_from_data=bool(label.get("from_data")),
         client=client.get("column"),
         unit=unit,
@@ -366,7 +396,11 @@ def to_toml(
         lines.append(f"test_fraction = {schema.test_fraction!r}")
     tables: list[tuple[str, str, dict[str, Any]]] = []
     if schema.label is not None:
-        label = {"column": schema.label, "classes": schema.classes}
+        label: dict[str, Any] = {"column": schema.label, "classes": schema.classes}
+        if schema.shares:
+            label["shares"] = schema.shares
+        if schema.shares_epsilon:
+            label["shares_epsilon"] = schema.shares_epsilon
         marked = {"from_data": True} if schema.classes_from_data else {}
         tables.append(("label", "[label]", label | marked))
     if schema.client is not None:

@@ -49,6 +49,34 @@ def test_numbers_are_scaled_texts_are_one_hot_and_classes_keep_their_names() -> 
     assert np.all(of_sex == 1)
 
 
+@pytest.mark.hole
+def test_nobodys_column_takes_the_place_of_the_schemas(tmp_path: pathlib.Path) -> None:
+    """`none` was looked for as a column by train, and taken by schema alone."""
+    schema = from_toml(SCHEMA, "s")
+    path, named = write(tmp_path / "a.csv"), tmp_path / "a.toml"
+    named.write_text(SCHEMA)
+    settings = TableSettings(schema=str(named), client_column="none")
+    data = sources.load("csv", path, settings)
+    assert data.train_writers is None and data.schema.client is None
+    assert data.train_inputs.shape[1] == 1 and schema.client == "ward"
+
+
+SCHEMA = """schema = 1
+[label]
+column = "ill"
+classes = ["no", "yes", "unsure"]
+[client]
+column = "ward"
+[columns.age]
+type = "number"
+bounds = [0, 100]
+[columns.sex]
+type = "drop"
+[columns.id]
+type = "drop"
+"""
+
+
 def test_a_csv_file_is_the_table_that_it_holds(tmp_path: pathlib.Path) -> None:
     settings = TableSettings(
         label_column="ill", client_column="ward", drop_columns="id"
