@@ -553,3 +553,19 @@ def test_a_workbook_of_two_tables_is_refused(tmp_path: pathlib.Path) -> None:
             FRAME[["dose", "died"]].to_excel(book, sheet_name=sheet)
     with pytest.raises(ValueError, match="2 sheets hold a table: one, two; leave one"):
         table_file.read_table(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "date"),
+    [
+        ("3/4/2024", "dd/mm/yyyy", "2024-04-03"),
+        ("3-4-2024 08:30", "mm/dd/yyyy", "2024-03-04"),
+        ("3.4.2024", "mm/dd/yyyy", "2024-04-03"),
+        ("3/4/2024", "yyyy-mm-dd", "NaT"),
+        ("30/2/2024", "dd/mm/yyyy", "NaT"),
+    ],
+)
+def test_a_date_is_what_its_form_says(text: str, form: str, date: str) -> None:
+    days = literals.days(text, form)
+    wanted = np.datetime64(date)
+    assert np.isnan(days) if np.isnat(wanted) else days == wanted.astype(int)
