@@ -28,6 +28,7 @@ from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
+from fedsvp_jax.federation.checks import check_unit
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.round import private_query
@@ -90,7 +91,8 @@ class Client:
 
     Raises:
       ValueError: a model with statistics (BatchNorm's), which would leave without
-        noise; or a private query on data whose preprocessing follows their records.
+        noise; a private query on data whose preprocessing follows their records; or a
+        person as the unit of the data, whom the policy does not hide.
     """
 
     def __init__(
@@ -115,6 +117,7 @@ class Client:
                 "that a private record changes the public part of an upload: declare "
                 "them in a schema (`fedsvp schema`)"
             )
+        check_unit(config, self.policy.mechanism, data)
         attributes = np.asarray(data.examples.attributes)[rows]
         records = map(np.asarray, jax.tree.leaves(data.examples))
         self.site = Site(

@@ -11,7 +11,7 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
-from fedsvp_jax.mechanisms.sensitivity import OF_A_PERSON
+from fedsvp_jax.mechanisms.sensitivity import OF_A_CLIENT, OF_A_PERSON
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query import QueryParts
@@ -39,6 +39,11 @@ def check_loss(
         raise ValueError(
             "influence_filter must be none with a loss of your own: its votes are "
             f"those of a logistic last layer, got {config.influence_filter}"
+        )
+    if has_targets and config.class_weights is not None:
+        raise ValueError(
+            "class_weights must be left out for a data set with targets, which has no "
+            f"classes, got {config.class_weights!r}"
         )
     if has_targets and config.corrupted_share > 0:
         raise ValueError(
@@ -72,6 +77,18 @@ def check_aggregator(name: str, mechanism: Mechanism) -> None:
         )
 
 
+def check_unit(config: PlanSettings, mechanism: Mechanism, data: FederatedData) -> None:
+    """Raises ValueError: a person is the unit of the data, and the claim hides none."""
+    relation = mechanism.claim.relation
+    hides = OF_A_PERSON in relation or relation.startswith(OF_A_CLIENT)
+    if data.rows_per_person is not None and relation != "none" and not hides:
+        raise ValueError(
+            f"mechanism {config.mechanism} with sensitivity={config.sensitivity} hides "
+            f'no person, the unit of these data, but only: "{relation}"; take '
+            "per_example, or update_clip or weight_clip with relation=replace_one"
+        )
+
+
 def check_mechanism(
     config: PlanSettings,
     settings: MechanismConfig,
@@ -85,13 +102,7 @@ def check_mechanism(
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
-    protects = (OF_A_PERSON in claim.relation) or claim.relation == "none"
-    if data.rows_per_person is not None and not protects:
-        raise ValueError(
-            f"mechanism {config.mechanism} with sensitivity={config.sensitivity} hides "
-            f'no person, the unit of these data, but only: "{claim.relation}"; take '
-            "per_example, or update_clip or weight_clip with relation=replace_one"
-        )
+    check_unit(config, mechanism, data)
     published = settings.clip.granted and claim.relation != "none" and not claim.proved
     if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(

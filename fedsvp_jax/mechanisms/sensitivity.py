@@ -33,8 +33,8 @@ from fedsvp_jax.mechanisms.grid import Grid
 _MOST_RECORDS = 2**20
 
 
-# In the relation of a claim that protects a person, of whom one client holds rows.
-OF_A_PERSON = "all rows of a person"
+# In relations of claims that protect a person, whose rows one client holds.
+OF_A_PERSON, OF_A_CLIENT = "all rows of a person", "replace all records of a client"
 
 
 class Sensitivity(NamedTuple):
@@ -232,10 +232,8 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         )
     if rule.in_steps:
         return _per_example(config, left_out)
-    if config.rows_per_person is None:
-        whole_client = "replace all records of a client (one record among them)"
-    else:
-        whole_client = f"replace all records of a client ({OF_A_PERSON} among them)"
+    among = "one record" if config.rows_per_person is None else OF_A_PERSON
+    whole_client = f"{OF_A_CLIENT} ({among} among them)"
     if rule.of_weights:
         return Sensitivity(
             rule,

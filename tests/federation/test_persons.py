@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pathlib
 import warnings
 from typing import Any
 
@@ -13,6 +14,7 @@ from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy import integrate, optimize, stats
 
+from fedsvp_jax import deploy
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -20,7 +22,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
 from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation import Program, build
-from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism
+from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism, subsampling
 from fedsvp_jax.mechanisms.sensitivity import OF_A_PERSON
 from fedsvp_jax.round import local_training
 from fedsvp_jax.run.trainer import Trainer
@@ -261,6 +263,7 @@ def test_an_audit_of_a_persons_rows_comes_near_what_is_claimed(batches: str, mos
             'hides no person.*"add or remove a client',
         ),
         ({"sensitivity": "update_clip"}, "hides no person.*relation=replace_one"),
+        ({"sensitivity": "attribute_records"}, "hides no person.*private attribute"),
         ({"partition": "dirichlet"}, "partition must be iid or by_writer.*dirichlet"),
         ({"influence_filter": "join"}, "influence_filter must be none.*stay together"),
         ({"corrupted_share": 0.5}, "corrupted_share must be 0.0"),
@@ -363,3 +366,54 @@ def test_a_data_set_says_how_many_rows_a_person_has():
         dataclasses.replace(data, train_persons=None)
     fewer = dataclasses.replace(data, rows_per_person=4)
     assert fewer.fingerprint != data.fingerprint
+
+
+def test_a_persons_column_is_no_feature_whatever_the_schema_says():
+    columns = {**SCHEMA.columns, "id": NUMBER}
+    with pytest.warns(UserWarning, match="rows are left out"):
+        data = from_table(
+            table(),
+            schema=dataclasses.replace(SCHEMA, columns=columns),
+            drop=["hospital"],
+        )
+    assert data.example_shape == loaded().example_shape == (2,)
+    with pytest.warns(UserWarning, match="rows are left out"):
+        undeclared = from_table(table(), label="ill", person="id", drop=["hospital"])
+    assert undeclared.rows_per_person == 1 and undeclared.schema.unit == "person"
+    with pytest.raises(ValueError, match="rows_per_person needs person"):
+        from_table(table(), label="ill", rows_per_person=2)
+
+
+def test_a_batch_has_room_for_persons_who_come_together():
+    """Sums of person by person, drawn 20,000 times, outgrow M as often as is said."""
+    places = subsampling.poisson_places(20, 400, 10, rows_per_person=8)
+    assert subsampling.poisson_places(20, 400, 10) < places < 400
+    assert subsampling.poisson_places(400, 400, 10, rows_per_person=7) == 400
+    persons = np.random.default_rng(0).random((20_000, 50)) < 20 / 400
+    assert (8 * persons.sum(1)).max() <= places
+
+
+def test_a_deployed_client_hides_a_person_or_is_refused(tmp_path: pathlib.Path):
+    shared = {
+        "dataset": "csv",
+        "sensitivity": "update_clip",
+        "mechanism": "gaussian",
+        "model": "logistic",
+        "delta": DELTA,
+        "num_clients": 3,
+        "cohort_size": 3,
+        "num_hbc_clients": 0,
+        "num_attributes": 1,
+        "batch_size": 10,
+        "partition": "iid",
+    }
+    for relation in ("replace_one", "add_remove"):
+        config = resolve(ExperimentConfig(**shared, relation=relation), loaded())
+        policy = deploy.make_policy(config, min_num_examples=20)
+        data = deploy.own_data(policy.training, loaded())
+        if relation == "add_remove":
+            with pytest.raises(ValueError, match=r'hides no person.*"add or remove'):
+                deploy.Client(policy, data, tmp_path / relation)
+        else:
+            client = deploy.Client(policy, data, tmp_path / relation)
+            assert client.num_examples == int(data.num_train[0, 0])
