@@ -229,7 +229,7 @@ def main(arguments: Sequence[str]) -> None:
     with shared_programs():
         plans = [
             _planned(synthetic(schema, sizes, _SEED.value, area, persons), left)
-            for area in (min(areas), max(areas))
+            for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
     document["data"] = path.stem

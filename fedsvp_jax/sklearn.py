@@ -114,10 +114,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         check_classification_targets(y)
         from_records = self._state(X, y)
         codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
-        if (strange := self.classes_[codes] != y).any():
+        if (undeclared := self.classes_[codes] != y).any():
             raise ValueError(
-                f"classes must name every label, and y holds {y[strange][0]!r}; state "
-                "it there"
+                f"classes must name every label, and y holds {y[undeclared][0]!r}; "
+                "state it there"
             )
         nobody = np.zeros((1, X.shape[1]), np.float32)
         data = Dataset(
@@ -238,7 +238,7 @@ def _trained(
         if claim.method == "pld" and claim.copies == 1
     )
     if is_seeded:
-        words_ = f"{_SEEDED}; {claim.assumptions}"
-        claim = claim._replace(proved=False, assumptions=words_)
+        reasons = f"{_SEEDED}; {claim.assumptions}"
+        claim = claim._replace(proved=False, assumptions=reasons)
     layer = cell_of(jax.device_get(state.params), 0)
     return (np.asarray(layer["kernel"]), np.asarray(layer["bias"])), claim
