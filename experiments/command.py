@@ -81,12 +81,16 @@ def define_auto(
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
     """The resolved settings that the command line names."""
-    chosen: dict[str, Any] = {
+    return resolve(plugin.config_class()(**(_settings(values) | changes)))
+
+
+def _settings(values: flags.FlagValues) -> dict[str, Any]:
+    """The settings among the flags."""
+    return {
         field.name: values[field.name].value
         for field in dataclasses.fields(plugin.config_class())
         if field.name in values
     }
-    return resolve(plugin.config_class()(**(chosen | changes)))
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
@@ -300,12 +304,16 @@ def run(
                 full = "--helpfull" in arguments
                 print(manual.manual(arguments[0], purpose, full=full))
             sys.exit(0)
+        wrong: list[str] = []
         try:
-            return config_file.parse(flags.FLAGS, arguments)
-        except flags.Error as error:
-            _fail(messages.flag_error(error))
+            rest, wrong = config_file.parse(flags.FLAGS, arguments)
+            if "config" in flags.FLAGS:  # of `define_settings`
+                plugin.config_class()(**_settings(flags.FLAGS))
         except (ValueError, OSError) as error:
-            _fail(messages.one_line(error))
+            wrong.append(messages.one_line(error))
+        if wrong:
+            _fail("; ".join(wrong))
+        return rest
 
     app.run(guarded, flags_parser=parse)
 

@@ -71,7 +71,7 @@ def preset_list() -> str:
     """A line for each preset: of train, then those of sweep."""
     uses = {
         "train": "fedsvp train --preset=NAME:",
-        "sweep": f"fedsvp sweep --flagfile={presets.FOLDER}/NAME.flags:",
+        "sweep": "fedsvp sweep --preset=NAME:",
     }
     return "\n".join(
         line

@@ -1,6 +1,6 @@
 """Says what a table can afford: risk, accuracy and AUC by ε and by whom you trust.
 
-  fedsvp plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
+  fedsvp plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
 
 Of DATA.csv only the number of rows of every client, and of every person of a [person]
 column, is read, which is public in any case. As many synthetic rows are drawn from the
@@ -36,9 +36,14 @@ from . import command, flag_values, goal, printed
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
 _EPSILONS = flags.DEFINE_list(
-    "total_epsilons",
+    "total_epsilon",
     [".5", "1", "2", "3", "5", "8"],
     "ε of the whole run, with commas between them.",
+)
+_COLUMN = flags.DEFINE_string(
+    "client_column",
+    None,
+    "The column that says whose each row is; `none` for none. Default: the schema's.",
 )
 _CLIENTS = flags.DEFINE_integer(
     "num_clients",
@@ -184,7 +189,7 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers(
-        "total_epsilons",
+        "total_epsilon",
         _EPSILONS.value,
         allowed="positive numbers",
         is_allowed=lambda number: 0 < number < math.inf,
@@ -198,20 +203,23 @@ def main(arguments: Sequence[str]) -> None:
     from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.tables import cells, table_file
     from fedsvp_jax.data.tables.schema import read_schema
+    from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page
     from fedsvp_jax.run import shared_programs
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
-    if schema.client is not None and schema.client not in table:
-        raise ValueError(f"{path} lacks the column {schema.client}")
+    client = _COLUMN.value or schema.client
+    client = None if client == NOBODY else client
+    if client is not None and client not in table:
+        raise ValueError(f"{path} lacks the column {client}")
     if not schema.shares:
         schema = _counted(schema, table, path)
     rows = len(next(iter(table.values())))
     sizes = [len(part) for part in np.array_split(np.arange(rows), _CLIENTS.value)]
-    if schema.client is not None:
-        sizes = np.bincount(cells.distinct(table[schema.client])[1]).tolist()
+    if client is not None:
+        sizes = np.bincount(cells.distinct(table[client])[1]).tolist()
     train_share = 1 - (schema.test_fraction or 0.2)
     sizes = [max(2, round(train_share * size)) for size in sizes]
     persons = None
@@ -221,7 +229,7 @@ def main(arguments: Sequence[str]) -> None:
     with shared_programs():
         plans = [
             _planned(synthetic(schema, sizes, _SEED.value, area, persons), left)
-            for area in (min(areas), max(areas))
+            for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
     document["data"] = path.stem
@@ -265,9 +273,9 @@ def _counted(schema: Any, table: Any, path: pathlib.Path) -> Any:
         )
     if schema.label not in table:
         raise ValueError(f"{path} lacks the column {schema.label}")
-    from fedsvp_jax.data.tables import column_values
+    from fedsvp_jax.data.tables import cells
 
-    labels = column_values.texts(table[schema.label], schema.label).tolist()
+    labels = cells.texts(table[schema.label]).to_pylist()
     shares = noised_shares(labels, schema.classes, epsilon)
     print(
         f"Counted with noise, which spends ε = {epsilon:g}. Write below [label], so "
@@ -281,10 +289,12 @@ def _counted(schema: Any, table: Any, path: pathlib.Path) -> Any:
 
 def _persons(schema: Any, table: Any, share: float) -> tuple[list[int], np.ndarray]:
     """Each client's training rows, and whose they are: by the numbers in the table."""
-    whose = np.unique(table[schema.person], return_inverse=True)[1]
+    from fedsvp_jax.data.tables import cells
+
+    whose = cells.distinct(table[schema.person])[1]
     client = np.zeros_like(whose)
     if schema.client is not None:
-        client = np.unique(table[schema.client], return_inverse=True)[1]
+        client = cells.distinct(table[schema.client])[1]
     most = schema.rows_per_person if schema.unit == "person" else len(whose)
     pairs, counts = np.unique(np.stack([client, whose]), axis=1, return_counts=True)
     counts = np.minimum(counts, most)

@@ -11,6 +11,8 @@ import pathlib
 import re
 from typing import NamedTuple
 
+from absl import flags
+
 FOLDER = pathlib.Path(__file__).with_name("presets")
 _FLAG = re.compile(r"--(\w+)=(.*)")
 
@@ -43,6 +45,16 @@ def read_preset(program: str, name: str) -> Preset:
 def preset_names(program: str) -> list[str]:
     """The names of all presets of a program."""
     return sorted(path.stem for path in _folder(program).glob("*.flags"))
+
+
+def choose(values: flags.FlagValues, program: str, name: str) -> None:
+    """Gives flags that are not named those of a preset, as if nobody typed them.
+
+    Raises:
+      ValueError: as `read_preset`.
+    """
+    for flag, text in read_preset(program, name).flags.items():
+        values.set_default(flag, text)
 
 
 def _folder(program: str) -> pathlib.Path:

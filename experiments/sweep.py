@@ -40,6 +40,7 @@ from . import (
     command,
     flag_values,
     messages,
+    presets,
     printed,
     sweep_workers,
     unread_flags,
@@ -48,6 +49,13 @@ from . import (
 command.define_settings(without=["mechanism", "epsilon", "seed", *provenance.OF_RUNS])
 command.define_output()
 command.define_running()
+flags.DEFINE_enum(
+    "preset",
+    None,
+    presets.preset_names("sweep"),
+    "Settings for all flags that the command line does not name: those of a published "
+    "table (`fedsvp presets` lists them).",
+)
 flags.DEFINE_list(
     "mechanisms", ["none", "fedsva"], "Mechanisms to compare; `all` takes every one."
 )
@@ -130,6 +138,8 @@ def _finish(values: flags.FlagValues) -> None:
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
+    if values.preset is not None:
+        presets.choose(values, "sweep", values.preset)
     registered = mechanisms.mechanism_names()
     names = tuple(dict.fromkeys(values.mechanisms))
     if names == ("all",):

@@ -14,8 +14,8 @@ import time
 from collections.abc import Sequence
 
 from absl import flags
-from tqdm import tqdm
 
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.devices import cpu, target
 from fedsvp_jax.run import parts, sweep
 
@@ -130,7 +130,7 @@ def run(
         for number, place in enumerate(places, 1):
             part = [f"--part={number}/{workers}", f"--output_dir={place}"]
             started.append(_Worker([*base, *part], place))
-        with tqdm(total=rounds, unit="round", disable=not progress) as bar:
+        with progress_bar(total=rounds, unit="round", disable=not progress) as bar:
             while not all([worker.is_done() for worker in started]):
                 bar.update(sum(worker.rows() for worker in started) - bar.n)
                 time.sleep(_SECONDS)

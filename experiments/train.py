@@ -97,13 +97,11 @@ def main(_: list[str]) -> None:
     if values.goal is not None:
         command.default_settings(values, goal.settings(values.goal, values))
     if values.preset is not None:
-        preset = presets.read_preset("train", values.preset).flags
-        if "solve" in preset and values.total_epsilon is None:
+        presets.choose(values, "train", values.preset)
+        if values.solve == "noise" and values.total_epsilon is None:
             raise ValueError(
                 f"preset {values.preset} needs total_epsilon, the promise of the run"
             )
-        for name, text in preset.items():
-            values.set_default(name, text)
     config = command.settings_from_flags(values)
     unread_flags.refuse_unread(values, [config.mechanism])
     unread_flags.refuse_unneeded(values, config)
@@ -119,7 +117,12 @@ def main(_: list[str]) -> None:
     command.print_chosen(values, config, data)
     if values.goal is not None:
         of_person = getattr(data, "rows_per_person", None) is not None
-        print(goal.route(config, "person" if of_person else "row"))
+        assert isinstance(data, Dataset)
+        lines = (
+            goal.route(config, "person" if of_person else "row"),
+            goal.trust(config, data),
+        )
+        print("\n".join(filter(None, lines)))
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)

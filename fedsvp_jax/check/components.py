@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import inspect
 import math
 import numbers
@@ -58,7 +59,11 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
     kind = thing if inspect.isfunction(thing) else type(thing)
     path = f"{kind.__module__}.{kind.__qualname__}"
     values = getattr(thing, "__dict__", {})
-    replaced = any(inspect.isroutine(getattr(kind, name, None)) for name in values)
+    methods = (getattr(kind, name, None) for name in values)
+    replaced = any(
+        inspect.isroutine(method) and not isinstance(method, functools.cached_property)
+        for method in methods
+    )
     name = kind.__qualname__ if path in classes and not replaced else ""
     return Component(name, path, {key.lstrip("_"): values[key] for key in values})
 

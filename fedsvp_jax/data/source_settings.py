@@ -37,7 +37,7 @@ class TableSettings(Settings):
         None,
         "The column that says whose each row is (a hospital, a user): one client per "
         "value with --partition=by_writer, then the default. It is no feature. "
-        "Default: the schema's.",
+        "Default: the schema's; `none` for none.",
         needs=_TABLE,
     )
     drop_columns: str | None = setting(

@@ -23,9 +23,9 @@ class Linear(nn.Module):
     def __call__(self, x: Array, *, train: bool) -> Array:
         if x.ndim != 2:
             raise ValueError(
-                f"a linear model on features takes vectors, got examples of the shape "
-                f"{x.shape[1:]}; fedsvp_jax.models.kept_features.of_images makes "
-                "features of a data set's images"
+                f"a linear model takes vectors, got examples of the shape "
+                f"{x.shape[1:]}; for images use model=mlp, or scatter_linear, which "
+                "makes features of them"
             )
         zeros = nn.initializers.zeros
         shape = (self.num_classes, x.shape[-1])

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from fedsvp_jax.accounting import Account, claims
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.core.files import WriteError, plain
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.devices import processes
 from fedsvp_jax.mechanisms import noise_setting
@@ -145,6 +146,7 @@ class Session:
                 )
             ]
         self._saved = self.done  # rounds of the newest checkpoint
+        self._written = self.done  # rounds whose rows are in the files
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
@@ -155,7 +157,7 @@ class Session:
         self._clock = time.perf_counter()
         cells = f" x {len(files.names)}" if files.group else ""
         shows_bar = options.progress and processes.is_first()
-        self._bar = tqdm(
+        self._bar = progress_bar(
             total=config.num_rounds,
             initial=self.done,
             unit="round",
@@ -315,7 +317,7 @@ class Session:
 
     def _write(self) -> None:
         """Writes the rows of a call."""
-        now, before = time.perf_counter(), int(self._bar.n)
+        now, before = time.perf_counter(), self._written
         count = max(self.done - before, 1)
         timing = {"round": self.done, "rounds": count, "seconds": now - self._clock}
         with self._naming_what_is_kept():
@@ -326,7 +328,7 @@ class Session:
                 logs.flush()
             self._folder.append("timing.jsonl", [self._files.group | timing])
         self._bar.update(self.done - before)
-        self._clock = now
+        self._clock, self._written = now, self.done
 
     def _save(self) -> None:
         """Saves the state, once the rows that it stands for were written."""

@@ -26,12 +26,23 @@ OF_THE_PAPER = (
 _SHRUNK = re.compile(r"#   (\w+): (.+) -> (.+)")
 
 
+@pytest.mark.hole
+def test_a_sweep_takes_a_published_presets_flags_but_for_those_typed() -> None:
+    values = flags.FlagValues()
+    for name in presets.read_preset("sweep", "fedsva_table1_cifar10").flags:
+        flags.DEFINE_list(name, None, "", flag_values=values)
+    values(["sweep", "--seeds=7"])
+    presets.choose(values, "sweep", "fedsva_table1_cifar10")
+    assert values.epsilons == ["0.2", "0.3", "0.4", "0.5"] and values.seeds == ["7"]
+    assert values["seeds"].present and not values["epsilons"].present
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_presets_flags_are_accepted(name: str, tmp_path: pathlib.Path) -> None:
     """What is refused is what was added: data that are not there, or the devices."""
     ended = run_command(
         "experiments.sweep",
-        f"--flagfile=experiments/presets/{name}.flags",
+        f"--preset={name}",
         "--data_dir=/nowhere",
         f"--output_dir={tmp_path / name}",
         "--num_devices=99",

@@ -30,6 +30,7 @@ class Encoded(NamedTuple):
 
     inputs: list[np.ndarray]  # (rows, f) float32, of each part
     columns: dict[str, Column]  # what may be an attribute, by name, of all rows
+    clamped: dict[str, int]  # cells beyond the bounds, of columns that have any
 
 
 def encode(
@@ -55,7 +56,7 @@ def encode(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults, attributes = list(wrong), {}
+    faults, attributes, clamped = list(wrong), {}, {}
     declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
     rows = sum(map(len, parts))
     size = np.cumsum([4 * rows * column.width for column in declared.values()])
@@ -72,7 +73,7 @@ def encode(
                     'features; leave columns of many texts out (type = "drop", or '
                     "--drop_columns)"
                 )
-            features, attribute = _encode_column(
+            features, attribute, beyond = _encode_column(
                 table.pop(name), column, schema.notation, at
             )
         except ValueError as error:
@@ -82,6 +83,8 @@ def encode(
         encoded.append((column.width, features))
         if attribute is not None:
             attributes[name] = attribute
+        if beyond:
+            clamped[name] = beyond
     refuse(faults)
     if not encoded:
         raise ValueError(f"{source} has no column of features")
@@ -91,7 +94,7 @@ def encode(
         for target, part in zip(inputs, parts, strict=True):
             target[:, start : start + width] = features(part)
         start += width
-    return Encoded(inputs, attributes)
+    return Encoded(inputs, attributes, clamped)
 
 
 @contextlib.contextmanager
@@ -112,8 +115,8 @@ def refuse(faults: Sequence[str]) -> None:
 
 def _encode_column(
     values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
-) -> tuple[Callable[[np.ndarray], np.ndarray], Column | None]:
-    """(k,) row numbers -> (k, width) features; and the categories.
+) -> tuple[Callable[[np.ndarray], np.ndarray], Column | None, int]:
+    """(k,) row numbers -> (k, width) features; categories; cells beyond the bounds.
 
     Categories are None where there are too many, or fractions.
     """
@@ -122,7 +125,7 @@ def _encode_column(
         one_hot = _category_features(column.values)
         few = len(column.values) <= MAX_ATTRIBUTES
         attribute = Column(codes, column.values, not column.from_data) if few else None
-        return lambda rows: one_hot[codes[rows]], attribute
+        return lambda rows: one_hot[codes[rows]], attribute, 0
     numbers = numbers_of(values, column, notation, source)
     attribute = None
     whole = column.type == "number" and not column.missing and column.fill is None
@@ -131,13 +134,14 @@ def _encode_column(
         if pc.count_distinct(written).as_py() <= MAX_ATTRIBUTES:
             attribute = of_names(written, None, source)
     low, high = column.bounds
-    scaled = np.zeros(len(numbers), np.float32)
+    scaled, beyond = np.zeros(len(numbers), np.float32), 0
     for part, target in zip(_blocks(numbers), _blocks(scaled), strict=True):
+        beyond += int(((part < low) | (part > high)).sum())
         if high > low:
             above, span = np.clip(part, low, high) - low, high - low
             share = np.log1p(above) / np.log1p(span) if column.log else above / span
             target[:] = 2 * share - 1
-    return lambda rows: scaled[rows, None], attribute
+    return lambda rows: scaled[rows, None], attribute, beyond
 
 
 def _blocks(values: np.ndarray) -> list[np.ndarray]:

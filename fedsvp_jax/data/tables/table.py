@@ -10,9 +10,9 @@ import dataclasses
 import math
 import re
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 _MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its features
+NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _DROP = SchemaColumn("drop")
@@ -96,19 +97,47 @@ def named(listed: str, columns: Collection[str]) -> list[str]:
     return [name for name in names if name]
 
 
-def load_rows(path: Path, schema: Schema) -> np.ndarray:
-    """(n, f) float32: the rows of a table as features, by the schema of a training.
+class LoadedRows(NamedTuple):
+    """Rows of a file, by the schema of a training.
+
+    Attributes:
+      inputs: (n, f) float32 features.
+      carried: n texts by column: columns that are no features, such as an id.
+      clamped: how many numbers lie beyond the schema's bounds, by column.
+    """
+
+    inputs: np.ndarray
+    carried: Mapping[str, list[str]]
+    clamped: Mapping[str, int]
+
+
+def load_rows(path: Path, schema: Schema, rows: np.ndarray | None = None) -> LoadedRows:
+    """Rows of a table's file; by default all of them.
+
+    Args:
+      path: of the file.
+      schema: of the training.
+      rows: (n,) which of them, from 1.
 
     Raises:
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    rows = len(next(iter(columns.values())))
-    if not rows:
+    if rows is not None:
+        columns = Columns({k: values.take(rows - 1) for k, values in columns.items()})
+    count = len(next(iter(columns.values())))
+    if not count:
         raise ValueError(f"{path} has no rows")
-    parts = [np.arange(rows)]
-    return encoding.encode(schema, columns, str(path), parts=parts).inputs[0]
+    features = {k for k, column in schema.columns.items() if column.type != "drop"}
+    carried = {
+        name: cells.texts(column).to_pylist()
+        for name, column in columns.items()
+        if name not in features
+    }
+    parts = [np.arange(count)]
+    encoded = encoding.encode(schema, columns, str(path), parts=parts)
+    return LoadedRows(encoded.inputs[0], carried, encoded.clamped)
 
 
 def from_table(
@@ -134,7 +163,7 @@ def from_table(
       label: the column of the class; texts and whole numbers are numbered in order.
         None: the schema's.
       client: the column that says which client's each row is; None: the schema's, if
-        any.
+        any; `NOBODY`: none, whatever the schema says.
       person: the column that says whose each row is; None: the schema's, if any. A
         person is the unit of privacy then, unless the schema's is a client.
       rows_per_person: so many rows of a person are kept, drawn once; None: the
@@ -156,13 +185,16 @@ def from_table(
     dropped: set[str | None] = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
     if schema is not None:
+        dropped |= {schema.client}
         label, client = label or schema.label, client or schema.client
+        schema = dataclasses.replace(schema, client=None)
         person = person or schema.person
         rows_per_person = rows_per_person or schema.rows_per_person
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
     if person is None and rows_per_person is not None and schema is None:
         raise ValueError(f"{name}: rows_per_person needs person, a column")
+    client = None if client == NOBODY else client
     left_out = dropped | {client, person}
     tables = [table] if test is None else [table, test]
     pixels = [one for part in tables for one in (part[image] if image else ())]
@@ -243,7 +275,7 @@ def from_table(
     features = any(column.type != "drop" for column in schema.columns.values())
     parts = (train, test_rows)
     if features:
-        inputs, attributes = encoding.encode(
+        inputs, attributes, _ = encoding.encode(
             schema, columns, name, parts=parts, most_bytes=most_bytes, wrong=wrong
         )
     encoding.refuse(wrong)
@@ -274,6 +306,7 @@ def from_table(
         from_records=described.from_records,
         schema=schema if image is None else None,
         public_test=test is not None,
+        test_rows=test_rows + 1 - (0 if test is None else num_train),
         train_persons=None if whose is None else whose[train].astype(np.int32),
         rows_per_person=None if person is None else rows_per_person,
     )

@@ -109,5 +109,7 @@ def columns_of(table: Any, source: str, image: str | None = None) -> Columns:
             raise ValueError(
                 f"{source} has two columns of the name {files.quoted(key)}; rename one"
             )
-        columns[key] = cells.column_of(table[name], f"{source}: column {key}")
+        columns[key] = table[name]
+    for name, values in list(columns.items()):
+        columns[name] = cells.column_of(values, f"{source}: column {name}")
     return columns
