@@ -59,17 +59,17 @@ def _parse_all(
             wrong.append(messages.flag_error(error))
             match = _FLAG.match(str(error))
             name = str(getattr(error, "flagname", match[1] if match else ""))
-            left = _without(values, words, name)
-            if left == words and name in values and values[name].value is None:
-                left = [*words, f"--{name}=-"]  # it is required
-            if left == words:
+            rest = _without(values, words, name)
+            if rest == words and name in values and values[name].value is None:
+                rest = [*words, f"--{name}=-"]  # it is required
+            if rest == words:
                 return [], wrong
-            words = left
+            words = rest
 
 
 def _without(values: flags.FlagValues, words: Sequence[str], flag: str) -> list[str]:
     """The words but for a flag, with its value where that is a word of its own."""
-    kept, takes_next = [], False
+    remaining, takes_next = [], False
     for word in words:
         if takes_next:
             takes_next = False
@@ -77,10 +77,10 @@ def _without(values: flags.FlagValues, words: Sequence[str], flag: str) -> list[
         name, equals, _ = word.lstrip("-").partition("=")
         is_flag = word.startswith("-") and name in (flag, f"no{flag}")
         if not is_flag:
-            kept.append(word)
+            remaining.append(word)
         elif not equals and flag in values:
             takes_next = not values[flag].boolean
-    return kept
+    return remaining
 
 
 def early_value(arguments: Sequence[str], flag: str) -> str | None:

@@ -32,6 +32,7 @@ _TRAINED = 0.99  # of a client's rows; the others choose nothing here
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
+_MUCH = 2.0  # times the noise of secure aggregation
 _PROMISE = {
     "mechanism": "gaussian",
     "relation": "add_remove",
@@ -117,17 +118,17 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
         )
     spent = data.schema.shares_epsilon if data.schema is not None else 0.0
     if spent:
-        (left,) = left_of((values.total_epsilon,), spent)
+        (budget,) = unspent((values.total_epsilon,), spent)
         print(
             f"ε = {spent:g} was spent on counting the shares of the classes: of "
-            f"total_epsilon = {values.total_epsilon:g}, {left:g} are left for the run"
+            f"total_epsilon = {values.total_epsilon:g}, {budget:g} are left for the run"
         )
-        values["total_epsilon"].value = left
-        config = dataclasses.replace(config, total_epsilon=left)
+        values["total_epsilon"].value = budget
+        config = dataclasses.replace(config, total_epsilon=budget)
     return route_settings(config, data)
 
 
-def left_of(epsilons: tuple[float, ...], spent: float) -> tuple[float, ...]:
+def unspent(epsilons: tuple[float, ...], spent: float) -> tuple[float, ...]:
     """What is left of each ε (basic composition: two ε add up).
 
     Raises:
@@ -273,6 +274,27 @@ def route(config: ExperimentConfig, unit: str) -> str:
         "" if config.num_clients > 1 else "; no column names clients, so one has all"
     )
     return f"route: {name}, model {config.model}, by fixed defaults{single_client}"
+
+
+def trust(config: ExperimentConfig, data: Dataset) -> str:
+    """The noise by whom one trusts, and a verdict; "" where there is one way alone."""
+    epsilon, sizes = config.total_epsilon, training_sizes(config, data)
+    if len(sizes) < 2 or not config.clip.in_steps or epsilon is None:
+        return ""
+    bound = steps(np.array([sizes.sum()]), epsilon).noise
+    separate = steps(sizes, epsilon).noise / bound
+    secure = steps(sizes, epsilon, config.colluders).noise / bound
+    text = (
+        "noise on the mean gradient, beside that of one trusted server with all rows: "
+        f"{separate:.3g} times where the server sees each upload, {secure:.3g} times "
+        "with --noise_trust=secure_aggregation"
+    )
+    if config.noise_trust == "nobody" and separate > _MUCH * secure:
+        text += (
+            ": if you have secure aggregation, take it; `fedsvp plan` says how useful "
+            "each model is"
+        )
+    return text
 
 
 def reference(config: ExperimentConfig) -> dict[str, Any]:

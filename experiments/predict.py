@@ -25,8 +25,9 @@ import csv
 import dataclasses
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -92,14 +93,6 @@ def _quoted(name: str) -> str:
     return f"'{name}" if formula else name
 
 
-def _clamped(clamped: Mapping[str, int]) -> str:
-    """How many numbers were clamped, by column."""
-    columns = ", ".join(f"{name} {number}" for name, number in clamped.items())
-    return (
-        f"clamped to the schema's bounds: {sum(clamped.values())} numbers ({columns})"
-    )
-
-
 def main(arguments: Sequence[str]) -> None:
     """Predicts, or exports the model."""
     if len(arguments) not in (2, 3):
@@ -153,24 +146,25 @@ def main(arguments: Sequence[str]) -> None:
     ]
     folder = place.parent if place.is_file() else place
     target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
+    columns: dict[str, Sequence[Any]] = {
+        "row": range(1, len(inputs) + 1) if numbers is None else numbers
+    }
+    if labels is not None:
+        columns["label"] = [called[code] for code in labels]
+    columns["predicted"] = [called[code] for code in predicted]
+    for name, of_class in zip(called, chances.T, strict=True):
+        columns[f"probability of {name}"] = [f"{chance:.4f}" for chance in of_class]
+    for name, texts in ({} if loaded is None else loaded.carried).items():
+        if labels is None or name != trained.schema.label:
+            columns[f"{name} (as written)" if name in columns else name] = texts
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        label_head = [] if labels is None else ["label"]
-        each = [f"probability of {name}" for name in called]
-        head = ["row", *label_head, "predicted", *each]
-        others = {} if loaded is None else dict(loaded.others)
-        if labels is not None and trained.schema is not None:
-            others.pop(trained.schema.label, None)
-        taken = {name: f"{name} (as written)" for name in head}
-        writer.writerow([*head, *(taken.get(name, name) for name in others)])
-        for index, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
-            row = index + 1 if numbers is None else numbers[index]
-            classes = [best] if labels is None else [labels[index], best]
-            texts = [f"{p:.4f}" for p in chance]
-            texts += [values[index] for values in others.values()]
-            writer.writerow([row, *(called[c] for c in classes), *texts])
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
     if loaded is not None and loaded.clamped:
-        print(_clamped(loaded.clamped))
+        clamped = ", ".join(f"{name} {n}" for name, n in loaded.clamped.items())
+        total = sum(loaded.clamped.values())
+        print(f"clamped to the schema's bounds: {total} numbers ({clamped})")
     if labels is not None:
         accuracy = np.mean(predicted == labels)
         print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")

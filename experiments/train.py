@@ -117,7 +117,12 @@ def main(_: list[str]) -> None:
     command.print_chosen(values, config, data)
     if values.goal is not None:
         of_person = getattr(data, "rows_per_person", None) is not None
-        print(goal.route(config, "person" if of_person else "row"))
+        assert isinstance(data, Dataset)
+        lines = (
+            goal.route(config, "person" if of_person else "row"),
+            goal.trust(config, data),
+        )
+        print("\n".join(filter(None, lines)))
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)

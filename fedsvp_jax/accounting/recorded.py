@@ -242,8 +242,13 @@ class Recorded:
         clients, row = self._clients(), _FIRST_VIEW + VIEWS.index(view)
         least, chosen = float(self.least[VIEWS.index(view)]), clients.largest
         return max(
-            self.composed(method, Sums(*sums, least), self.filter_cost, delta)
-            for sums in _maximal(chosen[[0, row, 1]]).T.tolist()
+            self.composed(
+                method,
+                Sums(uploads, precision, claimed, least),
+                self.filter_cost,
+                delta,
+            )
+            for uploads, precision, claimed in _maximal(chosen[[0, row, 1]]).T.tolist()
         )
 
     def composed(

@@ -11,7 +11,7 @@ def progress_bar(*iterables: Any, **options: Any) -> tqdm:
     Pseudo-terminals of containers and scripts say so.
     """
     bar = tqdm(*iterables, **options)
-    if (getattr(bar, "ncols", None) or 1) < 1:  # tqdm takes one off
+    if getattr(bar, "ncols", None) in (0, -1):  # tqdm takes one off
         bar.ncols = bar.nrows = None
         bar.refresh()
     return bar

@@ -194,10 +194,10 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     largest = _LARGEST_INT if kind(field) is int else _LARGEST_FLOAT
     small = (numbers > 0) & (numbers < _LEAST_FLOAT)
     if np.any(small | (numbers > largest) & (numbers < math.inf)):
-        least = _LEAST_FLOAT
+        smallest = _LEAST_FLOAT
         if kind(field) is int:
-            least = limits.get("at least", -largest - 1)
-        ends = f"within the device's 32 bits, {least} to {largest}"
+            smallest = limits.get("at least", -largest - 1)
+        ends = f"within the device's 32 bits, {smallest} to {largest}"
         raise SettingError(field.name, ends, value)
     limited = numbers[numbers != math.inf] if meta["infinite"] else numbers
     breaks = dict(_LIMITS.values())

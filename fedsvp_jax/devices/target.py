@@ -20,7 +20,7 @@ _COPIES = 5
 # alone, 183 thousand in twos, and 440 thousand in tens, whose weights do not fit.
 _FAST_BYTES = 32 * 10**6
 # On a CPU, weights of all clients side by side: beyond it memory is what they cost.
-_SMALL_BYTES = 2**28
+_SMALL_BYTES = 2**27
 _GRAPHS = "xla_gpu_enable_command_buffer"
 # XLA's own choice with loops and convolutions.
 _IN_GRAPHS = (

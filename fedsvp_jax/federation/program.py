@@ -190,8 +190,6 @@ def build(
     data = federate(configs, dataset)
     if given_model is not None and data.examples.targets is None:
         checks.check_outputs(given_model, data)
-    else:  # a named model refuses examples that it does not take
-        jax.eval_shape(model.init, jax.random.key(0), data.example)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     configs = [

@@ -27,6 +27,7 @@ from fedsvp_jax.deploy import (
     end_round,
     private_round,
 )
+from fedsvp_jax.deploy.refusal import refusing
 from fedsvp_jax.deploy.site import _check_settings, _policy_of, fingerprint
 from fedsvp_jax.report import ledger
 
@@ -207,9 +208,16 @@ def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
         assert ("training failed" in caplog.text) == (name not in ("well", "NaN"))
     file = begun(tmp_path / "public.json", **query)
     begin_round(file, received, round_num=1)
-    failing = public._replace(train=lambda: [])
-    upload, _ = end_round(file, received, train, round_num=1, public=failing)
-    np.testing.assert_equal(upload[: len(after)], model())
+    for round_num, fails in ((1, lambda: []), (2, exiting)):
+        if round_num > 1:
+            begin_round(file, received, round_num=round_num)
+        failing = Public(len(after), fails)  # type: ignore[arg-type]
+        upload, _ = end_round(
+            file, received, train, round_num=round_num, public=failing
+        )
+        np.testing.assert_equal(upload[: len(after)], model())
+    with pytest.raises(Refused, match="the client failed"), refusing():
+        exiting()
     assert "public training failed" in caplog.text
 
 

@@ -69,7 +69,7 @@ REFUSED = {
         "--local_epochs=3": "local_epochs must be 1",
         "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
         "--inversion_defences=none:paper,none:paper": "each defence once",
-        "--inversion_defences=gaussian:paper:-1": "and epsilon > 0, got",
+        "--inversion_defences=gaussian:paper:-1": "must be MECHANISM:SENSITIVITY or",
         "--inversion_victims=100000": "inversion_victims must be at most",
     },
     f"{ATTACK}membership --num_rounds=6 --membership_rounds=1": {

@@ -112,7 +112,7 @@ def test_the_auc_of_cells_is_a_column_and_intervals_end_at_100_percent() -> None
     wide = [
         row for seed, a in ((0, 0.2), (1, 0.9)) for row in cell("none", None, seed, [a])
     ]
-    assert tables.summarize(wide)[0].interval == (0.0, 1.0)
+    assert tables.summarize(wide)[0].interval() == (0.0, 1.0)
 
 
 def test_seeds_are_compared_in_pairs_and_all_rows_share_one_level() -> None:

@@ -274,6 +274,11 @@ def from_toml(text: str, source: str) -> Schema:
         raise ValueError(
             f"{source}: label: shares_epsilon must be at least 0, got {spent!r}"
         )
+    if spent and unit != "row":
+        raise ValueError(
+            f"{source}: label: shares_epsilon counts rows, and unit = {_toml(unit)} is "
+            "to hide more: state the shares, and leave shares_epsilon out"
+        )
     return Schema(
         columns=columns,
         label=label.get("column"),

@@ -102,12 +102,12 @@ class LoadedRows(NamedTuple):
 
     Attributes:
       inputs: (n, f) float32 features.
-      others: n texts by column: columns that are no features, such as an id.
+      carried: n texts by column: columns that are no features, such as an id.
       clamped: how many numbers lie beyond the schema's bounds, by column.
     """
 
     inputs: np.ndarray
-    others: Mapping[str, list[str]]
+    carried: Mapping[str, list[str]]
     clamped: Mapping[str, int]
 
 
@@ -130,14 +130,14 @@ def load_rows(path: Path, schema: Schema, rows: np.ndarray | None = None) -> Loa
     if not count:
         raise ValueError(f"{path} has no rows")
     features = {k for k, column in schema.columns.items() if column.type != "drop"}
-    others = {
+    carried = {
         name: cells.texts(column).to_pylist()
         for name, column in columns.items()
         if name not in features
     }
     parts = [np.arange(count)]
     encoded = encoding.encode(schema, columns, str(path), parts=parts)
-    return LoadedRows(encoded.inputs[0], others, encoded.clamped)
+    return LoadedRows(encoded.inputs[0], carried, encoded.clamped)
 
 
 def from_table(
