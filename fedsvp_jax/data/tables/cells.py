@@ -197,6 +197,12 @@ def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
     return f"({files.quoted(cell)} in row {rows[0] + 1}{note}; the first row is 1)"
 
 
+def release(rows: int) -> None:
+    """Gives the memory of a column of so many rows back, where it is much."""
+    if rows > ROWS:
+        pa.default_memory_pool().release_unused()
+
+
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """(rows,) float64, some rows at a time; NaN where there is no value."""
     values = np.empty(len(column))

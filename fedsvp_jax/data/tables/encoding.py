@@ -79,7 +79,7 @@ def encode(
         except ValueError as error:
             faults.append(str(error))
             continue
-        pa.default_memory_pool().release_unused()
+        cells.release(rows)
         encoded.append((column.width, features))
         if attribute is not None:
             attributes[name] = attribute
