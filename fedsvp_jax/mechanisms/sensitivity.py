@@ -68,7 +68,7 @@ class Sensitivity(NamedTuple):
 
 
 def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
-    """The person, with `clipped` 0."""
+    """The identity, with `clipped` 0."""
     del params
     return updates, jnp.zeros((), jnp.float32)
 
