@@ -136,13 +136,13 @@ def main(arguments: Sequence[str]) -> None:
 
 def _persons(schema: Any, table: Any, share: float) -> tuple[list[int], np.ndarray]:
     """Each client's training rows, and whose they are: by the numbers in the table."""
-    whose = np.unique(table[schema.person], return_inverse=True)[1]
-    client = np.zeros_like(whose)
+    persons = np.unique(table[schema.person], return_inverse=True)[1]
+    client = np.zeros_like(persons)
     if schema.client is not None:
         client = np.unique(table[schema.client], return_inverse=True)[1]
-    most = schema.rows_per_person if schema.unit == "person" else len(whose)
-    pairs, counts = np.unique(np.stack([client, whose]), axis=1, return_counts=True)
-    counts = np.minimum(counts, most)
+    limit = schema.rows_per_person if schema.unit == "person" else len(persons)
+    pairs, counts = np.unique(np.stack([client, persons]), axis=1, return_counts=True)
+    counts = np.minimum(counts, limit)
     numbers = [np.flatnonzero(pairs[0] == number) for number in np.unique(pairs[0])]
     train = [part[: max(2, round(share * len(part)))] for part in numbers]
     sizes = [int(counts[part].sum()) for part in train]

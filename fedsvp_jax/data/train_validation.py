@@ -176,9 +176,9 @@ class Division(NamedTuple):
         """
         divided = []
         for client, rows in enumerate(parts):
-            whose = None if persons is None else persons[rows]
-            sides = self.of_client(client, attributes[rows], whose)
-            divided.append([rows[side] for side in sides])
+            owners = None if persons is None else persons[rows]
+            train, validation = self.of_client(client, attributes[rows], owners)
+            divided.append((rows[train], rows[validation]))
         train, validation = zip(*divided, strict=True)
         return Split(*_pad(train), *_pad(validation))
 

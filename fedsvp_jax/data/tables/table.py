@@ -144,30 +144,33 @@ def from_table(
     if label is None:
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped |= {label, image}
-    whose = _persons(columns, person, num_train, name)
+    persons = _persons(columns, person, num_train, name)
     is_test, divides = _split_rows(
         columns,
         None if test is None else num_train,
         test_fraction,
         dropped,
         name,
-        whose,
+        persons,
     )
-    kept = np.ones(len(is_test), bool)
+    chosen = np.ones(len(is_test), bool)
     if person is None:
         _warn_of_persons(columns, {label, client, image}, schema, name)
     elif schema is None or schema.unit != "client":
         rows_per_person = rows_per_person or 1
-        kept = _kept(whose, rows_per_person)
-        if not kept.all():
+        chosen = _chosen_rows(persons, rows_per_person)
+        if not chosen.all():
             warnings.warn(
-                f"{name}: {(~kept).sum()} of {len(kept)} rows are left out, since "
+                f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
                 f"{rows_per_person} of each person are kept ([person] rows)",
                 stacklevel=2,
             )
     else:
         rows_per_person = None
-    train, test_rows = np.flatnonzero(~is_test & kept), np.flatnonzero(is_test & kept)
+    train, test_rows = (
+        np.flatnonzero(~is_test & chosen),
+        np.flatnonzero(is_test & chosen),
+    )
     if not len(train) or not len(test_rows):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
@@ -238,7 +241,7 @@ def from_table(
         from_records=described.from_records,
         schema=schema if image is None else None,
         public_test=test is not None,
-        train_persons=None if person is None else whose[train].astype(np.int32),
+        train_persons=None if person is None else persons[train].astype(np.int32),
         rows_per_person=None if person is None else rows_per_person,
     )
 
@@ -260,19 +263,19 @@ def _persons(
         raise ValueError(
             f"{source} names no person {at}; name one, or leave the row out"
         )
-    names, whose = np.unique(texts, return_inverse=True)
-    return np.where(rows < num_train, whose, len(names) + rows)
+    names, persons = np.unique(texts, return_inverse=True)
+    return np.where(rows < num_train, persons, len(names) + rows)
 
 
-def _kept(whose: np.ndarray, limit: int) -> np.ndarray:
+def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
     """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
-    order = np.random.default_rng(1).permutation(len(whose))
-    order = order[np.argsort(whose[order], kind="stable")]
-    ordered = whose[order]
-    place = np.arange(len(whose)) - np.searchsorted(ordered, ordered)
-    kept = np.empty(len(whose), bool)
-    kept[order] = place < limit
-    return kept
+    order = np.random.default_rng(1).permutation(len(persons))
+    order = order[np.argsort(persons[order], kind="stable")]
+    ordered = persons[order]
+    place = np.arange(len(persons)) - np.searchsorted(ordered, ordered)
+    chosen = np.empty(len(persons), bool)
+    chosen[order] = place < limit
+    return chosen
 
 
 def _warn_of_persons(
@@ -330,14 +333,14 @@ def _split_rows(
     test_fraction: float,
     dropped: set[str | None],
     source: str,
-    whose: np.ndarray,
+    persons: np.ndarray,
 ) -> tuple[np.ndarray, set[str]]:
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
 
     Args:
       num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
-      whose: (rows,) persons from 0, each of whom is on one side.
+      persons: (rows,) numbers from 0, each of whom is on one side.
 
     Raises:
       ValueError: a column of the name split says something else, or divides a person.
@@ -355,9 +358,9 @@ def _split_rows(
         distinct = set(np.unique(parts).tolist())
         if name == _SPLIT and distinct == {"train", "test"}:
             is_test = parts == "test"
-            both = np.intersect1d(whose[is_test], whose[~is_test])
+            both = np.intersect1d(persons[is_test], persons[~is_test])
             if len(both):
-                at = column_values.place(parts, whose == both[0])
+                at = column_values.place(parts, persons == both[0])
                 raise ValueError(
                     f"{source}: column {name} puts {len(both)} persons on both sides, "
                     f"the first {at}; put all rows of a person on one side"
@@ -371,9 +374,9 @@ def _split_rows(
         )
     if num_train is not None:
         return np.arange(rows) >= num_train, set()
-    persons = int(whose.max()) + 1
-    order = np.random.default_rng(0).permutation(persons)
-    return (order < round(test_fraction * persons))[whose], set()
+    number = int(persons.max()) + 1
+    order = np.random.default_rng(0).permutation(number)
+    return (order < round(test_fraction * number))[persons], set()
 
 
 def _join_tables(
