@@ -37,7 +37,7 @@ export TQDM_MININTERVAL := 0.5
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo test test-lab test-all durations test-quick test-lane test-slow \
-	test-references test-deploy test-browser docs tutorial lint format bench \
+	test-references test-deploy test-browser docs tutorial lint format bench growth \
 	accelerators audit fuzz clean
 
 setup: $(STAMP)
@@ -151,6 +151,10 @@ $(ACCELERATORS_STAMP): requirements/accelerators.txt $(STAMP)
 	touch $(ACCELERATORS_STAMP)
 
 accelerators: setup $(ACCELERATORS_STAMP)
+
+# How the cost of what grows grows: docs/scaling.md.
+growth: setup
+	$(BIN)/python -m experiments.benchmark.growth
 
 bench: setup
 	$(BIN)/python -m experiments.benchmark

@@ -21,6 +21,7 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.devices import processes
 from fedsvp_jax.run import plugin, stopping
+from fedsvp_jax.run.options import Options
 
 from . import config_file, manual, messages
 
@@ -80,12 +81,16 @@ def define_auto(
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
     """The resolved settings that the command line names."""
-    chosen: dict[str, Any] = {
+    return resolve(plugin.config_class()(**(_settings(values) | changes)))
+
+
+def _settings(values: flags.FlagValues) -> dict[str, Any]:
+    """The settings among the flags."""
+    return {
         field.name: values[field.name].value
         for field in dataclasses.fields(plugin.config_class())
         if field.name in values
     }
-    return resolve(plugin.config_class()(**(chosen | changes)))
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
@@ -198,6 +203,33 @@ def shows_progress(values: flags.FlagValues) -> bool:
     return values.progress and not values.quiet and values.verbosity >= logging.WARNING
 
 
+def placement(values: flags.FlagValues, **fields: int) -> Any:
+    """The `Placement` that the flags of `define_running` name."""
+    import jax
+
+    from fedsvp_jax.run.placement import Placement
+
+    num_devices = values.num_devices
+    if num_devices is None:
+        everyone = jax.device_count() // fields.get("sweep_devices", 1)
+        num_devices = max(1, everyone) if processes.several() else 1
+    return Placement(
+        num_devices=num_devices, rounds_per_call=values.rounds_per_call, **fields
+    )
+
+
+def options(values: flags.FlagValues, **fields: Any) -> Options:
+    """The `Options` that the flags of `define_running` name."""
+    return Options(
+        resume=values.resume,
+        checkpoint_every=values.checkpoint_every,
+        on_divergence=values.on_divergence,
+        progress=shows_progress(values),
+        loggers=values.logger,
+        **fields,
+    )
+
+
 def start_jax(values: flags.FlagValues) -> None:
     """Sets JAX up before its first use: where compiled programs are kept.
 
@@ -272,12 +304,16 @@ def run(
                 full = "--helpfull" in arguments
                 print(manual.manual(arguments[0], purpose, full=full))
             sys.exit(0)
+        wrong: list[str] = []
         try:
-            return config_file.parse(flags.FLAGS, arguments)
-        except flags.Error as error:
-            _fail(messages.flag_error(error))
+            rest, wrong = config_file.parse(flags.FLAGS, arguments)
+            if "config" in flags.FLAGS:  # of `define_settings`
+                plugin.config_class()(**_settings(flags.FLAGS))
         except (ValueError, OSError) as error:
-            _fail(messages.one_line(error))
+            wrong.append(messages.one_line(error))
+        if wrong:
+            _fail("; ".join(wrong))
+        return rest
 
     app.run(guarded, flags_parser=parse)
 

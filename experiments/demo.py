@@ -16,7 +16,7 @@ OUTPUT_DIR = "runs/demo"
 
 def main() -> None:
     """Runs the sweep; the preset gives its flags their defaults."""
-    preset = presets.read_preset("demo")
+    preset = presets.read_preset("sweep", "demo")
     for name, value in [*preset.flags.items(), ("output_dir", OUTPUT_DIR)]:
         flags.FLAGS.set_default(name, value)
     command.run(sweep.main, __doc__)

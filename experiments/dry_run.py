@@ -25,7 +25,7 @@ from fedsvp_jax.run.placement import Placement
 
 _MOST_ROWS = 12  # of the table of attributes
 _IN_MEANING = ("against",)  # columns that the line above the table tells
-_TIMED = 3.0  # seconds of rounds that are enough to tell a round's time
+_TIMED, _MOST_TIMED = 3.0, 3  # seconds or rounds that tell a round's time
 
 
 class Holdings(NamedTuple):
@@ -239,8 +239,8 @@ def measured(
 ) -> Seconds:
     """Compiles the rounds and runs a few of them, of the first cohorts.
 
-    At least one round after the first, and no further call once `enough` seconds have
-    passed. Nothing is written but the compiler's cache.
+    One to three rounds after the first, none once `enough` seconds have passed. Nothing
+    is written but the compiler's cache.
     """
     from fedsvp_jax.run.trainer import Trainer
 
@@ -250,12 +250,10 @@ def measured(
     state, _ = trainer.advance(trainer.initial_state(), 0, 1)
     compiled = time.perf_counter()
     done, ended = 1, compiled
-    while done < config.num_rounds and ended - compiled < enough:
-        # A single one first: rounds may take minutes.
-        limit = 1 if done == 1 else placement.rounds_per_call
-        rounds = min(limit, config.num_rounds - done)
-        state, _ = trainer.advance(state, done, rounds)
-        done += rounds
+    rounds = min(config.num_rounds, 1 + _MOST_TIMED)
+    while done < rounds and ended - compiled < enough:
+        state, _ = trainer.advance(state, done, 1)
+        done += 1
         ended = time.perf_counter()
     per_round = (ended - compiled) / max(done - 1, 1)
     return Seconds(compiled - began, per_round, done - 1)

@@ -1,22 +1,56 @@
 """One command for everything: `fedsvp SUBCOMMAND --flag=value`.
 
 A subcommand is the module of the same name, so `fedsvp train` and, in the repository,
-`python -m experiments.train` are the same program.
+`python -m experiments.train` are the same program. Nothing here imports JAX, so that
+the overview is printed at once.
 """
 
+import ast
 import difflib
+import importlib.util
 import runpy
 import sys
+from pathlib import Path
 
 import fedsvp_jax
 
-from . import messages, presets, subcommands
+from . import messages, presets
+
+# In the order of the overview.
+MODULES = (
+    "schema",
+    "plan",
+    "train",
+    "sweep",
+    "merge",
+    "predict",
+    "report",
+    "check",
+    "site",
+    "ledger",
+    "attack",
+    "demo",
+    "build_store",
+    "benchmark",
+)
+# Of an installed package the pages lie beside the experiments, too.
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def purpose(name: str) -> str:
+    """The first line of a subcommand's docstring; its module is not imported."""
+    spec = importlib.util.find_spec(f"{__package__}.{name}")
+    assert spec is not None and spec.origin is not None
+    path = Path(spec.origin)
+    if spec.submodule_search_locations:
+        path = path.with_name("__main__.py")
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
 
 
 def overview() -> str:
     """One screen: a line for each subcommand."""
-    width = 2 + max(map(len, subcommands.MODULES))
-    lines = {name: subcommands.purpose(name) for name in subcommands.MODULES}
+    width = 2 + max(map(len, MODULES))
+    lines = {name: purpose(name) for name in MODULES}
     lines["presets"] = "Lists the presets of train and sweep, with one line each."
     listed = [f"  {name:<{width}}{line}" for name, line in lines.items()]
     return "\n".join(
@@ -28,22 +62,26 @@ def overview() -> str:
             "--total_epsilon=3 --output_dir=runs/a",
             "Subcommands; fedsvp SUBCOMMAND --help describes its flags, --name=value:",
             *listed,
-            f"Documentation: {subcommands.DOCS / 'index.md'}",
+            f"Documentation: {DOCS / 'index.md'}",
         ]
     )
 
 
 def preset_list() -> str:
     """A line for each preset: of train, then those of sweep."""
-    tables = {name: presets.read_preset(name).title for name in presets.preset_names()}
-    width = 2 + max(map(len, [*tables, *presets.OF_TRAIN]))
+    uses = {
+        "train": "fedsvp train --preset=NAME:",
+        "sweep": "fedsvp sweep --preset=NAME:",
+    }
     return "\n".join(
-        [
-            "fedsvp train --preset=NAME:",
-            *(f"  {name:<{width}}{line}" for name, line in presets.OF_TRAIN.items()),
-            "",
-            f"fedsvp sweep --flagfile={presets.FOLDER}/NAME.flags:",
-            *(f"  {name:<{width}}{title}" for name, title in tables.items()),
+        line
+        for program, use in uses.items()
+        for line in [
+            use,
+            *(
+                f"  {name:<28}{presets.read_preset(program, name).title}"
+                for name in presets.preset_names(program)
+            ),
         ]
     )
 
@@ -59,10 +97,10 @@ def main() -> None:
                 print(f"fedsvp_jax {fedsvp_jax.__version__}")
             case ["presets"]:
                 print(preset_list())
-            case [name, *_] if name in subcommands.MODULES:
+            case [name, *_] if name in MODULES:
                 del sys.argv[1]
                 runpy.run_module(
-                    subcommands.module(name), run_name="__main__", alter_sys=True
+                    f"{__package__}.{name}", run_name="__main__", alter_sys=True
                 )
             case _:
                 print(f"error: {unknown(words[0])}", file=sys.stderr)
@@ -71,7 +109,7 @@ def main() -> None:
 
 def unknown(word: str) -> str:
     """The sentence for a word that is no subcommand; names the nearest one."""
-    names = [*subcommands.MODULES, "presets"]
+    names = [*MODULES, "presets"]
     near = difflib.get_close_matches(word, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"{word!r} is no subcommand of fedsvp{hint}; `fedsvp` alone lists them"

@@ -1,20 +1,22 @@
 """--goal of `fedsvp train`: settings for a table or images, all but ε.
 
 `proved` refuses a table whose schema was read off the records. `trial` is the same with
-such a schema, so its claims are nominal. The defaults were chosen by trials on flchain,
-breast cancer and Adult (docs/own_data.md); no ε counts that choice for these.
+such a schema, so its claims are nominal.
 
-- unit = "row" or "person": every client runs DP-SGD with Poisson batches, one step a
-  round, on a logistic model, and adds all of the noise itself: against the server too
-  (P15, P21). For images it is the same on scattering coefficients, which nobody's data
-  decided.
+- unit = "row" or "person": every client runs DP-SGD, one step per round, on a logistic
+  model, and adds all of the noise itself: against the server too (P15, P21). A step
+  takes all rows of a client, and the learning rate follows the noise (`steps`), from
+  public counts alone. For images it is the same on scattering coefficients, which
+  nobody's data decided, with steps of their own.
 - unit = "client": clipped updates, of which the cohort shares the noise by secure
   aggregation: against other clients, not against the server's aggregator.
 """
 
 import dataclasses
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
+import numpy as np
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
@@ -23,15 +25,23 @@ from fedsvp_jax.data.source_settings import DataSettings, TableSettings
 
 GOALS = ("proved", "trial")
 _ROUNDS = 60
+_CLIP = 2.0  # on rows whose features lie in [-1, 1]
+_MOMENTUM = 0.9
+_DELTA = 1e-5
+_TRAINED = 0.99  # of a client's rows; the others choose nothing here
+_MOST_ROWS = 4096  # in a step
+_FASTEST = 0.2  # learning rate of the mean gradient
+_MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
+_MUCH = 2.0  # times the noise of secure aggregation
 _PROMISE = {
     "mechanism": "gaussian",
     "relation": "add_remove",
-    "delta": 1e-5,
+    "delta": _DELTA,
     "total_accounting": "pld",
     "solve": "noise",
     "num_attributes": 1,
     "split": "by_position",
-    "train_fraction": 0.99,
+    "train_fraction": _TRAINED,
     "model": "logistic",
     "num_rounds": _ROUNDS,
     "eval_every": 10,
@@ -40,9 +50,8 @@ _ROWS = {
     "sensitivity": "per_example",
     "batches": "poisson",
     "local_steps": 1,
-    "l2_norm_clip": 2.0,
-    "learning_rate": 0.1,
-    "server_momentum": 0.9,
+    "l2_norm_clip": _CLIP,
+    "server_momentum": _MOMENTUM,
 }
 _CLIENTS = {
     "sensitivity": "update_clip",
@@ -93,6 +102,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
         )
     names = [field.name for field in dataclasses.fields(TableSettings)]
     names += ["dataset", "data_dir", "num_clients", "partition"]
+    names += ["total_epsilon", "noise_trust", "colluders"]
     chosen: dict[str, Any] = {name: values[name].value for name in names}
     config = ExperimentConfig(**chosen)
     data = sources.load(config.dataset, config.data_dir, config)
@@ -106,14 +116,107 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
+    spent = data.schema.shares_epsilon if data.schema is not None else 0.0
+    if spent:
+        (left,) = left_of((values.total_epsilon,), spent)
+        print(
+            f"ε = {spent:g} was spent on counting the shares of the classes: of "
+            f"total_epsilon = {values.total_epsilon:g}, {left:g} are left for the run"
+        )
+        values["total_epsilon"].value = left
+        config = dataclasses.replace(config, total_epsilon=left)
     return route_settings(config, data)
+
+
+def left_of(epsilons: tuple[float, ...], spent: float) -> tuple[float, ...]:
+    """What is left of each ε (basic composition: two ε add up).
+
+    Raises:
+      ValueError: nothing is.
+    """
+    if min(epsilons) <= spent:
+        raise ValueError(
+            f"total_epsilon must be greater than {spent:g}, which counting the shares "
+            f"of the classes has spent (the schema's shares_epsilon), got "
+            f"{min(epsilons):g}"
+        )
+    return tuple(epsilon - spent for epsilon in epsilons)
+
+
+class Steps(NamedTuple):
+    """The steps of the route, from public counts.
+
+    Attributes:
+      batch_size: B; all rows of a client of so many, or fewer.
+      learning_rate: of the first round; it falls to 0 by cosine.
+      noise: standard deviation of the noise on the mean gradient, of all steps
+        together; what the trust models differ in.
+    """
+
+    batch_size: int
+    learning_rate: float
+    noise: float
+
+
+def steps(
+    sizes: np.ndarray,
+    epsilon: float,
+    colluders: int | None = None,
+    rows_per_person: int = 1,
+) -> Steps:
+    """Steps of all rows, at a learning rate that keeps the noise of the run small.
+
+    With z for one step of all rows, client i of n_i rows uploads η/B times the sum of
+    its clipped gradients plus noise of std √T·z·C. The average of weights p is then η/B
+    Σ p_i·min(n_i, B) of the mean gradient, so η is divided by that sum over B. T steps
+    together tell the mean gradient up to s = z·C·‖p‖ / Σ p_i·min(n_i, B), which needs
+    no T: rounds are free where all rows are in every step. Where sums are secure,
+    ‖p‖ is 1/√(K(K − h)) and p_i = 1/K. With momentum m the weights go T·η/(1 − m)
+    times the mean gradient, half of it as η falls to 0 by cosine, which averages the
+    noise of the last rounds as averaged iterates would. So the noise moves a weight,
+    along which the loss is flat, by s·T·η/(2(1 − m)) at most: η keeps it at `_MOVED`,
+    and below `_FASTEST`. Less ε, fewer rows, more clients: less is learned, and the
+    probabilities stay near those of the classes' shares.
+
+    Args:
+      sizes: (K,) training rows of the clients.
+      epsilon: of the run, at δ = 1e-5.
+      colluders: h of secure aggregation; None without it.
+      rows_per_person: m; z hides m rows at once where a person is the unit.
+    """
+    from fedsvp_jax.mechanisms.calibration import analytic_multiplier
+
+    clients = len(sizes)
+    batch_size = int(min(sizes.max(), _MOST_ROWS))
+    weights = sizes / sizes.sum()
+    norm = float(np.linalg.norm(weights))
+    if colluders is not None:
+        weights = np.full(clients, 1 / clients)
+        norm = 1 / math.sqrt(clients * max(clients - colluders, 1))
+    rows = float(weights @ np.minimum(sizes, batch_size))
+    noise = float(analytic_multiplier(epsilon, _DELTA)) * _CLIP * norm / rows
+    noise *= rows_per_person
+    slowed = 2 * _MOVED * (1 - _MOMENTUM) / (_ROUNDS * noise)
+    return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
+
+
+def training_sizes(config: ExperimentConfig, data: Dataset) -> np.ndarray:
+    """(K,) the training rows of the clients, from the public numbers of rows."""
+    if config.partition == "by_writer" and data.train_writers is not None:
+        counts = np.bincount(data.train_writers)
+        counts = counts[counts > 1]
+    else:
+        parts = np.array_split(data.train_labels, config.num_clients)
+        counts = np.array([len(part) for part in parts])
+    return np.clip(np.rint(_TRAINED * counts), 1, np.maximum(counts - 1, 1))
 
 
 def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
     """What the route sets for a table, or for images.
 
     Args:
-      config: not resolved; names the data set, and may name clients.
+      config: not resolved; names the data set, ε of the run and whom it trusts, and
+        may name clients.
       data: the data set that it names.
     """
     from fedsvp_jax.config import resolve
@@ -125,24 +228,39 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
         "cohort_size": 1,
         "num_hbc_clients": 0,
         "partition": config.partition,
+        "noise_trust": "nobody",
     }
     if data.train_writers is None:
         single["partition"] = config.partition or "iid"
-    config = resolve(dataclasses.replace(config, **single), dataset=data)
-    clients = config.num_clients
-    settings = _PROMISE | (_CLIENTS if by_client else _ROWS)
-    size = len(data.train_labels) / clients
-    share, limit = 8, 512  # a batch is a part of the rows, and no more than so many
-    if data.train_inputs.ndim > 2:
-        channels = "_channels" if data.train_inputs.shape[-1] == 3 else ""
-        settings |= _IMAGES | {"model": f"scatter{channels}_linear"}
-        share, limit = 15, 4096
-    return settings | {
+    trust, config = config.noise_trust, dataclasses.replace(config, **single)
+    config = resolve(config, dataset=data)
+    clients, sizes = config.num_clients, training_sizes(config, data)
+    settings = _PROMISE | {
         "num_clients": clients,
         "cohort_size": clients,
         "num_hbc_clients": 0,
         "partition": config.partition,
-        "batch_size": max(1, min(round(size / share), limit)),
+    }
+    if by_client:
+        rows = round(len(data.train_labels) / clients / 8)
+        return settings | _CLIENTS | {"batch_size": max(1, min(rows, 512))}
+    if data.train_inputs.ndim > 2:
+        channels = "_channels" if data.train_inputs.shape[-1] == 3 else ""
+        rows = round(len(data.train_labels) / clients / 15)
+        settings |= _ROWS | _IMAGES | {"model": f"scatter{channels}_linear"}
+        return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
+    colluders = config.colluders if trust == "secure_aggregation" else None
+    if config.total_epsilon is None:
+        raise ValueError("the route needs total_epsilon, the promise of the run")
+    chosen = steps(sizes, config.total_epsilon, colluders, data.rows_per_person or 1)
+    shares = getattr(data.schema, "shares", ())
+    if shares:
+        settings["class_shares"] = ",".join(map(repr, shares))
+    return settings | {
+        **_ROWS,
+        "learning_rate": chosen.learning_rate,
+        "learning_rate_schedule": "cosine",
+        "batch_size": chosen.batch_size,
     }
 
 
@@ -158,11 +276,33 @@ def route(config: ExperimentConfig, unit: str) -> str:
     return f"route: {name}, model {config.model}, by fixed defaults{single_client}"
 
 
+def trust(config: ExperimentConfig, data: Dataset) -> str:
+    """The noise by whom one trusts, and a verdict; "" where there is one way alone."""
+    epsilon, sizes = config.total_epsilon, training_sizes(config, data)
+    if len(sizes) < 2 or not config.clip.in_steps or epsilon is None:
+        return ""
+    bound = steps(np.array([sizes.sum()]), epsilon).noise
+    alone = steps(sizes, epsilon).noise / bound
+    secure = steps(sizes, epsilon, config.colluders).noise / bound
+    text = (
+        "noise on the mean gradient, beside that of one trusted server with all rows: "
+        f"{alone:.3g} times where the server sees each upload, {secure:.3g} times with "
+        "--noise_trust=secure_aggregation"
+    )
+    if config.noise_trust == "nobody" and alone > _MUCH * secure:
+        text += (
+            ": if you have secure aggregation, take it; `fedsvp plan` says how useful "
+            "each model is"
+        )
+    return text
+
+
 def reference(config: ExperimentConfig) -> dict[str, Any]:
     """The settings of FedAvg on the same clients, which hides nothing."""
     names = [field.name for field in dataclasses.fields(DataSettings)]
     names += ["model", "num_attributes", "num_clients", "cohort_size", "seed"]
     names += ["num_hbc_clients", "partition", "split", "train_fraction"]
+    names += ["class_weights"]
     settings = {name: getattr(config, name) for name in names}
     return settings | {
         "mechanism": "none",

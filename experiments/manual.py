@@ -1,9 +1,6 @@
 """The text of --help."""
 
-import sys
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from absl import flags
 
@@ -36,40 +33,31 @@ def manual(script: str, purpose: str | None, *, full: bool = False) -> str:
     """
     values = flags.FLAGS
     package = f"{__package__}."  # fedsvp_jax.experiments where it is installed
-    modules = values.flags_by_module_dict()
-    themes = [name for name in modules if name.startswith(SETTINGS) and full]
-    shared = sorted(name for name in modules if name.startswith(package))
-    described = [
-        values.module_help(name)
-        .strip()
-        .removeprefix(SETTINGS)
-        .replace(f"{package}command:", "Files, devices and progress:", 1)
-        for name in [*themes, *shared]
-    ]
-    if script in modules:
-        spec = sys.modules["__main__"].__spec__
-        title = spec.name.removesuffix(".__main__") if spec else script
-        described.insert(0, values.module_help(script).strip().replace(script, title))
+    titles = {
+        script: "This command",
+        f"{package}command": "Files, devices and progress",
+    }
+    groups = values.flags_by_module_dict()
     paragraphs = [(purpose or "").rstrip()]
     if "mechanism" in values or "mechanisms" in values:
         paragraphs.append(mechanism_help())
-    if not full and (listed := _themes(modules)):
-        described.insert(0, "Settings (--helpfull describes each):\n" + listed)
-    return "\n\n".join([*paragraphs, "Flags (--name=value):", *described])
+    paragraphs.append("Flags (--name=value; --helpfull describes all):")
+    for name in sorted(groups, key=lambda name: name != script):
+        title = titles.get(name, name.removeprefix(SETTINGS))
+        if name.startswith(SETTINGS) and not full:
+            names = " ".join(f"--{flag.name}" for flag in groups[name])
+            paragraphs.append(_filled(f"{title}: {names}"))
+        elif name == script or name.startswith((SETTINGS, package)):
+            described = values.module_help(name).strip().partition("\n")[2]
+            paragraphs.append(f"{title}:\n{described}")
+    return "\n\n".join(paragraphs)
 
 
-def _themes(modules: Mapping[str, Sequence[flags.Flag[Any]]]) -> str:
-    """The names of the settings' flags, in a paragraph per theme."""
-    return "\n".join(
-        textwrap.fill(
-            f"{name.removeprefix(SETTINGS)}: "
-            + " ".join(f"--{flag.name}" for flag in modules[name]),
-            88,
-            initial_indent="  ",
-            subsequent_indent="      ",
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        for name in modules
-        if name.startswith(SETTINGS)
+def _filled(text: str) -> str:
+    return textwrap.fill(
+        text,
+        88,
+        subsequent_indent="    ",
+        break_on_hyphens=False,
+        break_long_words=False,
     )

@@ -1,14 +1,19 @@
-"""Says what a table can afford: risk and accuracy by ε, on synthetic rows.
+"""Says what a table can afford: risk, accuracy and AUC by ε and by whom you trust.
 
-  fedsvp plan DATA.csv --schema=schema.toml --total_epsilons=1,3,8
+  fedsvp plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
 
 Of DATA.csv only the number of rows of every client, and of every person of a [person]
-column, is read, which is public in any case. As many rows are drawn from the schema:
-numbers uniformly between their bounds, categories evenly, classes by a random linear
-model. The route of train --goal is then trained on them at every ε and seed, and FedAvg
-without noise. So the loss by the noise is that of clients of these sizes and of so many
-features; the accuracy of your own rows is not known before a run, and none of it is
-spent here.
+column, is read, which is public in any case. As many synthetic rows are drawn from the
+schema: numbers uniformly between their bounds, categories evenly, classes by a random
+linear model in the shares that the schema states (or that --shares_epsilon buys). How
+much your columns tell of the class nobody knows before a run. So there are two such
+models, one whose best AUC is the first number of --auc and one of the second, and every
+figure is an interval from the one to the other. The route of train --goal is trained on
+both at every ε and seed, and FedAvg without noise, for three kinds of trust:
+
+- nobody: the server sees each upload, and every client adds all of the noise itself;
+- secure_aggregation: the server sees sums alone, of which clients share the noise;
+- trusted_server: one server holds all rows. No command here trains so; it is the bound.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
@@ -31,9 +36,14 @@ from . import command, flag_values, goal, printed
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
 _EPSILONS = flags.DEFINE_list(
-    "total_epsilons",
+    "total_epsilon",
     [".5", "1", "2", "3", "5", "8"],
     "ε of the whole run, with commas between them.",
+)
+_COLUMN = flags.DEFINE_string(
+    "client_column",
+    None,
+    "The column that says whose each row is; `none` for none. Default: the schema's.",
 )
 _CLIENTS = flags.DEFINE_integer(
     "num_clients",
@@ -45,11 +55,82 @@ _SEED = flags.DEFINE_integer("seed", 0, "Of the synthetic rows and the training.
 _SEEDS = flags.DEFINE_integer(
     "num_seeds", 3, "Trainings at every ε, for the interval.", lower_bound=1
 )
+_AUC = flags.DEFINE_list(
+    "auc",
+    ["0.65", "0.9"],
+    "AUC of the best model of the synthetic rows, where the columns tell little of the "
+    "class and where they tell much; of models of such tables that were published, if "
+    "there are any. One number is both.",
+)
+_SHARES_EPSILON = flags.DEFINE_float(
+    "shares_epsilon",
+    None,
+    "Where the schema states no shares of the classes: count DATA.csv's with discrete "
+    "Laplace noise of this ε, which is spent, and print what the schema then states.",
+    lower_bound=0,
+)
+_TRUST = flags.DEFINE_enum(
+    "noise_trust", None, ["nobody", "secure_aggregation"], "Plan this kind alone."
+)
+_LABELS = {
+    "nobody": "server sees each upload",
+    "secure_aggregation": "secure aggregation",
+    "trusted_server": "trusted server",
+}
 _TESTED = 2000  # synthetic rows for the test
-_SLOPE = 4.0  # of the random linear model: noise-free accuracies are far from 1/2 and 1
+_FITTED = 4000  # synthetic rows that fit the slope
+_STEPS = 40  # of that fit
+_ENOUGH, _LITTLE = 0.8, 0.4  # parts of AUC's gain over guessing that are left
 
 
-def synthetic(schema: Any, sizes: Sequence[int], seed: int, persons: Any = None) -> Any:
+def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.ndarray:
+    """(n, classes) slope·scores + biases: classes of these shares and this best AUC.
+
+    The AUC is that of the chances themselves, over classes drawn by them, a mean over
+    classes of each against the rest; the slope is found by halving, the biases by
+    repeated correction.
+
+    Args:
+      scores: (n, classes) of the random linear model.
+      shares: of the classes.
+      auc: in (1/2, 1).
+    """
+    from fedsvp_jax.data.tables import scores as table_scores
+
+    rng = np.random.default_rng(0)
+    fitted = scores[:_FITTED]
+    draws = rng.gumbel(size=fitted.shape)
+    wanted = np.asarray(shares) / np.sum(shares)
+
+    def biased(slope: float) -> np.ndarray:
+        bias = np.log(wanted)
+        for _ in range(_STEPS):
+            bias += np.log(wanted / _softmax(slope * fitted + bias).mean(0))
+        return bias
+
+    low, high = 0.0, 64.0
+    for _ in range(_STEPS):
+        slope = (low + high) / 2
+        logits = slope * fitted + biased(slope)
+        labels = (logits + draws).argmax(1)
+        chances = _softmax(logits)
+        areas = [
+            table_scores.auc(chances[:, number], labels == number)
+            for number in range(len(wanted))
+        ]
+        area = np.mean([area for area in areas if area is not None] or [1.0])
+        low, high = (slope, high) if area < auc else (low, slope)
+    return slope * scores + biased(slope)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    return powers / powers.sum(1, keepdims=True)
+
+
+def synthetic(
+    schema: Any, sizes: Sequence[int], seed: int, auc: float, persons: Any = None
+) -> Any:
     """A data set of the schema's shape with so many training rows of each client.
 
     `persons`, (rows,) says whose each is; None: each is of a person of its own.
@@ -65,8 +146,8 @@ def synthetic(schema: Any, sizes: Sequence[int], seed: int, persons: Any = None)
         elif column.width:
             blocks.append(rng.uniform(-1, 1, (rows, 1)).astype(np.float32))
     inputs = np.concatenate(blocks, axis=1)
-    logits = inputs @ rng.normal(size=(inputs.shape[1], len(schema.classes)))
-    logits = _SLOPE * (logits - logits.mean(0)) / logits.std()
+    scores = inputs @ rng.normal(size=(inputs.shape[1], len(schema.classes)))
+    logits = logits_of((scores - scores.mean(0)) / scores.std(), schema.shares, auc)
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(1).astype(np.int32)
     return Dataset(
         name="synthetic",
@@ -84,49 +165,91 @@ def synthetic(schema: Any, sizes: Sequence[int], seed: int, persons: Any = None)
     )
 
 
+def noised_shares(
+    labels: Sequence[str], classes: Sequence[str], epsilon: float
+) -> list[float]:
+    """Shares of the classes from counts with discrete Laplace noise of ε.
+
+    One row more or less changes one count by 1, so all counts together are ε-DP (Ghosh,
+    Roughgarden and Sundararajan 2009). What is made of them tells no more. A count is
+    at least 1, and a share has two digits more than the noise.
+    """
+    from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, system_words
+
+    counts = [
+        max(1, list(labels).count(name) + discrete_laplace(epsilon, system_words))
+        for name in classes
+    ]
+    shares = [round(count / sum(counts), 4) for count in counts]
+    return [max(share, 1e-4) for share in shares]
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Trains on synthetic rows at every ε, and prints the table."""
+    """Trains on synthetic rows at every ε and kind of trust, and prints the table."""
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers(
-        "total_epsilons",
+        "total_epsilon",
         _EPSILONS.value,
         allowed="positive numbers",
         is_allowed=lambda number: 0 < number < math.inf,
     )
+    areas = flag_values.numbers(
+        "auc",
+        _AUC.value,
+        allowed="one or two numbers between 0.5 and 1",
+        is_allowed=lambda number: 0.5 < number < 1,
+    )
     from fedsvp_jax.accounting.claims import meaning
-    from fedsvp_jax.data.tables import csv_file
+    from fedsvp_jax.data.tables import cells, table_file
     from fedsvp_jax.data.tables.schema import read_schema
+    from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page
+    from fedsvp_jax.run import shared_programs
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])
-    table = csv_file.read_csv(path, schema.encoding)
-    if schema.client is not None and schema.client not in table:
-        raise ValueError(f"{path} lacks the column {schema.client}")
+    table, _ = table_file.read_table(path, schema.encoding)
+    client = _COLUMN.value or schema.client
+    client = None if client == NOBODY else client
+    if client is not None and client not in table:
+        raise ValueError(f"{path} lacks the column {client}")
+    if not schema.shares:
+        schema = _counted(schema, table, path)
     rows = len(next(iter(table.values())))
     sizes = [len(part) for part in np.array_split(np.arange(rows), _CLIENTS.value)]
-    if schema.client is not None:
-        sizes = np.unique(table[schema.client], return_counts=True)[1].tolist()
+    if client is not None:
+        sizes = np.bincount(cells.distinct(table[client])[1]).tolist()
     train_share = 1 - (schema.test_fraction or 0.2)
     sizes = [max(2, round(train_share * size)) for size in sizes]
     persons = None
     if schema.person is not None:
         sizes, persons = _persons(schema, table, train_share)
-    data = synthetic(schema, sizes, _SEED.value, persons)
-    document = _planned(data, epsilons)
+    left = goal.left_of(epsilons, schema.shares_epsilon)
+    with shared_programs():
+        plans = [
+            _planned(synthetic(schema, sizes, _SEED.value, area, persons), left)
+            for area in sorted({min(areas), max(areas)})
+        ]
+    document = _joined(plans, areas)
     document["data"] = path.stem
+    counted = ""
+    if schema.shares_epsilon:
+        counted = f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
     document["nist_sp_800_226"]["data_collection_exposure"] = (
-        "none: only the numbers of rows were read"
+        f"none: only the numbers of rows were read{counted}"
     )
     main = _main(document["points"][0])
+    bare = document["fedavg"]
     print(
         f"{_sizes_text(sizes)} training rows, synthetic rows of the schema; "
-        f"every ε is at δ = {main['delta']:g}; {meaning(main)}; without "
-        f"noise: accuracy {document['fedavg']['mean']:.3f}, guessing "
-        f"{document['guessing']:.3f}\n"
+        f"every ε is at δ = {main['delta']:g}; {meaning(main)}; without noise: "
+        f"accuracy {_ends(bare)}, AUC {_ends(bare['auc_between'])}; guessing "
+        f"{document['guessing']:.3f}. From the first to the second number your columns "
+        "tell more of the class; which it is, only a run tells.\n"
     )
-    print(printed.table([_row(point, document) for point in document["points"]]))
+    print(printed.table([_row(point, bare) for point in document["points"]]))
+    print(f"\n{_verdict(document['points'], bare)}")
     if schema.from_records:
         print("\nThe schema was read off the records: a run on it is nominal.")
     command.print_files(
@@ -134,12 +257,44 @@ def main(arguments: Sequence[str]) -> None:
     )
 
 
+def _counted(schema: Any, table: Any, path: pathlib.Path) -> Any:
+    """The schema with shares of the classes that --shares_epsilon pays for."""
+    epsilon = _SHARES_EPSILON.value
+    if not epsilon:
+        raise ValueError(
+            f"{_SCHEMA.value} states no shares of the classes: add shares = [...] "
+            "below [label] if they are known without the records (a registry, a "
+            "publication); or count them by --shares_epsilon=0.1, which spends that ε"
+        )
+    if schema.unit != "row":
+        raise ValueError(
+            f'shares_epsilon counts rows, and unit = "{schema.unit}" is to hide more; '
+            "state the shares in the schema"
+        )
+    if schema.label not in table:
+        raise ValueError(f"{path} lacks the column {schema.label}")
+    from fedsvp_jax.data.tables import cells
+
+    labels = cells.texts(table[schema.label]).to_pylist()
+    shares = noised_shares(labels, schema.classes, epsilon)
+    print(
+        f"Counted with noise, which spends ε = {epsilon:g}. Write below [label], so "
+        "that every run counts it and nobody has to count again:\n"
+        f"shares = {shares}\nshares_epsilon = {epsilon:g}\n"
+    )
+    return dataclasses.replace(
+        schema, shares=tuple(shares), shares_epsilon=float(epsilon)
+    )
+
+
 def _persons(schema: Any, table: Any, share: float) -> tuple[list[int], np.ndarray]:
     """Each client's training rows, and whose they are: by the numbers in the table."""
-    persons = np.unique(table[schema.person], return_inverse=True)[1]
+    from fedsvp_jax.data.tables import cells
+
+    persons = cells.distinct(table[schema.person])[1]
     client = np.zeros_like(persons)
     if schema.client is not None:
-        client = np.unique(table[schema.client], return_inverse=True)[1]
+        client = cells.distinct(table[schema.client])[1]
     limit = schema.rows_per_person if schema.unit == "person" else len(persons)
     pairs, counts = np.unique(np.stack([client, persons]), axis=1, return_counts=True)
     counts = np.minimum(counts, limit)
@@ -166,47 +321,143 @@ def _main(point: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _row(point: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
+def _ends(value: dict[str, Any] | Sequence[float]) -> str:
+    low, high = (value["lower"], value["upper"]) if isinstance(value, dict) else value
+    return f"{low:.3f} to {high:.3f}"
+
+
+def _row(point: dict[str, Any], bare: dict[str, Any]) -> dict[str, str]:
     main = _main(point)
-    mean = point["accuracy"]["mean"]
-    bare, guess = document["fedavg"]["mean"], document["guessing"]
-    part = 100 * (mean - guess) / (bare - guess) if bare > guess else math.nan
     return {
+        "trust": point["mechanism"],
         "ε of the run": f"{point['epsilon']:g}",
         "guesses right, of 100, at most": f"{main['risk']['right_of_100']:.1f}",
-        "recognised at 1 % false, at most": f"{main['risk']['recognised']:.3f}",
-        "accuracy": f"{mean:.3f}",
-        "left of the gain over guessing, %": f"{part:.0f}",
+        "synthetic accuracy": _ends(point["accuracy"]),
+        "synthetic AUC": _ends(point["accuracy"]["auc_between"]),
+        "model": _word(point, bare),
         "status": main["status"],
     }
 
 
+def _left(point: dict[str, Any], bare: dict[str, Any]) -> list[float]:
+    """Parts of AUC's gain over guessing that the noise leaves, by strength."""
+    ends = (value["auc_between"] for value in (point["accuracy"], bare))
+    pairs = zip(*ends, strict=True)
+    return [(area - 0.5) / max(best - 0.5, 1e-9) for area, best in pairs]
+
+
+def _word(point: dict[str, Any], bare: dict[str, Any]) -> str:
+    least, most = _left(point, bare)
+    if least >= _ENOUGH:
+        return "useful"
+    if most < _LITTLE:
+        return "useless"
+    return "weaker" if least >= _LITTLE else "useful if columns tell much"
+
+
+def _verdict(points: Sequence[dict[str, Any]], bare: dict[str, Any]) -> str:
+    """For each kind of trust, from which ε on the model is useful."""
+    sentences = []
+    for trust in dict.fromkeys(point["mechanism"] for point in points):
+        useful = [
+            point["epsilon"]
+            for point in points
+            if point["mechanism"] == trust and _word(point, bare) == "useful"
+        ]
+        sentences.append(
+            f"{trust}: useful from ε = {min(useful):g} on"
+            if useful
+            else f"{trust}: at none of these ε useful whatever the columns tell"
+        )
+    return (
+        "; ".join(sentences)
+        + f". Useful: {100 * _ENOUGH:.0f} % of AUC's gain over guessing are left where "
+        "the columns tell little."
+    )
+
+
 def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
-    """What epsilon.json says: the route at every ε, FedAvg on the same clients."""
+    """What epsilon.json says of one strength: every kind of trust, and FedAvg."""
+    kinds = [*_LABELS] if _TRUST.value is None else [_TRUST.value]
+    if data.schema.unit == "client":
+        kinds = ["secure_aggregation"]
+    elif int(data.train_writers.max()) == 0:
+        kinds = ["nobody"]
+    bare = _swept(data, None, ())
+    documents = {trust: _swept(data, trust, epsilons) for trust in kinds}
+    document = documents[kinds[0]] | {"fedavg": bare["fedavg"], "points": []}
+    for trust, of_trust in documents.items():
+        for point in of_trust["points"]:
+            point["mechanism"] = _LABELS[trust]
+            if trust == "trusted_server":
+                point["adversary"] = "whoever sees the models"
+                for guarantee in point["guarantees"]:
+                    guarantee["adversary"] = point["adversary"]
+        document["points"] += of_trust["points"]
+    return document
+
+
+def _swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> dict[str, Any]:
+    """`epsilon_page.document` of the route; of FedAvg where trust is None."""
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
     from fedsvp_jax.run.sweep import SweepPlan, sweep
 
     seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
-    base = ExperimentConfig(dataset="csv", seed=_SEED.value)
-    route = goal.route_settings(base, data)
-    route |= {"solve": "uploads", "eval_every": route["num_rounds"]}
+    if trust == "trusted_server":
+        data = dataclasses.replace(data, train_writers=None)
+    base = ExperimentConfig(
+        dataset="csv",
+        seed=_SEED.value,
+        noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
+    )
+    routes = [
+        goal.route_settings(dataclasses.replace(base, total_epsilon=epsilon), data)
+        for epsilon in epsilons or (1.0,)
+    ]
+    route = routes[0] | {"solve": "uploads", "eval_every": routes[0]["num_rounds"]}
     config = resolve(dataclasses.replace(base, **route), data)
-    fedavg = resolve(ExperimentConfig(**goal.reference(config)), data)
+    rates = tuple(
+        route["learning_rate"] for route in routes if "learning_rate" in route
+    )
+    plan = SweepPlan(
+        (config.mechanism,), (config.epsilon,), seeds, None, epsilons, rates
+    )
+    if trust is None:
+        config = resolve(ExperimentConfig(**goal.reference(config)), data)
+        plan = SweepPlan(("none",), (config.epsilon,), seeds)
     with tempfile.TemporaryDirectory() as folder:
-        place = pathlib.Path(folder)
-        plan = SweepPlan(("none",), (fedavg.epsilon,), seeds)
-        sweep(fedavg, plan, place / "fedavg", dataset=data)
-        plan = SweepPlan(
-            (config.mechanism,), (config.epsilon,), seeds, total_epsilons=epsilons
-        )
-        sweep(config, plan, place / "route", dataset=data)
-        bare = epsilon_page.document(read.read_sweep(place / "fedavg"))["fedavg"]
+        place = pathlib.Path(folder) / "sweep"
+        sweep(config, plan, place, dataset=data)
         return epsilon_page.document(
-            read.read_sweep(place / "route"),
-            reference=bare,
+            read.read_sweep(place),
             rows="synthetic rows that were drawn from the schema",
         )
+
+
+def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str, Any]:
+    """One document: every figure from the plan of weak columns to that of strong."""
+    weak, strong = plans[0], plans[-1]
+    words = "synthetic rows, of which the best model has an AUC of " + " to ".join(
+        f"{area:g}" for area in sorted({min(areas), max(areas)})
+    )
+
+    def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
+        return low | {
+            "mean": (low["mean"] + high["mean"]) / 2,
+            "lower": min(low["lower"], high["lower"]),
+            "upper": max(low["upper"], high["upper"]),
+            "auc": (low["auc"] + high["auc"]) / 2,
+            "auc_between": [low["auc"], high["auc"]],
+            "interval": words,
+        }
+
+    points = [
+        point | {"accuracy": between(point["accuracy"], other["accuracy"])}
+        for point, other in zip(weak["points"], strong["points"], strict=True)
+    ]
+    bare = between(weak["fedavg"], strong["fedavg"])
+    return weak | {"points": points, "fedavg": bare}
 
 
 if __name__ == "__main__":  # `output_dir` is a flag of other commands too

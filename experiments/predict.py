@@ -9,11 +9,14 @@ MODEL is the --output_dir of `fedsvp train`, or the model file that a run on a t
 leaves there and that --export writes. Of a folder the model is that of the newest
 checkpoint, so a run that was stopped has one too. Without inputs the test examples of
 the run's own data set are predicted and the accuracy is printed. The file of
-predictions has one line per example: its row, its label where it is known, the
-predicted class, and the probability of every class. Classes have their names where they
-are known. The model of a table carries its schema, which encodes the rows of another
-CSV file; a category that the training did not have is `*` where the schema has it. The
-table of the training is not needed.
+predictions has one line per example: its row in the file of inputs, from 1 as in
+messages; its label where it is known; the predicted class; the probability of every
+class; and, of a table, every column that is no feature, such as an id, as the table has
+it. Classes have their names where they are known. The model of a table carries its
+schema, which encodes the rows of another CSV file; a category that the training did not
+have is `*` where the schema has it, and numbers beyond its bounds are clamped and
+counted. The table of the training is not needed. A model that was no better than a
+guess on its run's test rows is predicted with, and a warning says so.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -21,8 +24,10 @@ Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why
 import csv
 import dataclasses
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from absl import flags
@@ -103,16 +108,21 @@ def main(arguments: Sequence[str]) -> None:
         trained.save(_EXPORT.value)
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
-    labels = None
+    if trained.scores is not None and not trained.scores["useful"]:
+        verdict = headline.quality({"test_scores": trained.scores})
+        warnings.warn(f"the model is useless: {verdict}", stacklevel=1)
+    labels, numbers, loaded = None, None, None
     names = trained.schema.classes if trained.schema is not None else None
     source = _INPUTS.value or (arguments[2] if len(arguments) == 3 else "")
-    if source.endswith(".csv"):
+    of_table = trained.schema is not None and not source.endswith(".npy")
+    if source and (of_table or source.endswith(".csv")):
         if trained.schema is None:
             raise ValueError(
                 "a CSV file is predicted by the model of a run on --dataset=csv; name "
                 f"an .npy file of examples of dataset {trained.settings['dataset']}"
             )
-        inputs = table.load_rows(Path(source), trained.schema)
+        loaded = table.load_rows(Path(source), trained.schema)
+        inputs = loaded.inputs
     elif source:
         inputs = _examples(Path(source))
     elif place.is_file():
@@ -122,6 +132,13 @@ def main(arguments: Sequence[str]) -> None:
         names = data.class_names if isinstance(data, Dataset) else None
         data, _ = loading.withhold_validation(config, data)
         inputs, labels = np.asarray(data.test_inputs), np.asarray(data.test_labels)
+        numbers = getattr(data, "test_rows", None)
+        if config.dataset == "csv" and trained.schema is not None:
+            path = config.test_path or Path(str(config.data_dir)).expanduser()
+            declared = config.declared()  # without one, the training guessed
+            encoding = declared and declared.encoding
+            schema = dataclasses.replace(trained.schema, encoding=encoding)
+            loaded = table.load_rows(path, schema, numbers)
     chances = trained.probabilities(inputs)
     predicted = chances.argmax(-1)
     called = [
@@ -129,15 +146,25 @@ def main(arguments: Sequence[str]) -> None:
     ]
     folder = place.parent if place.is_file() else place
     target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
+    columns: dict[str, Sequence[Any]] = {
+        "row": range(1, len(inputs) + 1) if numbers is None else numbers
+    }
+    if labels is not None:
+        columns["label"] = [called[code] for code in labels]
+    columns["predicted"] = [called[code] for code in predicted]
+    for name, of_class in zip(called, chances.T, strict=True):
+        columns[f"probability of {name}"] = [f"{chance:.4f}" for chance in of_class]
+    for name, texts in ({} if loaded is None else loaded.carried).items():
+        if labels is None or name != trained.schema.label:
+            columns[f"{name} (as written)" if name in columns else name] = texts
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        label_head = [] if labels is None else ["label"]
-        each = [f"probability of {name}" for name in called]
-        writer.writerow(["row", *label_head, "predicted", *each])
-        for row, (best, chance) in enumerate(zip(predicted, chances, strict=True)):
-            classes = [best] if labels is None else [labels[row], best]
-            texts = [f"{p:.4f}" for p in chance]
-            writer.writerow([row, *(called[c] for c in classes), *texts])
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    if loaded is not None and loaded.clamped:
+        clamped = ", ".join(f"{name} {n}" for name, n in loaded.clamped.items())
+        total = sum(loaded.clamped.values())
+        print(f"clamped to the schema's bounds: {total} numbers ({clamped})")
     if labels is not None:
         accuracy = np.mean(predicted == labels)
         print(f"accuracy after {trained.rounds} rounds: {accuracy:.4f}")

@@ -55,30 +55,27 @@ def rebuild(
       ValueError: a file is missing or damaged.
       ImportError: plotly is not installed.
     """
-    target = folder / f"report.{figure}"
-    files = read.read_sweep if read.is_sweep(folder) else read.read_run
-    if file := plugin.missing(files(folder).config):
+    is_sweep = read.is_sweep(folder)
+    files = read.read_sweep(folder) if is_sweep else read.read_run(folder)
+    if file := plugin.missing(files.config):
         print(
             f"note: {folder} was made with --plugin={file}; name it for a page that "
             "has the command and the mechanism's own settings",
             file=sys.stderr,
         )
-    if read.is_sweep(folder):
-        paths = [
-            report.write_sweep_report(folder, timestamp=timestamp),
-            *tables.write_tables(folder),
-        ]
-        if figure:
-            paths.append(report.figures.draw([folder], target))
-            paths += report.figures.draw_each(folder, figure)
-        sweep = read.read_sweep(folder)
-        summary = tables.summarize(sweep.results, sweep.cells)
-        return paths, printed.table(tables.shown_cells(summary)) + "\n"
-    paths = [report.write_run_report(folder, timestamp=timestamp)]
+    if is_sweep:
+        page = report.write_sweep_report(folder, timestamp=timestamp)
+        paths = [page, *tables.write_tables(folder)]
+    else:
+        paths = [report.write_run_report(folder, timestamp=timestamp)]
     if figure:
-        paths.append(report.figures.draw([folder], target))
+        paths.append(report.figures.draw([folder], folder / f"report.{figure}"))
         paths += report.figures.draw_each(folder, figure)
-    return paths, ""
+    if not is_sweep:
+        return paths, ""
+    sweep = read.read_sweep(folder)
+    summary = tables.summarize(sweep.results, sweep.cells)
+    return paths, printed.table(tables.shown_cells(summary)) + "\n"
 
 
 def main(arguments: Sequence[str]) -> None:

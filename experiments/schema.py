@@ -1,4 +1,4 @@
-"""Drafts the public schema of a CSV file.
+"""Drafts the public schema of a table: CSV, Parquet, xlsx, SPSS, Stata or SAS.
 
   fedsvp schema DATA.csv --output=schema.toml
   fedsvp schema DATA.csv --label_column=death --client_column=hospital
@@ -7,14 +7,15 @@ The schema says of every column what it is: number, category, date, or nothing t
 from; its bounds or categories; what fills a missing cell; which column is the class and
 which the client. `train --schema=schema.toml` reads it, the model carries it, and every
 site of a federation uses the same file. The draft takes bounds, categories, fill values
-and classes from the records and marks each with `from_data = true`: state what is known
+and classes from the records and marks each with a line `from_data`: state what is known
 without them (a form, a codebook, a law of nature) and delete the line. While a line is
 there, every ε is nominal. --label_column and --client_column are guessed by name.
 
-  fedsvp schema --confirm=schema.toml
+  fedsvp schema --confirm=schema.toml --known_bounds=age,dose
 
 lists what is marked and deletes the marks: your statement that each entry, as it stands
-in the file now, is known without the records.
+in the file now, is known without the records. Bounds that are still the least and the
+largest value of the records are refused, unless --known_bounds names their columns.
 
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
@@ -22,6 +23,7 @@ Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong)
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -34,23 +36,43 @@ _LABEL = flags.DEFINE_string("label_column", None, "The column of the class.")
 _CLIENT = flags.DEFINE_string(
     "client_column", None, "The column that says whose each row is; 'none' for none."
 )
-_DROP = flags.DEFINE_list("drop_columns", [], "Columns that are no features.")
+_DROP = flags.DEFINE_string(
+    "drop_columns", "", "Columns that are no features, with commas between them."
+)
+_DECIMAL = flags.DEFINE_enum(
+    "decimal", None, [".", ","], "The mark before a fraction. Default: as seen."
+)
+_THOUSANDS = flags.DEFINE_enum(
+    "thousands",
+    None,
+    [",", ".", " ", "'"],
+    "The mark between groups of three digits.",
+)
 
 _CONFIRM = flags.DEFINE_string(
     "confirm",
     None,
     "A schema that you have checked: its lines from_data are listed and deleted.",
 )
-_MARK = re.compile(r"^[ \t]*from_data[ \t]*=[ \t]*true[ \t]*(#.*)?\n?", re.M)
+_KNOWN_BOUNDS = flags.DEFINE_string(
+    "known_bounds",
+    "",
+    "With --confirm, columns whose bounds are known without the records although they "
+    "are the records' extremes.",
+)
+_MARK = re.compile(
+    r"^[ \t]*from_data[ \t]*=[ \t]*(true|\[[^]\n]*\])[ \t]*(#.*)?\n?", re.M
+)
 
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
-A line `from_data = true` marks what was read off the records. State what is known
-without them, then delete the line; while one is left, every ε is nominal.
+A line `from_data` marks what was read off the records; beside bounds it has their least
+and largest value. State what is known without them, then delete the line; while one is
+left, every ε is nominal.
 unit: "row" protects one row, "client" all rows of one client. If a person has several
 rows, "row" protects one of them; to protect the person write
 [person], column = "ID", rows = 1: so many rows of each person are kept.
-decimal, encoding: how every such file is written, whatever its records.
-Types: number, category (* takes all other texts, and blanks), date, drop."""
+decimal, thousands, encoding: how every such file is written, whatever its records.
+Types: number, percent, category (* takes all others, and blanks), date, time, drop."""
 
 
 def confirm(path: pathlib.Path) -> None:
@@ -60,21 +82,43 @@ def confirm(path: pathlib.Path) -> None:
       OSError, ValueError: as `read_schema`.
     """
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.data.tables.column_values import date_of
-    from fedsvp_jax.data.tables.schema import read_schema
+    from fedsvp_jax.data.tables import literals
+    from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
+    from fedsvp_jax.data.tables.table import named
 
     marked = read_schema(path)
+    known = named(_KNOWN_BOUNDS.value, marked.columns)
+    formats = {
+        "date": lambda day: str(literals.date_of(day)),
+        "time": lambda hour: str(literals.time_of(hour)),
+    }
+
+    def bounds(column: SchemaColumn) -> str:
+        written = formats.get(column.type, "{:g}".format)
+        return " to ".join(map(written, column.bounds))
+
+    extremes = {
+        name: bounds(column)
+        for name, column in marked.columns.items()
+        if column.from_data == column.bounds and column.bounds != (0, 1)
+    }
+    if unnamed := [name for name in extremes if name not in known]:
+        listed = "; ".join(f"{name}, {extremes[name]}" for name in unnamed)
+        raise ValueError(
+            f"{path}: these bounds are the least and the largest value of the records: "
+            f"{listed}. State others, or name those that are known without them: "
+            f"--known_bounds={','.join(unnamed)}"
+        )
     text = path.read_text(encoding="utf-8-sig")
     replace_file(path, _MARK.sub("", text).encode())
     if still_marked := read_schema(path).from_records:
         raise ValueError(
             f"{path} still marks {', '.join(still_marked)}; delete their from_data"
         )
-    formats = {"number": "{:g}".format, "date": lambda day: str(date_of(day))}
     lines = [
-        f"  {name}: " + " to ".join(map(formats[column.type], column.bounds))
-        if column.type in formats
-        else f"  {name}: {', '.join(column.values) or 'no feature'}"
+        f"  {name}: {', '.join(column.values) or 'no feature'}"
+        if column.type in ("category", "drop")
+        else f"  {name}: {bounds(column)}"
         for name, column in marked.columns.items()
         if column.from_data
     ]
@@ -84,41 +128,55 @@ def confirm(path: pathlib.Path) -> None:
     print("\n".join(lines))
 
 
+def _counts(labels: Any) -> str:
+    """The rows of the most frequent classes, which the terminal alone shows."""
+    counts = sorted(labels.value_counts().to_pylist(), key=lambda each: -each["counts"])
+    return ", ".join(f"{each['values']}: {each['counts']}" for each in counts[:6])
+
+
 def main(arguments: Sequence[str]) -> None:
     """Writes the draft, and prints what the user must still check."""
     if _CONFIRM.value is not None:
         return confirm(pathlib.Path(_CONFIRM.value))
     if len(arguments) != 2:
-        raise ValueError("name one CSV file")
+        raise ValueError("name one file of a table")
     from fedsvp_jax.core.files import replace_file
     from fedsvp_jax.core.settings import unknown
-    from fedsvp_jax.data.tables import csv_file, draft, schema
+    from fedsvp_jax.data.tables import draft, literals, schema, table, table_file
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     if target.exists():
         raise ValueError(f"{target} exists; name another file by --output")
-    encoding = csv_file.encoding_of(path)
-    columns = csv_file.read_csv(path, encoding)
+    columns, form = table_file.read_table(path, None)
     label, client = draft.guessed(columns)
     guessed = [
         name
         for name, value in (("label", _LABEL.value), ("client", _CLIENT.value))
         if value is None
     ]
-    label, client = _LABEL.value or label, _CLIENT.value or client
+    label, client = (
+        literals.normal(stated) if stated else by_name
+        for stated, by_name in ((_LABEL.value, label), (_CLIENT.value, client))
+    )
     client = None if client in ("none", label) else client
-    for name in filter(None, (label, client, *_DROP.value)):
+    drop = table.named(_DROP.value, columns)
+    for name in filter(None, (label, client, *drop)):
         if name not in columns:
             raise ValueError(f"{path}: " + unknown("a column", name, tuple(columns)))
     if label is None:
         raise ValueError(f"{path}: name the class by --label_column")
+    notation = None
+    if _DECIMAL.value or _THOUSANDS.value:
+        other = "," if _THOUSANDS.value == "." else "."
+        notation = literals.Notation(_DECIMAL.value or other, _THOUSANDS.value or "")
     drafted, notes = draft.proposed(
         columns,
         label=label,
         client=client,
-        drop=_DROP.value,
+        drop=drop,
         source=str(path),
-        encoding="cp1252" if encoding == "cp1252" else "utf-8",
+        notation=notation,
+        form=form,
     )
     notes |= {name: "TODO: guessed, check it" for name in guessed}
     head = _HEAD.format(name=path.name)
@@ -126,9 +184,7 @@ def main(arguments: Sequence[str]) -> None:
     kinds = [column.type for column in drafted.columns.values()]
     listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     print(f"{target}: {len(kinds)} columns ({listed})")
-    print(
-        f"class: {label} ({', '.join(drafted.classes[:6])}); client: {client or 'none'}"
-    )
+    print(f"class: {label} ({_counts(columns[label])}); client: {client or 'none'}")
     for name, note in notes.items():
         print(f"  {name.removeprefix('columns.')}: {note}")
     num_marked = len(drafted.from_records)

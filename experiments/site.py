@@ -38,6 +38,8 @@ def main(arguments: list[str]) -> None:
 
     if arguments[1:] != ["init"]:
         raise ValueError("say `site init`")
+    # The site's own data, of which the defaults are, are read by its training alone.
+    command.default_settings(flags.FLAGS, {"dataset": "npz"})
     config = command.settings_from_flags(flags.FLAGS)
     if config.delta is not None and not flags.FLAGS["target_delta"].present:
         delta = min(config.delta, config.target_delta)

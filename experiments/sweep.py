@@ -40,8 +40,8 @@ from . import (
     command,
     flag_values,
     messages,
+    presets,
     printed,
-    running,
     sweep_workers,
     unread_flags,
 )
@@ -49,6 +49,13 @@ from . import (
 command.define_settings(without=["mechanism", "epsilon", "seed", *provenance.OF_RUNS])
 command.define_output()
 command.define_running()
+flags.DEFINE_enum(
+    "preset",
+    None,
+    presets.preset_names("sweep"),
+    "Settings for all flags that the command line does not name: those of a published "
+    "table (`fedsvp presets` lists them).",
+)
 flags.DEFINE_list(
     "mechanisms", ["none", "fedsva"], "Mechanisms to compare; `all` takes every one."
 )
@@ -131,6 +138,8 @@ def _finish(values: flags.FlagValues) -> None:
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
+    if values.preset is not None:
+        presets.choose(values, "sweep", values.preset)
     registered = mechanisms.mechanism_names()
     names = tuple(dict.fromkeys(values.mechanisms))
     if names == ("all",):
@@ -181,12 +190,12 @@ def main(_: list[str]) -> None:
         plan,
         values.output_dir,
         dataset=data,
-        placement=running.placement(
+        placement=command.placement(
             values,
             sweep_devices=values.sweep_devices,
             cell_chunk_size=values.cell_chunk_size,
         ),
-        options=running.options(values),
+        options=command.options(values),
     )
     if processes.is_first():
         _finish(values)

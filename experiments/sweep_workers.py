@@ -14,12 +14,10 @@ import time
 from collections.abc import Sequence
 
 from absl import flags
-from tqdm import tqdm
 
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.devices import cpu, target
 from fedsvp_jax.run import parts, sweep
-
-from . import subcommands
 
 _LEAST_ROUNDS = 1000  # of all cells; each worker compiles anew, some twenty seconds
 _STARTS = 20  # of one worker
@@ -125,14 +123,14 @@ def run(
         )
     folder.mkdir(parents=True, exist_ok=True)
     places = [folder / f"{number}-{workers}" for number in range(1, workers + 1)]
-    base = [sys.executable, "-m", subcommands.module("sweep"), *sys.argv[1:]]
+    base = [sys.executable, "-m", f"{__package__}.sweep", *sys.argv[1:]]
     base += ["--sweep_workers=1", "--resume", "--noreport", "--noprogress"]
     started: list[_Worker] = []
     try:
         for number, place in enumerate(places, 1):
             part = [f"--part={number}/{workers}", f"--output_dir={place}"]
             started.append(_Worker([*base, *part], place))
-        with tqdm(total=rounds, unit="round", disable=not progress) as bar:
+        with progress_bar(total=rounds, unit="round", disable=not progress) as bar:
             while not all([worker.is_done() for worker in started]):
                 bar.update(sum(worker.rows() for worker in started) - bar.n)
                 time.sleep(_SECONDS)

@@ -14,9 +14,9 @@ The same command gives the same bytes on any --num_devices, on one kind of machi
 as many CPU threads. --resume continues a run that was stopped or killed. Data sets
 other than digits are read from --data_dir.
 
---preset=proved sets all flags that are not named (docs/useful_model.md):
+--preset=NAME sets flags that are not named (docs/useful_model.md):
 
-  fedsvp train --preset=proved --dataset=mnist --data_dir=FOLDER \\
+  fedsvp train --preset=proved_mnist --data_dir=FOLDER \\
       --total_epsilon=2 --output_dir=runs/proved
 
 --goal=proved takes a table from its schema to a useful model at --total_epsilon by
@@ -40,10 +40,9 @@ import pathlib
 
 from absl import flags
 
-from fedsvp_jax.core.optimizers import METHODS
 from fedsvp_jax.devices import processes
 
-from . import command, goal, messages, presets, running, unread_flags
+from . import command, goal, messages, presets, unread_flags
 
 command.define_settings()
 command.define_output()
@@ -58,9 +57,9 @@ flags.DEFINE_bool(
 flags.DEFINE_enum(
     "preset",
     None,
-    list(presets.OF_TRAIN),
-    "Settings for all flags that the command line does not name. "
-    + " ".join(f"{name}: {line}" for name, line in presets.OF_TRAIN.items()),
+    presets.preset_names("train"),
+    "Settings for all flags that the command line does not name; `fedsvp presets` has "
+    "a line for each.",
 )
 flags.DEFINE_string(
     "data", None, "A file of one's own: --dataset=csv or npz with --data_dir=FILE."
@@ -97,14 +96,12 @@ def main(_: list[str]) -> None:
         command.default_settings(values, {"dataset": kind, "data_dir": values.data})
     if values.goal is not None:
         command.default_settings(values, goal.settings(values.goal, values))
-    if values.preset in METHODS:
-        command.default_settings(values, METHODS[values.preset])
-    elif values.preset is not None:
-        if values.total_epsilon is None:
+    if values.preset is not None:
+        presets.choose(values, "train", values.preset)
+        if values.solve == "noise" and values.total_epsilon is None:
             raise ValueError(
-                "preset proved needs total_epsilon, the promise of the run"
+                f"preset {values.preset} needs total_epsilon, the promise of the run"
             )
-        command.default_settings(values, presets.proved_settings(values.dataset))
     config = command.settings_from_flags(values)
     unread_flags.refuse_unread(values, [config.mechanism])
     unread_flags.refuse_unneeded(values, config)
@@ -120,11 +117,16 @@ def main(_: list[str]) -> None:
     command.print_chosen(values, config, data)
     if values.goal is not None:
         of_person = getattr(data, "rows_per_person", None) is not None
-        print(goal.route(config, "person" if of_person else "row"))
+        assert isinstance(data, Dataset)
+        lines = (
+            goal.route(config, "person" if of_person else "row"),
+            goal.trust(config, data),
+        )
+        print("\n".join(filter(None, lines)))
     if values.dry_run:
         program = federation.build([config], data)
         print(dry_run.summary(program, data), flush=True)
-        seconds = dry_run.measured(program, running.placement(values))
+        seconds = dry_run.measured(program, command.placement(values))
         print(f"\n{dry_run.time_line(program, seconds)}")
         print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
         return
@@ -133,8 +135,8 @@ def main(_: list[str]) -> None:
             config,
             values.output_dir,
             dataset=data,
-            placement=running.placement(values),
-            options=running.options(values, keep_best=values.keep_best),
+            placement=command.placement(values),
+            options=command.options(values, keep_best=values.keep_best),
         )
     except FloatingPointError:
         if processes.is_first():

@@ -23,7 +23,7 @@ LAYERS = (
     {"federation"},
     {"run", "check"},
     {"deploy"},
-    {"attacks", "report"},
+    {"attacks", "report", "sklearn"},
 )
 TOUCH_FILES = ("attacks", "core", "data", "deploy", "models", "report", "run")
 

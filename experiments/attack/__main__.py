@@ -10,9 +10,9 @@ from which --resume continues), results.json, and the attack's pictures.
 """
 
 from absl import flags
-from tqdm import tqdm
 
 from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 
@@ -49,7 +49,7 @@ def main(_: list[str]) -> None:
     folder.start(environment() | chosen | {**work.settings}, resume=values.resume)
     finished = {
         name: finished_or_made(folder, name, make)
-        for name, make in tqdm(work.pieces.items(), unit="piece", disable=None)
+        for name, make in progress_bar(work.pieces.items(), unit="piece", disable=None)
     }
     results = work.finish(finished, folder.path)
     write_json(

@@ -24,9 +24,9 @@ A piece of the work is a defence. The picture is inversion.png.
 """
 
 import dataclasses
-import math
 import pathlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -54,7 +54,7 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import (
-    MechanismConfig,
+    Mechanism,
     analytic_multiplier,
     make_mechanism,
     noise,
@@ -77,6 +77,7 @@ DEFAULTS = {
     "calibration": "analytic",
 }
 _SENSITIVITIES = ("paper", "update_clip", "per_example")
+_DEFENCE = re.compile(rf"(\w+):({'|'.join(_SENSITIVITIES)})(?::(\d+\.?\d*(?:e\d+)?))?")
 
 Row = dict[str, Any]
 
@@ -114,65 +115,37 @@ def define_flags() -> None:
     )
 
 
-class Defence(NamedTuple):
-    """A defence between a client's gradient and the server."""
-
-    mechanism: str
-    sensitivity: str
-    epsilon: float | None = None  # of one upload; None: the settings'
-
-    @property
-    def name(self) -> str:
-        """The defence in tables and file names."""
-        epsilon = "" if self.epsilon is None else f"_{self.epsilon:g}"
-        return f"{self.mechanism}_{self.sensitivity}{epsilon}"
-
-
-def named_defences(texts: Sequence[str]) -> list[Defence]:
-    """The defences of --inversion_defences.
-
-    Raises:
-      ValueError: the flag holds something else, or a defence twice.
-    """
-    defences = []
-    for text in texts:
-        mechanism, sensitivity, epsilon = (*text.split(":"), "", "")[:3]
-        try:
-            of_upload = float(epsilon) if epsilon else None
-        except ValueError:
-            of_upload = math.nan
-        if sensitivity not in _SENSITIVITIES or not (
-            of_upload is None or 0 < of_upload < math.inf
-        ):
-            raise ValueError(
-                "inversion_defences must be MECHANISM:SENSITIVITY or MECHANISM:"
-                f"SENSITIVITY:EPSILON, sensitivity one of {', '.join(_SENSITIVITIES)} "
-                f"and epsilon > 0, got {text!r}"
-            )
-        defences.append(Defence(mechanism, sensitivity, of_upload))
-    if len(set(defences)) < len(defences):
-        raise ValueError("inversion_defences must name each defence once")
-    return defences
-
-
-def mechanism_settings(config: ExperimentConfig, defence: Defence) -> MechanismConfig:
-    """The defence's settings for one upload of one image.
+def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
+    """The settings under a defence of --inversion_defences.
 
     fedsva and fedsdp have no analytic calibration: their printed formula is taken,
     which at ε ≥ 1 is nominal.
+
+    Raises:
+      ValueError: the text is no defence.
     """
-    printed = defence.mechanism in ("fedsva", "fedsdp")
-    return plan.mechanism_config(
-        dataclasses.replace(
-            config,
-            mechanism=defence.mechanism,
-            sensitivity=defence.sensitivity,
-            noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
-            epsilon=defence.epsilon or config.epsilon,
-            calibration="classical" if printed else config.calibration,
-            allow_large_epsilon=printed or config.allow_large_epsilon,
+    match = _DEFENCE.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            "inversion_defences must be MECHANISM:SENSITIVITY or MECHANISM:SENSITIVITY:"
+            f"EPSILON, sensitivity one of {', '.join(_SENSITIVITIES)}, got {text!r}"
         )
+    mechanism, sensitivity, epsilon = match.groups()
+    printed = mechanism in ("fedsva", "fedsdp")
+    return dataclasses.replace(
+        config,
+        mechanism=mechanism,
+        sensitivity=sensitivity,
+        noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
+        epsilon=float(epsilon or config.epsilon),
+        calibration="classical" if printed else config.calibration,
+        allow_large_epsilon=printed or config.allow_large_epsilon,
     )
+
+
+def mechanism_of(defence: ExperimentConfig) -> Mechanism:
+    """The mechanism of a defence, for one upload of one image."""
+    return make_mechanism(defence.mechanism, plan.mechanism_config(defence))
 
 
 class Victim(NamedTuple):
@@ -187,20 +160,13 @@ class Victim(NamedTuple):
 
 
 def upload(
-    config: ExperimentConfig,
-    defence: Defence,
-    victim: Victim,
-    row: Array,
-    *,
-    key: Array,
+    defence: ExperimentConfig, victim: Victim, row: Array, *, key: Array
 ) -> tuple[Params, NoiseInfo]:
     """One client's noised update, and its NoiseInfo."""
-    mechanism = make_mechanism(defence.mechanism, mechanism_settings(config, defence))
+    mechanism = mechanism_of(defence)
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
-    gradient = plan.step_gradient(
-        dataclasses.replace(config, sensitivity=defence.sensitivity)
-    )
-    rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
+    gradient = plan.step_gradient(defence)
+    rates = TrainingRates(defence.learning_rate, defence.l2_norm_clip, 0.0, 0.0)
     at = Address(key, row, round_num)
     trained = client_work.train(
         victim.model,
@@ -263,25 +229,22 @@ def attack(
 
 
 def attack_defence(
-    config: ExperimentConfig,
+    name: str,
+    defence: ExperimentConfig,
     victim: Victim,
-    defence: Defence,
     invert: Mapping[inversion.Match, Any],
 ) -> list[dict[str, Any]]:
     """One row per victim and way of matching."""
-    key = prng.round_key(prng.root_key(config.seed), 0)
+    key = prng.round_key(prng.root_key(defence.seed), 0)
     labels = np.asarray(victim.examples.labels)
     truth = np.asarray(victim.examples.inputs) / 255
-    no_defence = Defence("none", defence.sensitivity)
-    mechanism = over_data(
-        make_mechanism(defence.mechanism, mechanism_settings(config, defence)),
-        victim.from_records,
-    )
+    no_defence = dataclasses.replace(defence, mechanism="none")
+    mechanism = over_data(mechanism_of(defence), victim.from_records)
     rows = []
     for number in range(len(labels)):
         row = jnp.int32(number)
-        noised, info = upload(config, defence, victim, row, key=key)
-        clean, _ = upload(config, no_defence, victim, row, key=key)
+        noised, info = upload(defence, victim, row, key=key)
+        clean, _ = upload(no_defence, victim, row, key=key)
         noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, noised, clean))
         for match, rebuild in invert.items():
             image, objective, label = jax.device_get(rebuild(noised, row, key=key))
@@ -289,7 +252,7 @@ def attack_defence(
                 {
                     "mechanism": defence.mechanism,
                     "sensitivity": defence.sensitivity,
-                    "defence": defence.name,
+                    "defence": name,
                     **upload_claims.claim_of_upload(
                         mechanism,
                         float(info.epsilon),
@@ -442,9 +405,12 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     """The same clients under every defence."""
     data = loading.load_dataset(config)
     check(values, config, data)
-    defences = named_defences(values.inversion_defences)
-    for defence in defences:
-        make_mechanism(defence.mechanism, mechanism_settings(config, defence))
+    texts = values.inversion_defences
+    defences = {text.replace(":", "_"): defended(config, text) for text in texts}
+    if len(defences) < len(texts):
+        raise ValueError("inversion_defences must name each defence once")
+    for defence in defences.values():
+        mechanism_of(defence)
     searches = [
         inversion.Search(
             match,
@@ -487,8 +453,8 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         data=data,
         settings=plan.recorded_settings(config, data),
         pieces={
-            defence.name: partial(attack_defence, config, victim, defence, invert)
-            for defence in defences
+            name: partial(attack_defence, name, defence, victim, invert)
+            for name, defence in defences.items()
         },
         finish=finish,
     )

@@ -3,7 +3,7 @@
   make bench
   python -m experiments.benchmark | tee docs/results/bench.jsonl
   python -m experiments.benchmark --works=W1,PE-W2 --rounds=3
-  python -m experiments.benchmark --device=gpu --works=all \\
+  python -m experiments.benchmark --device=gpu --works=all --peers=FOLDER \\
       | tee docs/results/bench_gpu.jsonl
 
 Workloads (synthetic images; the sizes are those used for the other libraries):
@@ -54,6 +54,12 @@ flags.DEFINE_integer(
     lower_bound=1,
 )
 flags.DEFINE_string(
+    "peers",
+    "",
+    "Folder that holds torch_gpu.py, which this Python runs after our rows on the same "
+    "device: PyTorch's rows of W1, W1-DP, W2 and W3. Default: ours alone.",
+)
+flags.DEFINE_string(
     "compilation_cache_dir",
     "",
     "Folder that keeps compiled programs; a second run with it shows the compile time "
@@ -70,6 +76,13 @@ def _run(name: str, index: int, device: str, rounds: int, cache_dir: str) -> int
     arguments = [name, str(index), device, str(rounds), cache_dir]
     command = [sys.executable, "-m", f"{__package__}.measure", *arguments]
     return subprocess.run(command, env=environment).returncode
+
+
+def _run_peers(folder: str, device: str) -> int:
+    """Prints the rows of the other library on the device; returns its exit status."""
+    script = os.path.join(folder, "torch_gpu.py")
+    kind = "cpu" if device == "cpu" else "cuda"
+    return subprocess.run([sys.executable, script, "--device", kind]).returncode
 
 
 def main(_: list[str]) -> None:
@@ -91,6 +104,8 @@ def main(_: list[str]) -> None:
             )
             if status:
                 sys.exit(1)
+    if values.peers and _run_peers(values.peers, device):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -219,22 +219,20 @@ class Recorded:
         self,
         method: str,
         delta: float | None = None,
-        client_id: int | None = None,
         *,
         view: str | None = None,
     ) -> float:
-        """ε that a client has spent; the largest of all clients' by default.
+        """ε of the client that has spent most.
 
         Args:
           method: "basic" (Σε as claimed, at `delta_spent`; the claim's view alone),
             "rdp", "pld", or "gdp" (exact where only Gaussians were sent; Poisson
             batches count as if nothing were sampled).
           delta: δ of the other methods; `target_delta` by default.
-          client_id: whose; None for the largest.
           view: one of VIEWS; the claim's by default.
 
         Raises:
-          ValueError: an unknown method, view or client, or δ outside (0, 1).
+          ValueError: an unknown method or view, or δ outside (0, 1).
         """
         view = view or self.view
         if method not in METHODS:
@@ -242,13 +240,15 @@ class Recorded:
         if view not in VIEWS:
             raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
         clients, row = self._clients(), _FIRST_VIEW + VIEWS.index(view)
-        count, least = clients.sums.shape[1], float(self.least[VIEWS.index(view)])
-        if client_id is not None and not 0 <= client_id < count:
-            raise ValueError(f"client_id must be in [0, {count}), got {client_id}")
-        chosen = clients.largest if client_id is None else clients.sums[:, [client_id]]
+        least, chosen = float(self.least[VIEWS.index(view)]), clients.largest
         return max(
-            self.composed(method, Sums(*sums, least), self.filter_cost, delta)
-            for sums in _maximal(chosen[[0, row, 1]]).T.tolist()
+            self.composed(
+                method,
+                Sums(uploads, precision, claimed, least),
+                self.filter_cost,
+                delta,
+            )
+            for uploads, precision, claimed in _maximal(chosen[[0, row, 1]]).T.tolist()
         )
 
     def composed(

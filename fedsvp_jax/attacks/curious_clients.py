@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tqdm import tqdm
 
 from fedsvp_jax.attacks import gan, reconstruction
 from fedsvp_jax.attacks.poisoning import Poison
@@ -14,6 +13,7 @@ from fedsvp_jax.attacks.reconstruction import AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner, Scores
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Array, Model, Params, Split
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import partition, preprocessing
@@ -159,7 +159,8 @@ def attacked_federation(
     server = trainer.initial_state()
     attackers = reconstruction.init_attackers(plan, root, ids)
     rounds: list[dict[str, Any]] = []
-    bar = tqdm(range(config.num_rounds), config.mechanism, unit="round", disable=None)
+    every, name = range(config.num_rounds), config.mechanism
+    bar = progress_bar(every, name, unit="round", disable=None)
     for round_num in bar:
         examples = None
         if poison is not None:

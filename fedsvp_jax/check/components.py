@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import functools
 import inspect
 import math
 import numbers
@@ -24,13 +25,27 @@ class Component(NamedTuple):
     source: str
     values: Mapping[str, Any]
 
-    def number(self, name: str, default: Any = None, **bounds: float) -> float:
+    def number(self, name: str, **bounds: float) -> float:
         """A value that must be a number.
 
         Raises:
           ValueError: as `finite`.
         """
-        return finite(self.source, name, self.values.get(name, default), **bounds)
+        return finite(self.source, name, self.values.get(name), **bounds)
+
+    def count(self, name: str) -> int:
+        """A value that must be a whole number: part of a step would count as none.
+
+        Raises:
+          ValueError: it is no whole number >= 1.
+        """
+        number = self.number(name, at_least=1)
+        if not number.is_integer():
+            raise ValueError(
+                f"{name} of {self.source} must be a whole number, got "
+                f"{self.values[name]!r}"
+            )
+        return int(number)
 
 
 def ask(thing: Any, classes: Collection[str]) -> Component:
@@ -44,7 +59,11 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
     kind = thing if inspect.isfunction(thing) else type(thing)
     path = f"{kind.__module__}.{kind.__qualname__}"
     values = getattr(thing, "__dict__", {})
-    replaced = any(inspect.isroutine(getattr(kind, name, None)) for name in values)
+    methods = (getattr(kind, name, None) for name in values)
+    replaced = any(
+        inspect.isroutine(method) and not isinstance(method, functools.cached_property)
+        for method in methods
+    )
     name = kind.__qualname__ if path in classes and not replaced else ""
     return Component(name, path, {key.lstrip("_"): values[key] for key in values})
 
@@ -114,15 +133,3 @@ def finite(
             f"got {value!r}"
         )
     return number
-
-
-def count(source: str, name: str, value: Any) -> int:
-    """The value as a whole number, since part of a step would count as none.
-
-    Raises:
-      ValueError: it is no whole number >= 1.
-    """
-    number = finite(source, name, value, at_least=1)
-    if not number.is_integer():
-        raise ValueError(f"{name} of {source} must be a whole number, got {value!r}")
-    return int(number)

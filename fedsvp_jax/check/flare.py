@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import ask, finite, unknown
+from fedsvp_jax.check.components import Component, ask, unknown
 from fedsvp_jax.check.flower import FLIP_DEFAULTS, classical_noise
 from fedsvp_jax.check.noise import Facts, Noise, Stated, nothing
 
@@ -31,6 +31,7 @@ _CLASSES = [
         "dxo_blocker.DXOBlocker",
     )
 ]
+_SPARSE_VECTOR = {"epsilon": 0.1, "gamma": 1e-5, "fraction": 0.1, "noise_var": 0.1}
 _REST = (
     "what else leaves, metrics and the number of steps, tells nothing",
     "the noise, floating-point numbers of NumPy, is as good as real and nobody's guess",
@@ -128,18 +129,18 @@ def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
     raise ValueError(f"{source} is no filter whose noise is known here")
 
 
-def _sparse_vector(source: str, settings: Mapping[str, Any], facts: Facts) -> Noise:
+def _sparse_vector(source: str, args: Mapping[str, Any], facts: Facts) -> Noise:
     """Laplace noise on c = fraction·parameters of the values, chosen by noisy tests."""
-
-    def number(name: str, default: float) -> float:
-        return finite(source, name, settings.get(name, default), above=0)
-
     if facts.parameters is None:
         raise ValueError(f"{source}: give the model's size by --parameters")
-    epsilon, gamma = number("epsilon", 0.1), number("gamma", 1e-5)
-    limit = math.ceil(number("fraction", 0.1) * facts.parameters)
-    count = min(limit, facts.parameters)
-    release = number("epsilon_release", count * number("noise_var", 0.1))
+    settings = Component("", source, {**_SPARSE_VECTOR, **args})
+    epsilon, gamma, fraction, variance = (
+        settings.number(name, above=0) for name in _SPARSE_VECTOR
+    )
+    count = min(math.ceil(fraction * facts.parameters), facts.parameters)
+    release = count * variance
+    if "epsilon_release" in args:
+        release = settings.number("epsilon_release", above=0)
     std = 2 * gamma * count / release
     return Noise(
         source=source,

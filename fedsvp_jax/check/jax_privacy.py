@@ -5,6 +5,7 @@ on a step's sum is z times the sensitivity under the accountant's relation; ever
 of records is drawn from in one step of `num_bands`, by Poisson batches of rate q.
 """
 
+import dataclasses
 from typing import Any
 
 from fedsvp_jax.check.components import ask, unknown
@@ -33,7 +34,10 @@ def live(config: Any) -> list[Noise]:
             )
     if lines:
         return marked([], settings.source, lines)
-    event = config.plan.dp_event
+    event = dataclasses.replace(config).plan.dp_event
+    if config.plan.dp_event != event:  # it is kept, and may have been replaced
+        lines = (f"{settings.source} has another plan than its settings make",)
+        return marked([], settings.source, lines)
     step, stated = event.event, None
     z, rate, steps = step.event.noise_multiplier, step.sampling_probability, event.count
     if config.epsilon is not None:

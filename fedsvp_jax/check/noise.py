@@ -146,11 +146,11 @@ def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> floa
     if noise.pure is not None:
         twice = relation == "replace_one" and noise.relation == "zero_out"
         return (2 if twice else 1) * noise.pure * uploads
-    if noise.multiplier == 0:
-        return math.inf
     number, z = uploads * noise.steps, noise.multiplier / factor
+    if z * z == 0 or math.isinf(precision := number / (z * z)):
+        return math.inf
     if noise.rate == 1:
-        return composed_epsilon("gdp", number / z**2, delta)
+        return composed_epsilon("gdp", precision, delta)
     if factor == 2:
         return math.inf
     return composed_epsilon("pld", 0, delta, steps=SampledSteps(z, noise.rate, number))

@@ -19,7 +19,7 @@ import pathlib
 import tomllib
 from typing import Any
 
-from fedsvp_jax.check.components import Component, count
+from fedsvp_jax.check.components import Component
 from fedsvp_jax.check.noise import RELATIONS, Facts, Noise, Setting, Stated
 
 _NAMES = {
@@ -29,12 +29,14 @@ _NAMES = {
     "per": ("run", "upload"),
     "relation": RELATIONS,
 }
-_DEFAULTS = {"noise": "gaussian", "added_by": "client", "unit": "client"} | {
+_DEFAULTS = {
+    "noise": "gaussian",
+    "added_by": "client",
+    "unit": "client",
     "sampling_rate": 1.0,
     "steps": 1,
 }
-_KEYS = {"noise", "std", "clip", "added_by", "unit", "rounds", "steps"}
-_KEYS |= {"sampling_rate", "stated"}
+_KEYS = {*_DEFAULTS, "std", "clip", "rounds", "stated"}
 
 
 def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
@@ -78,10 +80,8 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         delta = 0.0 if laplace else goal.number("delta", above=0)
         per = claim.get("per", "run")
         stated = Stated(goal.number("epsilon", above=0), delta, per)
-    steps = count(path.name, "steps", settings.values["steps"])
-    rounds = (
-        count(path.name, "rounds", content["rounds"]) if "rounds" in content else None
-    )
+    steps = settings.count("steps")
+    rounds = settings.count("rounds") if "rounds" in content else None
     relation = claim.get("relation", "zero_out")
     sensitivity = clip if relation == "zero_out" else 2 * clip
     place = "every upload" if by == "client" else "the sum of a cohort's parts"

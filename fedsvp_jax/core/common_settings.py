@@ -79,6 +79,19 @@ class TrainingSettings(Settings):
             *FEATURE_MODELS,
         ),
     )
+    class_shares: str | None = setting(
+        None,
+        "Public shares of the classes, in their order with commas between them: a "
+        "linear model starts with biases that predict them. Default: all the same; "
+        "--goal takes a schema's.",
+        needs=("model", ("logistic", *FEATURE_MODELS)),
+    )
+    class_weights: str | None = setting(
+        None,
+        "Public weights of the classes, in their order with commas between them: "
+        "factors of the loss in local training, before anything is clipped. "
+        "Default: 1 each.",
+    )
     learning_rate: float = setting(
         None, "Step size of a client's SGD. Default: 0.1.", above=0
     )

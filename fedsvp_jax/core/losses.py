@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.structs import Array, Examples, Loss, Model
@@ -22,6 +23,17 @@ ExampleLoss: TypeAlias = Callable[[Array, Array], Array]
 def of_examples(loss: ExampleLoss) -> Loss:
     """The loss of every example of a batch, as `Model.loss` takes it."""
     return jax.vmap(loss)
+
+
+def weighted(model: Model, class_weights: tuple[float, ...]) -> Model:
+    """The model with each example's loss multiplied by the weight of its class."""
+
+    def loss(outputs: Array, labels: Array) -> Array:
+        return jnp.asarray(class_weights, jnp.float32)[labels] * model.loss(
+            outputs, labels
+        )
+
+    return model._replace(loss=loss)
 
 
 def name_of(loss: ExampleLoss) -> str:

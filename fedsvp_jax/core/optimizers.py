@@ -18,7 +18,6 @@ where the server itself adds the noise after its step (`config.resolve` refuses 
 
 import dataclasses
 from functools import partial
-from typing import Any
 
 import optax
 
@@ -130,13 +129,3 @@ def server_optimizer(settings: ServerSettings) -> optax.GradientTransformation:
         ),
         optax.scale_by_learning_rate(rate),
     )
-
-
-# The methods by the name that the field gives them: settings beside FedAvg's.
-METHODS: dict[str, dict[str, Any]] = {
-    "fedavg": {},
-    "fedavgm": {"server_momentum": 0.9},
-    "fedadam": {"server_optimizer": "adam", "server_learning_rate": 0.01},
-    "fedyogi": {"server_optimizer": "yogi", "server_learning_rate": 0.01},
-    "fedprox": {"proximal_mu": 0.1},
-}

@@ -123,13 +123,22 @@ class Settings:
 
     Raises:
       SettingError: a value is of another type than its setting, or outside its limits.
+      ValueError: several are; it names them all.
     """
 
     def __post_init__(self) -> None:
+        wrong = []
         for field in dataclasses.fields(self):
             if "limits" not in field.metadata:
                 continue
-            _check(field, getattr(self, field.name))
+            try:
+                _check(field, getattr(self, field.name))
+            except SettingError as error:
+                wrong.append(error)
+        if len(wrong) == 1:
+            raise wrong[0]
+        if wrong:
+            raise ValueError("; ".join(map(str, wrong)))
 
 
 def theme(cls: type[Settings], name: str) -> type[Settings]:
@@ -185,7 +194,10 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     largest = _LARGEST_INT if kind(field) is int else _LARGEST_FLOAT
     small = (numbers > 0) & (numbers < _LEAST_FLOAT)
     if np.any(small | (numbers > largest) & (numbers < math.inf)):
-        ends = f"within the device's 32 bits, {_LEAST_FLOAT} to {largest}"
+        smallest = _LEAST_FLOAT
+        if kind(field) is int:
+            smallest = limits.get("at least", -largest - 1)
+        ends = f"within the device's 32 bits, {smallest} to {largest}"
         raise SettingError(field.name, ends, value)
     limited = numbers[numbers != math.inf] if meta["infinite"] else numbers
     breaks = dict(_LIMITS.values())
@@ -230,6 +242,24 @@ def missing_need(
     value = settings.get(other)
     is_met = value in readers if readers else value not in (None, 0)
     return None if is_met else needs
+
+
+def by_class(name: str, text: str | None, num_classes: int) -> tuple[float, ...]:
+    """The numbers of a setting that has one for each class; () where it is None.
+
+    Raises:
+      SettingError: they are not `num_classes` positive numbers.
+    """
+    if text is None:
+        return ()
+    try:
+        numbers = tuple(map(float, text.split(",")))
+    except ValueError:
+        numbers = ()
+    if len(numbers) != num_classes or not all(0 < n < math.inf for n in numbers):
+        allowed = f"{num_classes} positive numbers with commas, one for each class"
+        raise SettingError(name, allowed, repr(text))
+    return numbers
 
 
 Chosen = TypeVar("Chosen")

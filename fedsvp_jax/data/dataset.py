@@ -33,10 +33,9 @@ def non_finite(values: np.ndarray, rows: np.ndarray | None = None) -> str | None
     first = bad[0].tolist()
     if rows is not None:
         first[0] = int(rows[first[0]])
-    place = (
-        f"row {first[0]}, column {first[1]}" if len(first) == 2 else f"index {first}"
+    return (
+        f"NaN or infinity ({len(bad)} of {values.size} values, first at index {first})"
     )
-    return f"NaN or infinity ({len(bad)} of {values.size} values, first at {place})"
 
 
 def as_features(values: np.ndarray) -> np.ndarray:
@@ -90,6 +89,8 @@ class Dataset:
         (`data.tables.schema.Schema`); or None.
       public_test: whether what is scored on the test examples may be published: they
         are a published data set's, or of people who agreed. No ε covers them.
+      test_rows: (m,) the row of the table that each test example was, from 1; None
+        where there was no table.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -113,6 +114,7 @@ class Dataset:
     writer_names: tuple[str, ...] | None = None
     test_writers: np.ndarray | None = None
     public_test: bool = False
+    test_rows: np.ndarray | None = None
     train_persons: np.ndarray | None = None
     rows_per_person: int | None = None
 

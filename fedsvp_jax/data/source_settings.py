@@ -37,12 +37,13 @@ class TableSettings(Settings):
         None,
         "The column that says whose each row is (a hospital, a user): one client per "
         "value with --partition=by_writer, then the default. It is no feature. "
-        "Default: the schema's.",
+        "Default: the schema's; `none` for none.",
         needs=_TABLE,
     )
     drop_columns: str | None = setting(
         None,
-        "Columns that are left out, with commas between them (names, ids).",
+        "Columns that are left out, with commas between them (names, ids). A name that "
+        "holds a comma may stand in quotes.",
         needs=_TABLE,
     )
     test_fraction: float = setting(
@@ -58,17 +59,11 @@ class TableSettings(Settings):
     test_data: str | None = setting(
         None,
         "A file of test rows, of people who agreed that what is scored on them is "
-        "published, and who are in no client's rows: a CSV file with the table's "
+        "published, and who are in no client's rows: a table with the table's "
         "columns of features and classes, or an .npz file with x_test and y_test. "
         "Default: rows of the table itself, whose scores stay with you.",
         needs=("dataset", ("csv", "npz")),
     )
-
-    @property
-    def dropped(self) -> list[str]:
-        """The names of `drop_columns`."""
-        names = (self.drop_columns or "").split(",")
-        return [name.strip() for name in names if name.strip()]
 
     @property
     def test_path(self) -> Path | None:
@@ -93,7 +88,8 @@ class DataSettings(TableSettings):
     dataset: str = setting(
         "digits",
         "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
-        "npz | csv | adult | store (clients on disk, by experiments.build_store) | "
+        "npz | csv (a table: .csv, .parquet, .xlsx, .sav, .dta, .sas7bdat) | adult | "
+        "store (clients on disk, by experiments.build_store) | "
         "tfds:NAME",
     )
     data_dir: str | None = setting(

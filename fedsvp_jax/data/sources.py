@@ -1,5 +1,8 @@
 """Data sets by name."""
 
+import dataclasses
+import functools
+import hashlib
 from pathlib import Path
 
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
@@ -7,9 +10,8 @@ from fedsvp_jax.data.datasets import DATA_SETS
 from fedsvp_jax.data.source_settings import DataSettings, TableSettings
 from fedsvp_jax.data.store.folder import store_facts
 from fedsvp_jax.data.tables.npz import load_npz, npz_facts
-from fedsvp_jax.data.tables.table import load_csv
 
-_FILES = {"npz": load_npz, "csv": load_csv}  # of one's own; `DATA_SETS` are published
+_FILES = ("npz", "csv")  # of one's own; `DATA_SETS` are published
 
 
 def load(
@@ -39,7 +41,7 @@ def load(
     if name in _FILES:
         if folder is None:
             raise ValueError(needed)
-        return _FILES[name](folder, declared)
+        return load_npz(folder, declared) if name == "npz" else _table(folder, declared)
     family, _, inner = name.partition(":")
     source = DATA_SETS.get(family)
     if source is None or bool(inner) != (family == "tfds"):
@@ -67,5 +69,29 @@ def facts(config: DataSettings) -> Facts:
     elif config.data_dir and config.dataset == "npz":
         result = npz_facts(path, config)
     elif config.data_dir:
-        result = facts_of(load_csv(path, config))
+        result = facts_of(_table(path, config))
     return result
+
+
+def _table(path: Path, settings: TableSettings) -> Dataset:
+    """`load_file`, once for a command that asks for its facts and then for its rows."""
+    fields = [field.name for field in dataclasses.fields(TableSettings)]
+    own = TableSettings(**{name: getattr(settings, name) for name in fields})
+    schema = None if own.schema is None else Path(own.schema).expanduser()
+    paths = (path, own.test_path, schema)
+    return _table_of(path, own, tuple(map(_digest, filter(None, paths))))
+
+
+@functools.lru_cache(maxsize=1)
+def _table_of(path: Path, settings: TableSettings, _: tuple[str, ...]) -> Dataset:
+    """The table of files that have these digests."""
+    from fedsvp_jax.data.tables.table import load_file  # pyarrow starts slowly
+
+    return load_file(path, settings)
+
+
+def _digest(path: Path) -> str:
+    if not path.is_file():
+        return ""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

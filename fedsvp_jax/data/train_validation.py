@@ -18,7 +18,9 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     The counts are `train_fraction` of each attribute's examples, rounded by largest
     remainder so that they sum to round(train_fraction · total). Two exceptions may
     change that sum: an attribute with two or more examples keeps at least one for
-    training and one for validation, and a single example is used for training.
+    training and one for validation, and a single example is used for training. Where
+    two or more attributes have a single example each, and no other has any, the last
+    one's is for validation.
     """
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
@@ -28,7 +30,10 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     first = np.arange(sizes.shape[-1]) < missing[..., None]
     np.put_along_axis(counts, order, np.take_along_axis(counts, order, -1) + first, -1)
     at_least = np.minimum(sizes, 1)
-    return np.clip(counts, at_least, np.maximum(sizes - 1, at_least))
+    counts = np.clip(counts, at_least, np.maximum(sizes - 1, at_least))
+    held = at_least.sum(-1, keepdims=True)
+    last = (at_least == 1) & (at_least.cumsum(-1) == held)
+    return counts - (last & (held > 1) & (sizes <= 1).all(-1, keepdims=True))
 
 
 def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:

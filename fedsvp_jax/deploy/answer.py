@@ -16,6 +16,17 @@ from fedsvp_jax.deploy.privatize import Arrays, charge, check_arrays, finish
 from fedsvp_jax.deploy.site import Site
 
 _log = logging.getLogger(__name__)
+
+
+def _in_float32(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays, those of float64 rounded: noise is counted in float32."""
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return [
+            leaf.astype(np.float32) if leaf.dtype == np.float64 else leaf
+            for leaf in arrays
+        ]
+
+
 # Of a record, what an auditor may read: not whether the update was clipped.
 _LOGGED = (
     "round",
@@ -39,8 +50,8 @@ class Trained(NamedTuple):
     """The result of a client's training, before clip and noise: it must not leave.
 
     Attributes:
-      arrays: of the received arrays' shapes; of a private query its answer, the mean of
-        the private records' clipped gradients.
+      arrays: of the received arrays' shapes, float32 or float64; of a private query its
+        answer, the mean of the private records' clipped gradients.
       contribution: R, or None where no noise follows it.
     """
 
@@ -75,7 +86,7 @@ def begin_round(
 
     Args:
       site: of the client's log and policy.
-      received: the arrays that the server sent.
+      received: the arrays that the server sent, float32; float64 is rounded to that.
       round_num: the round, counted from 1.
       like: arrays of the model's shapes; None for those of the client's first round.
 
@@ -84,7 +95,7 @@ def begin_round(
         policy, the round, the received arrays and the log.
       OSError: the log cannot be written; no upload may leave.
     """
-    policy = site.policy
+    policy, received = site.policy, _in_float32(received)
     with site.opened() as log:
         state = charge(
             log.state, received, policy=policy, round_num=round_num, like=like
@@ -115,7 +126,8 @@ def end_round(
       randomness: `SECRET`, or `Seeded` for tests.
 
     Returns:
-      `(upload, record)`.
+      `(upload, record)`; the upload's numbers are float32's, in the received arrays'
+      types.
 
     Raises:
       Refused: the round was not begun, or its upload is made already.
@@ -131,6 +143,8 @@ def end_round(
             "removes it; every ε of this client is nominal",
             round_num,
         )
+    types = [leaf.dtype for leaf in received]
+    received = _in_float32(received)
     size = 0 if public is None else public.size
     free, base = received[:size], received[size:]
     if policy.is_query:
@@ -138,18 +152,19 @@ def end_round(
     with site.opened() as log:
         if public is not None:
             try:
-                after = public.train()
+                after = _in_float32(public.train())
                 check_arrays("the public part of the upload", after, free)
                 free = after
-            except Exception:
+            except (Exception, SystemExit):
                 _log.exception("round %d: public training failed", round_num)
         trained = Trained(base)
         try:
             result = train()
-            check_arrays("the trained model", result.arrays, base, finite=False)
+            arrays = _in_float32(result.arrays)
+            check_arrays("the trained model", arrays, base, finite=False)
             ratio = None if result.contribution is None else float(result.contribution)
-            trained = Trained(result.arrays, ratio)
-        except Exception:
+            trained = Trained(arrays, ratio)
+        except (Exception, SystemExit):
             _log.exception(
                 "round %d: the training failed, noise alone is sent", round_num
             )
@@ -164,7 +179,10 @@ def end_round(
         )
         log.write("upload", state, {name: record[name] for name in _LOGGED})
         _log.info("upload: %s", record)
-        return [*free, *upload], record
+        if not policy.summed:  # whose upload is whole numbers
+            upload = [*free, *upload]
+            upload = [leaf.astype(t) for leaf, t in zip(upload, types, strict=True)]
+        return upload, record
 
 
 def answer(

@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import plain
 from fedsvp_jax.deploy.refusal import Refused
@@ -129,7 +131,8 @@ def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
     """
     entries: list[Entry] = []
     public = ""
-    for line in content.split(b"\n")[:-1]:
+    lines = content.split(b"\n")[:-1]
+    for line in tqdm(lines, file, unit="entry", delay=5, disable=None):
         entry = _entry(line, entries[-1] if entries else None, public)
         if isinstance(entry, str):
             return entries, f"entry {len(entries) + 1} of {file} {entry}"
@@ -190,8 +193,9 @@ def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
 
 
 def _of(content: Mapping[str, Any], digest: str) -> Entry:
-    names = ("entry", "kind", "time", "body", "previous")
-    return Entry(*(content[name] for name in names), digest)
+    names = {"number": "entry"} | {name: name for name in Entry._fields[1:-1]}
+    fields = {field: content[name] for field, name in names.items()}
+    return Entry(hash=digest, **fields)
 
 
 def _canonical(content: Any) -> bytes:

@@ -28,6 +28,6 @@ def refusing() -> Iterator[None]:
     except Refused as refusal:
         _log.warning("refused: %s", refusal)
         raise
-    except Exception:
+    except (Exception, SystemExit):
         _log.exception("no upload")
         raise Refused("the client failed; its own log says why") from None

@@ -20,7 +20,7 @@ _COPIES = 5
 # alone, 183 thousand in twos, and 440 thousand in tens, whose weights do not fit.
 _FAST_BYTES = 32 * 10**6
 # On a CPU, weights of all clients side by side: beyond it memory is what they cost.
-_SMALL_BYTES = 2**28
+_SMALL_BYTES = 2**27
 _GRAPHS = "xla_gpu_enable_command_buffer"
 # XLA's own choice with loops and convolutions.
 _IN_GRAPHS = (
@@ -78,7 +78,7 @@ class Target:
         return self.platform == "cuda" and not is_single
 
     @property
-    def compiler_options(self) -> dict[str, str] | None:
+    def compiler_options(self) -> dict[str, str | bool] | None:
         """XLA's options for the rounds; XLA_FLAGS, which names the same one, wins.
 
         A GPU starts whole loops and branches by itself, as CUDA graphs, in place of one
@@ -125,7 +125,19 @@ def _even(count: int, room: int) -> int:
 
 
 def current_target() -> Target:
-    """The device that JAX computes on."""
+    """The device that JAX computes on.
+
+    Raises:
+      ValueError: JAX is told to stop at NaN or infinity, which say here that a number
+        is not known.
+    """
+    for name in ("jax_debug_nans", "jax_debug_infs"):
+        if getattr(jax.config, name):
+            raise ValueError(
+                f"{name.upper()} must be off: NaN and infinity stand for numbers that "
+                "are not known. A run stops by itself at an upload or a model that "
+                "holds any, and names the round and the client"
+            )
     device = jax.devices()[0]
     platform = {"gpu": "cuda"}.get(device.platform, device.platform)
     if platform == "cpu":

@@ -40,6 +40,11 @@ def check_loss(
             "influence_filter must be none with a loss of your own: its votes are "
             f"those of a logistic last layer, got {config.influence_filter}"
         )
+    if has_targets and config.class_weights is not None:
+        raise ValueError(
+            "class_weights must be left out for a data set with targets, which has no "
+            f"classes, got {config.class_weights!r}"
+        )
     if has_targets and config.corrupted_share > 0:
         raise ValueError(
             "corrupted_share must be 0 for a data set with targets, which no "

@@ -208,16 +208,16 @@ def of_aggregator(
     places = settings.cohort_size
     infos = jax.tree.map(lambda leaf: jnp.full((places,), leaf), info)
 
-    def program(params: Params, stats: Params, sent: Weights, valid: Array) -> Any:
+    def program(params: Params, stats: Params, stacked: Weights, valid: Array) -> Any:
         upload = Upload(params, [])
         return (
             aggregator.encode(mechanism, upload, info),
-            aggregator.decode(mechanism, upload, sent, infos, valid),
+            aggregator.decode(mechanism, upload, stacked, infos, valid),
         )
 
     weights = Weights(*jax.eval_shape(model.init, prng.root_key(0), data.example))
-    sent = jax.tree.map(
+    stacked = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((places, *leaf.shape), leaf.dtype), weights
     )
     valid = jax.ShapeDtypeStruct((places,), bool)
-    return traced_sha256(program, *weights, sent, valid)
+    return traced_sha256(program, *weights, stacked, valid)

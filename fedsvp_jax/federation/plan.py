@@ -18,10 +18,14 @@ from fedsvp_jax.config import (
     check_resolved,
 )
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
+from fedsvp_jax.core.common_settings import (
+    NoiseSettings,
+    RoundSettings,
+    TrainingSettings,
+)
 from fedsvp_jax.core.losses import ExampleLoss, name_of
 from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
-from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, part
+from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -210,6 +214,11 @@ def poisson_places(config: MechanismConfig) -> int | None:
     )
 
 
+def class_weights(config: TrainingSettings, num_classes: int) -> tuple[float, ...]:
+    """Of the loss in local training, one for each class; () where all are 1."""
+    return by_class("class_weights", config.class_weights, num_classes)
+
+
 def step_gradient(config: NoiseSettings) -> Gradient:
     """What a local step follows.
 
@@ -296,6 +305,7 @@ def make_plan(
         proximal=config.proximal_mu > 0,
         momentum=config.client_momentum,
         compute_dtype=config.compute_dtype,
+        class_weights=class_weights(config, data.num_classes),
     )
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1

@@ -13,6 +13,7 @@ from fedsvp_jax.accounting import Account
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.core import losses, prng
+from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
@@ -173,8 +174,14 @@ def build(
             f"{first.influence_filter}"
         )
 
+    shares = by_class("class_shares", first.class_shares, dataset.num_classes)
+    if weights := plans.class_weights(first, dataset.num_classes):
+        shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
+
     def by_name(num_classes: int, kernels: str = target.platform) -> Model:
-        return models.make_model(first.model, num_classes=num_classes, kernels=kernels)
+        return models.make_model(
+            first.model, num_classes=num_classes, kernels=kernels, shares=shares
+        )
 
     build_model = by_name if model is None else None
     given_model, model = model, model or by_name(dataset.num_classes)
@@ -198,14 +205,14 @@ def build(
         else config
         for config in configs
     ]
-    made = [
+    configured = [
         plans.make_configured_mechanism(config, **plans.sizes(config, data))
         for config in configs
     ]
-    told = [settings for settings, _ in made]
-    asked = plans.choose_query_parts(told[0], model, build_model, data)
-    for one, mechanism in made:
-        checks.check_mechanism(first, one, mechanism, model, data, asked)
+    first_settings, first_mechanism = configured[0]
+    query_parts = plans.choose_query_parts(first_settings, model, build_model, data)
+    for settings, mechanism in configured:
+        checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)
     of_model = ""
@@ -217,11 +224,12 @@ def build(
         of_model = own_code.of_model(
             traced._replace(loss=model.loss),
             data,
-            batch_size=plans.poisson_places(told[0]) or told[0].batch_size,
+            batch_size=plans.poisson_places(first_settings)
+            or first_settings.batch_size,
             dtype=first.compute_dtype,
         )
     allowances, roots, codes = [], [], []
-    for config, (settings, mechanism) in zip(configs, made, strict=True):
+    for config, (settings, mechanism) in zip(configs, configured, strict=True):
         words = [of_model] if of_model else []
         if aggregator is not None and not config.paired_noise:
             words.append(
@@ -230,14 +238,14 @@ def build(
         if from_outside(config.mechanism) and not config.paired_noise:
             words.append(
                 own_code.of_mechanism(
-                    config.mechanism, mechanism, settings, model, data, asked
+                    config.mechanism, mechanism, settings, model, data, query_parts
                 )
             )
         allowances.append(account_of(config, mechanism).plan.allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest))
         codes.append(tuple(words))
-    mechanism_configs = tuple(jax.tree.map(np.float32, part) for part in told)
+    mechanism_configs = tuple(jax.tree.map(np.float32, part) for part, _ in configured)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
     if data.reader is not None:
@@ -256,12 +264,12 @@ def build(
         data=data,
         plan=plans.make_plan(
             first,
-            told[0],
-            made[0][1],
+            first_settings,
+            first_mechanism,
             data,
             target,
             parallelism,
-            asked,
+            query_parts,
             aggregator=aggregator,
             hooks=hooks,
         ),
@@ -275,7 +283,7 @@ def build(
 
 
 @lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
-def _solved(config: ExperimentConfig, entry: Any, **sizes: Any) -> ExperimentConfig:
+def _solved(config: Any, entry: Any, **sizes: Any) -> Any:
     """As `solve_noise`; `entry` is what is registered under the mechanism's name."""
     del entry
     return solve_noise(config, **sizes)

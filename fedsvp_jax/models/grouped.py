@@ -24,8 +24,9 @@ _LEAST_CHANNELS = 4
 
 def conv2d(x: Array, kernel: Array, strides: _Pair, pads: _Pads) -> Array:
     """`kernels.conv2d` for a GPU."""
-    if kernel.shape[2] < _LEAST_CHANNELS:
-        rows = _windows(strides, pads, kernel.shape[:2], x)
+    height, width, channels, _ = kernel.shape
+    if channels < _LEAST_CHANNELS:
+        rows = _windows(strides, pads, (height, width), x)
         return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
     return _conv(strides, pads, x, kernel)
 
@@ -102,7 +103,8 @@ def _filter_gradient(
             channels_last = jnp.moveaxis(leaf, 0, -2)
             return channels_last.reshape(*leaf.shape[1:-1], size * leaf.shape[-1])
 
-        flat = of_groups(*map(as_groups, both, batched), groups=size)
+        x, gradient = map(as_groups, both, batched)
+        flat = of_groups(x, gradient, size)
         by_lane = flat.reshape(*flat.shape[:-1], size, -1)
         return jnp.moveaxis(by_lane, 3, 0), True
 

@@ -9,14 +9,16 @@ import dataclasses
 import functools
 import hashlib
 import os
+import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import numpy as np
-from tqdm import tqdm
 
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Array, Params
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.datasets import embedded
@@ -24,6 +26,7 @@ from fedsvp_jax.models import scattering
 from fedsvp_jax.models.batches import in_batches
 
 _BATCH = 100  # images in one call
+_TOLD = 2**30  # bytes of a file beyond which a warning comes before it is written
 
 
 class Extractor(NamedTuple):
@@ -147,12 +150,25 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
     example = jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
     width = jax.eval_shape(apply, example).shape[1]
     path.parent.mkdir(parents=True, exist_ok=True)
+    size, room = 4 * width * count, shutil.disk_usage(path.parent).free
+    if size > room:
+        raise OSError(
+            f"features_dir {path.parent} has {room / 2**30:.1f} GiB free, and the "
+            f"features of {dataset.name} take {size / 2**30:.1f}; name another folder"
+        )
+    if size > _TOLD:
+        warnings.warn(
+            f"features of {dataset.name} are computed once and kept: "
+            f"{size / 2**30:.1f} GiB in {path.parent} (--features_dir names another "
+            "folder)",
+            stacklevel=1,
+        )
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         written = np.lib.format.open_memmap(
             beside, mode="w+", dtype=np.float32, shape=(count, width)
         )
-        bar = tqdm(
+        bar = progress_bar(
             total=count,
             unit="image",
             desc=f"{extractor.name} features of {dataset.name}, kept in {path.parent}",

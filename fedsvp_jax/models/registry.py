@@ -30,7 +30,13 @@ MODEL_NAMES: tuple[str, ...] = tuple(
 
 
 @functools.cache  # equal models are one object, so that programs can be shared
-def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Model:
+def make_model(
+    name: str,
+    *,
+    num_classes: int,
+    kernels: Kernels = "cpu",
+    shares: tuple[float, ...] = (),
+) -> Model:
     """Builds a model by name; it adapts to the shape of the example given to `init`.
 
     The numbers of parameters are in tests/models/test_registry.py.
@@ -39,6 +45,8 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
       name: one of `MODEL_NAMES`.
       num_classes: logits per example, >= 2.
       kernels: of the kind of device that computes it: "cpu", "cuda" or "tpu".
+      shares: of the classes, in proportion, which a linear model predicts at first; ():
+        all the same.
 
     Raises:
       ValueError: a name is unknown, or `num_classes` < 2.
@@ -53,5 +61,5 @@ def make_model(name: str, *, num_classes: int, kernels: Kernels = "cpu") -> Mode
     if kernels not in get_args(Kernels):
         raise ValueError(f"kernels must be 'cpu', 'cuda' or 'tpu', got {kernels!r}")
     if name == "logistic" or name in FEATURE_MODELS:
-        return make_linear(num_classes)
+        return make_linear(num_classes, shares)
     return from_linen(_NETWORKS[name](num_classes=num_classes, kernels=kernels))

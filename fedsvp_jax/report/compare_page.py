@@ -38,9 +38,7 @@ def write_compare_report(
         for name, result in files.items()
         if (sentence := headline.unprotected(result.config))
     ]
-    results = page.table(
-        list(columns), [list(row.values()) for row in rows], caption=_CAPTION
-    )
+    results = page.table_of(rows, caption=_CAPTION)
     results += page.part("paragraphs", notes)
     return page.write(
         Path(output_dir) / "compare.html",

@@ -156,7 +156,7 @@ def client_table(run: read.RunFiles) -> page.Markup:
         " composition; a dash means that there is no finite guarantee, or no end yet."
         " Values are what its uploads added to the model on the validation examples."
     )
-    return page.table([*rows[0]], [[*row.values()] for row in rows], caption=caption)
+    return page.table_of(rows, caption=caption)
 
 
 def _mean(rows: Sequence[read.Row], name: str) -> str:

@@ -30,6 +30,10 @@ class _Group(NamedTuple):
     runs: Runs
 
 
+_AGAINST = {
+    "last5": ("Accuracy", "the last five evaluated rounds", "test accuracy"),
+    "auc": ("AUC", "the final models on the test rows", "AUC"),
+}
 _SKIPPED = "Rounds that were not evaluated are skipped."
 
 
@@ -123,7 +127,8 @@ def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
 def sweep_curves(sweep: read.SweepFiles) -> list[Plot]:
     """Accuracy against ε, then the curves by round."""
     rows = tables.summarize(sweep.results, sweep.cells)
-    return [*drawable([accuracy_against_epsilon(rows)]), *curves(sweep)]
+    against = [against_epsilon(rows, score) for score in _AGAINST]
+    return [*drawable(against), *curves(sweep)]
 
 
 def curves(files: read.Files) -> list[Plot]:
@@ -183,16 +188,18 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
     claims = [vars(group.row) for group in groups if group.row.status]
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
     relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
+    statuses = {group.row.status.get(_SPENT, "") for group in groups} - {""}
+    shared = "".join(statuses) if len(statuses) == 1 else ""
     spent = _rounds(
         "epsilon",
         "ε spent by round",
         "By Rényi DP; of several seeds the largest."
         f" Neighbours: {' | '.join(relations)}.",
-        f"ε spent at {' or '.join(deltas)}",
+        labels.marked(f"ε spent at {' or '.join(deltas)}", shared),
     )
     spent.series.extend(
         _series(
-            labels.marked(group.name, group.row.status.get(_SPENT)),
+            labels.marked(group.name, "" if shared else group.row.status.get(_SPENT)),
             group.look,
             group.runs,
             lambda line: (line.get("epsilon_spent") or {}).get(_SPENT),
@@ -226,8 +233,8 @@ def _series(
     )
 
 
-def accuracy_against_epsilon(rows: Sequence[tables.SummaryRow]) -> Plot:
-    """Mean of the last five rounds, with its 95 % t interval over seeds, by ε.
+def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> Plot:
+    """Accuracy ("last5") or AUC ("auc"), with its 95 % t interval over seeds, by ε.
 
     ε is what the run has spent, whatever set the noise, so a schedule stands where it
     leads. Proved and nominal ε are lines of their own; what claims nothing is a
@@ -247,12 +254,12 @@ def accuracy_against_epsilon(rows: Sequence[tables.SummaryRow]) -> Plot:
     series = []
     for name, points in lines.items():
         points.sort(key=lambda point: point[0])
-        intervals = [row.interval for _, row in points]
+        intervals = [row.interval(score) for _, row in points]
         series.append(
             Series(
                 name,
                 [epsilon for epsilon, _ in points],
-                [row.accuracy for _, row in points],
+                [row.scores[score][0] for _, row in points],
                 [interval and interval[0] for interval in intervals],
                 [interval and interval[1] for interval in intervals],
                 looks[name],
@@ -263,15 +270,15 @@ def accuracy_against_epsilon(rows: Sequence[tables.SummaryRow]) -> Plot:
         for row, (method, _) in zip(rows, costs, strict=True)
         if method
     }
+    name, scored, title = _AGAINST[score]
     return Plot(
-        "accuracy_epsilon",
-        "Accuracy against ε of the run",
-        "Mean of the last five evaluated rounds with its 95 % confidence interval over"
-        " seeds, by what the whole run has spent of its adversary's ε. A horizontal"
-        " line claims nothing.",
+        f"{name.lower()}_epsilon",
+        f"{name} against ε of the run",
+        f"Mean of {scored} with its 95 % confidence interval over seeds, by what the"
+        " whole run has spent of its adversary's ε. A horizontal line claims nothing.",
         "ε spent at " + " or ".join(sorted(deltas)),
-        "test accuracy",
+        title,
         series,
         log="x" if budgets and 0 < _WIDE * budgets[0] < budgets[-1] else "",
-        percent="y",
+        percent="y" if score == "last5" else "",
     )

@@ -7,7 +7,7 @@ sweep's files. The JSON's `nist_sp_800_226` has the parts of `protection.pyramid
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,7 @@ def document(
     if reference is None and fedavg is not None:
         reference = _accuracy(fedavg, first.get("test_rows"))
     points = [
-        point
-        for row in summary
-        if (point := _point(row, _cells_of(row, sweep.cells))) is not None
+        point for row in summary if (point := _point(row, sweep.cells)) is not None
     ]
     return {
         "format": 1,
@@ -72,21 +70,12 @@ def document(
     }
 
 
-def _cells_of(row: tables.SummaryRow, cells: Iterable[read.Row]) -> list[read.Row]:
-    names = ("mechanism", "epsilon", "total_epsilon")
-    return [
-        cell
-        for cell in cells
-        if all(cell.get(name) == getattr(row, name) for name in names)
-    ]
-
-
 def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] | None:
     """Mean of the last five evaluated rounds and its 95 % interval, and AUC of tables.
 
     By Student's t over seeds; of one seed that of its test rows (Wilson 1927).
     """
-    mean, ends = row.accuracy, row.interval
+    mean, ends = row.accuracy, row.interval()
     if mean is None:
         return None
     interval = f"of the mean over {row.num_seeds} seeds"
@@ -105,6 +94,7 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
 
 def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] | None:
     """The point of a mechanism and ε; None where nothing finite is claimed."""
+    cells = [cell for cell in cells if tables.group_of(cell) == row.group]
     accuracy = _accuracy(row, cells[0].get("test_rows") if cells else None)
     claims = protection.strongest(cells)
     if accuracy is None or not claims:
@@ -186,7 +176,7 @@ def _shown_guarantee(claim: Mapping[str, Any]) -> dict[str, Any]:
         "status": status,
         "claim": headline.claim(claim, protection.STATUS[status]),
         "right": right,
-        **dict(zip(("guess", "known"), protection.risk_sentences(risk), strict=True)),
+        **dict(zip(("guess", "known"), protection.risk_sentences(claim), strict=True)),
         "tpr": f"{labels.percent(risk['recognised'])} %",
         "mu": labels.significant(risk["mu"], 3),
         "delta": labels.significant(claim["delta"], 3),

@@ -11,12 +11,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tqdm import tqdm
+
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen
 from fedsvp_jax.report import labels, page
 
+_BAR: dict[str, Any] = {"unit": "entry", "delay": 5, "disable": None}
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _SEEDED = "noise was seeded: every ε is nominal"
 # Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
@@ -115,7 +118,7 @@ def _rows(entries: Sequence[Entry]) -> list[Row]:
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
         rows.append(row)
     epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
-    pairs = zip(rows, epsilons, strict=True)
+    pairs = tqdm(zip(rows, epsilons, strict=True), "sums", len(rows), **_BAR)
     return [row._replace(epsilon=epsilon) for row, epsilon in pairs]
 
 
@@ -193,7 +196,9 @@ def _chain_problems(
     problems = []
     if site_key is not None and first["site"] != site_key:
         problems.append(f"{file} is signed by another key than {site_key}")
-    for before, entry in itertools.pairwise(entries):
+    for before, entry in tqdm(
+        itertools.pairwise(entries), "witness", len(entries) - 1, **_BAR
+    ):
         seen = Seen(first["site"], before.number, before.hash, first["witness"])
         message = seen.message(first["name"])
         if not verifies(first["witness"], entry.body["witnessed"], message):
@@ -314,9 +319,8 @@ def write_page(ledger: Ledger, path: Path) -> Path:
     verdict = page.part("facts", facts(ledger))
     verdict += page.part("items", "Not in order", ledger.problems)
     verdict += page.part("items", "To be known", ledger.notes)
-    uploads = page.table(
-        list(rows[0]) if rows else ["round"],
-        [list(row.values()) for row in rows],
+    uploads = page.table_of(
+        rows,
         caption="Every round that was charged, and the ε of all by then, added up by "
         "dp-accounting from the log's noise multipliers. One that was never sent "
         "counts with the most that it might have cost.",

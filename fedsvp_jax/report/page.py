@@ -125,20 +125,22 @@ def rounded(value: Any) -> Any:
 
 
 def table(
-    head: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    *,
-    caption: str,
+    head: Sequence[str], rows: Iterable[Sequence[object]], *, caption: str
 ) -> Markup:
-    """A table of plain values as markup; columns of numbers are aligned right.
+    """A table of plain values as markup, as `table_of` makes it.
 
     Args:
       head: the columns' names.
       rows: plain values.
       caption: one sentence; what all rows say at length follows it.
     """
-    records: list[text_table.Row]
     records = [dict(zip(head, map(str, row), strict=True)) for row in rows]
+    return table_of(records, caption=caption)
+
+
+def table_of(records: Sequence[text_table.Row], *, caption: str) -> Markup:
+    """A table whose rows hold text by column; columns of numbers are aligned right."""
+    head: list[str] = []
     if records:
         records, shared = text_table.without_shared(records, _LONG)
         caption, head = f"{caption} {shared}".rstrip(), [*records[0]]

@@ -80,15 +80,26 @@ def _rank(row: read.Row) -> tuple[bool, float]:
     return row["status"] != "proved", row["epsilon"]
 
 
-def risk_sentences(risk: Mapping[str, Any]) -> tuple[str, str]:
-    """A risk as natural frequencies (Nanayakkara et al. 2023, arXiv 2303.00738)."""
+# The unit of privacy, by words of a claim's relation.
+_UNITS = {
+    "all records of a client": "client",
+    "remove a client": "client",
+    "replace a client": "client",
+    "person": "person",
+}
+
+
+def risk_sentences(claim: Mapping[str, Any]) -> tuple[str, str]:
+    """A claim's risk as natural frequencies (Nanayakkara et al. 2023, 2303.00738)."""
+    relation, risk = str(claim["relation"]), claim["risk"]
+    unit = next((unit for words, unit in _UNITS.items() if words in relation), "row")
     right = math.ceil(risk["right_of_100"] - 1e-9)
     recognised = math.ceil(1000 * risk["recognised"] - 1e-9)
     return (
-        "Somebody who knows all other rows guesses, at even odds, whether this one was "
-        f"there. At most {right} of 100 are right; without a run, 50.",
-        f"Of 1,000 rows that were there he recognises at most {recognised}, if he "
-        "wrongly accuses 10 of 1,000 that were not; without a run, 10.",
+        f"Somebody who knows everything but one {unit} guesses, at even odds, whether "
+        f"it was there. At most {right} of 100 guesses are right; without a run, 50.",
+        f"Of 1,000 {unit}s that were there, at most {recognised} are recognised, if 10 "
+        "of 1,000 that were not are wrongly accused; without a run, 10.",
     )
 
 
@@ -161,7 +172,11 @@ def write_protection_page(
     """Writes FOLDER/protection.html; nothing for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config
     claims = strongest([summary])
-    main = [row for row in claims if row["adversary"] == summary.get("adversary")]
+    main = [
+        row
+        for row in claims
+        if all(row[name] == summary.get(name) for name in ("adversary", "relation"))
+    ]
     if run.unfinished is not None or not main:
         return None
     claim = main[0]
@@ -199,7 +214,7 @@ def write_protection_page(
     if claim["status"] == "proved" and schema.is_file():
         digest = hashlib.sha256(schema.read_bytes()).hexdigest()
         hashes.append(("schema.toml, which the sites declared", digest))
-    sentences = [headline.privacy(summary), *risk_sentences(claim["risk"])]
+    sentences = [headline.privacy(summary), *risk_sentences(claim)]
     sentences += filter(None, [headline.unprotected(config)])
     not_published = [f"{', '.join(files)}: {why}" for files, why in EXPERIMENTER]
     body = page.part("facts", facts) + page.part("paragraphs", sentences)

@@ -114,7 +114,7 @@ def _result(run: read.RunFiles, folder: Path) -> page.Markup:
     if run.unfinished is not None:
         first = page.part("alert", run.unfinished)
         return first + page.part("facts", _accuracies(run))
-    facts = [*_accuracies(run), *_spent(run.summary), *_counted(run)]
+    facts = [*_accuracies(run), *_spent(run.summary)]
     sentences = [*headline.sentences(folder, run.summary), _NOT_PUBLIC]
     return page.part("facts", facts) + page.part("paragraphs", sentences)
 
@@ -166,23 +166,6 @@ def _spent(summary: read.Row) -> list[tuple[str, str]]:
     name = f"ε of the run ({status}; against: {summary['adversary']})"
     delta = labels.delta_text(method, summary)
     return [(name, f"{labels.significant(epsilon)} at {delta}")]
-
-
-_RATIO_COUNTS = (
-    ("num_clipped_ratios", "uploads whose R fell outside [0, 1]"),
-    ("num_degenerate_ratios", "uploads whose Shapley sum was ~0 (R set to 1)"),
-)
-
-
-def _counted(run: read.RunFiles) -> list[tuple[str, str]]:
-    if not any(row.get("contribution_ratio_mean") for row in run.metrics):
-        return []
-    counts = {
-        name: sum(row.get(field) or 0 for row in run.metrics)
-        for field, name in _RATIO_COUNTS
-    }
-    uploads = len(run.clients)
-    return [(name, f"{count:g} of {uploads}") for name, count in counts.items()]
 
 
 def _guarantees(run: read.RunFiles) -> page.Markup:

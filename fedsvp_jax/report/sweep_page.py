@@ -34,20 +34,20 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
     content = epsilon_page.document(sweep)
     epsilon_page.write_epsilon_page(sweep_dir, content, timestamp=timestamp)
     rows = tables.summarize(sweep.results, sweep.cells)
-    first, *curves = plots = sweep_curves(sweep)
+    plots = sweep_curves(sweep)
+    against = [plot for plot in plots if not plot.by_round]
+    curves = [plot for plot in plots if plot.by_round]
     names = dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows)
     rounds = max(row.num_rounds for row in rows)
     seeds = max(row.num_seeds for row in rows)
     notes = list(filter(None, [headline.unprotected(sweep.config)]))
     cells = tables.shown_cells(rows)
     sections = [
-        ("accuracy", first.title, page.part("figures", [first])),
+        ("accuracy", "Against ε of the run", page.part("figures", against)),
         (
             "table",
             "Results",
-            page.table(
-                list(cells[0]), [list(row.values()) for row in cells], caption=_CAPTION
-            )
+            page.table_of(cells, caption=_CAPTION)
             + page.part("paragraphs", notes)
             + page.part("download", "table", "the table"),
         ),

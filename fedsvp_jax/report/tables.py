@@ -41,6 +41,7 @@ _BY_METHOD = ("epsilon_spent", "status")
 
 Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
 BySeed: TypeAlias = dict[int, list[read.Row]]
+Scores: TypeAlias = Mapping[str, Any]  # of one run
 
 
 class Group(NamedTuple):
@@ -94,10 +95,9 @@ class SummaryRow:
         """The mean over seeds of the last five rounds."""
         return self.scores["last5"][0]
 
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Student's 95 % interval of the accuracy over seeds, within [0, 1]."""
-        mean, std = self.scores["last5"]
+    def interval(self, score: str = "last5") -> tuple[float, float] | None:
+        """Student's 95 % interval of a score over seeds, within [0, 1]."""
+        mean, std = self.scores[score]
         if mean is None or std is None:
             return None
         half = float(student.half_width(std, self.num_seeds))
@@ -112,7 +112,7 @@ def groups(results: Sequence[read.Row]) -> dict[Group, BySeed]:
     """
     by_group: dict[Group, dict[int, dict[int, read.Row]]] = {}
     for row in results:
-        seeds = by_group.setdefault(_group(row), {})
+        seeds = by_group.setdefault(group_of(row), {})
         seeds.setdefault(row["seed"], {})[row["round"]] = row
     return {
         group: {
@@ -123,7 +123,8 @@ def groups(results: Sequence[read.Row]) -> dict[Group, BySeed]:
     }
 
 
-def _group(row: Mapping[str, Any]) -> Group:
+def group_of(row: Mapping[str, Any]) -> Group:
+    """The group of a line of results.jsonl or an entry of cells.json."""
     by_epsilon = mechanisms.about(row["mechanism"]).epsilon_sets_noise
     return Group(
         row["mechanism"],
@@ -153,52 +154,40 @@ def summarize(
     if not results:
         raise ValueError("results must hold at least one row, got none")
     areas = {
-        (_group(cell), cell["seed"]): read.number(cell["test_scores"]["auc"])
+        (group_of(cell), cell["seed"]): read.number(cell["test_scores"]["auc"])
         for cell in cells
         if cell.get("test_scores")
     }
-    by_group = groups(results)
-    scores = {
-        group: {
-            seed: _scores(rows) | {"auc": areas.get((group, seed))}
-            for seed, rows in seeds.items()
+    rows: list[SummaryRow] = []
+    p_values: list[float | None] = []
+    free = None
+    for group, seeds in groups(results).items():
+        scores = {
+            seed: _scores(run) | {"auc": areas.get((group, seed))}
+            for seed, run in seeds.items()
         }
-        for group, seeds in by_group.items()
-    }
-    free = next((scores[g] for g in by_group if g.mechanism == "none"), None)
-    p_values = [
-        None
-        if free is None or of_group is free
-        else student.paired_p(_last5_by_seed(of_group), _last5_by_seed(free))
-        for of_group in scores.values()
-    ]
-    return [
-        _row(
-            group,
-            by_group[group],
-            scores[group],
-            None if scores[group] is free else free,
-            p,
+        rows.append(_row(group, list(seeds.values()), list(scores.values()), free))
+        p_values.append(
+            None
+            if free is None
+            else student.paired_p(_last5_by_seed(scores), _last5_by_seed(free))
         )
-        for group, p in zip(by_group, student.holm_adjusted(p_values), strict=True)
+        if group.mechanism == "none":  # the first group
+            free = scores
+    return [
+        dataclasses.replace(row, last5_p=p)
+        for row, p in zip(rows, student.holm_adjusted(p_values), strict=True)
     ]
 
 
 def _row(
     group: Group,
-    seeds: BySeed,
-    scores: Mapping[int, Mapping[str, Any]],
-    free: Mapping[int, Mapping[str, Any]] | None,
-    p: float | None,
+    runs: Sequence[list[read.Row]],
+    scores: Sequence[Scores],
+    free: Mapping[int, Scores] | None,
 ) -> SummaryRow:
-    runs = list(seeds.values())
     spreads = _spreads(scores)
-    below = [
-        _below(spreads[name][0], _spreads(free)[name][0])
-        if free is not None and free is not scores
-        else None
-        for name in ("best", "last5")
-    ]
+    reference = _spreads(list((free or {}).values()))
     last = [run[-1] for run in runs]
     noise, step_noise = (
         mean_std([value for run in runs for value in present(run, name)])[0]
@@ -208,11 +197,11 @@ def _row(
         **group._asdict(),
         num_seeds=len(runs),
         num_rounds=min(map(len, runs)),
-        best_by=next(iter(scores.values()))["best_by"],
+        best_by=scores[0]["best_by"],
         scores=spreads,
-        best_below_fedavg=below[0],
-        last5_below_fedavg=below[1],
-        last5_p=p,
+        best_below_fedavg=_below(spreads["best"][0], reference["best"][0]),
+        last5_below_fedavg=_below(spreads["last5"][0], reference["last5"][0]),
+        last5_p=None,
         noise_l2=noise,
         step_noise_std=step_noise,
         epsilon_spent=_spent(last),
@@ -241,16 +230,13 @@ def _scores(rows: Sequence[read.Row]) -> dict[str, Any]:
     )
 
 
-def _spreads(scores: Mapping[int, Mapping[str, Any]]) -> dict[str, Spread]:
-    return {
-        name: mean_std([v for run in scores.values() if (v := run[field]) is not None])
-        for name, field in SCORES.items()
-    }
+def _spreads(scores: Sequence[Scores]) -> dict[str, Spread]:
+    return {name: mean_std(present(scores, field)) for name, field in SCORES.items()}
 
 
-def _last5_by_seed(scores: Mapping[int, Mapping[str, Any]]) -> dict[int, float]:
-    field = SCORES["last5"]
-    return {seed: run[field] for seed, run in scores.items() if run[field] is not None}
+def _last5_by_seed(scores: Mapping[int, Scores]) -> dict[int, float]:
+    by_seed = {seed: run[SCORES["last5"]] for seed, run in scores.items()}
+    return {seed: score for seed, score in by_seed.items() if score is not None}
 
 
 def mean_std(values: Sequence[float]) -> Spread:
@@ -269,7 +255,7 @@ def wilson(share: float, rows: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def present(rows: Sequence[read.Row], name: str) -> list[float]:
+def present(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     """The field's finite numbers, in the rows' order."""
     numbers = (read.number(row.get(name)) for row in rows)
     return [value for value in numbers if value is not None]
@@ -350,7 +336,9 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
                 head: epsilon,
-                "accuracy, last 5 %": labels.with_interval(row.accuracy, row.interval),
+                "accuracy, last 5 %": labels.with_interval(
+                    row.accuracy, row.interval()
+                ),
                 **area,
                 "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
                 **cost,

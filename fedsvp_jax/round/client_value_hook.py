@@ -27,7 +27,7 @@ class ClientValueHook:
             model,
             self.plan,
             Weights(state.params, state.stats),
-            uploads.sent,
+            uploads.stacked,
             uploads.sizes,
             uploads.step,
             validation,

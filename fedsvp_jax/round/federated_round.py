@@ -83,9 +83,9 @@ def federated_round(
         known_trips=plan.known_trips,
     )
     lane_of = jnp.argsort(order)
-    memories, metrics, sent = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
+    memories, metrics, stacked = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
     upload: Upload = plan.aggregator.decode(
-        mechanism, total, sent, metrics.noise, valid
+        mechanism, total, stacked, metrics.noise, valid
     )
     optimize = partial(
         aggregation.server_step,
@@ -98,7 +98,7 @@ def federated_round(
         counted = jnp.where(valid, 1 if uniform else sizes, 0)
         measured |= hook(
             model,
-            Uploads(sent, counted, lambda u: optimize(u)[0], state, data, key),
+            Uploads(stacked, counted, lambda u: optimize(u)[0], state, data, key),
         )
     metrics = dataclasses.replace(metrics, client_id=clients, measured=measured)
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedsvp_jax.core import prng
+from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.float32 import ROUNDOFF, pairwise_sum, reserve, rounded
 from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
 from fedsvp_jax.data import preprocessing
@@ -43,6 +43,7 @@ class TrainingRecipe:
     momentum: float = 0.0  # of the steps; it starts at 0 in every training
     compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
     most_steps: int | None = None  # every lane runs so many; None: until all are done
+    class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
     all_active: bool = False  # no lane is done earlier
     first_apart: bool = False  # the first step precedes the loop: weights are shared
 
@@ -335,6 +336,8 @@ def local_update(
       drift: as the model's weights; is added to the gradient of every step, last.
     """
     model = adapters.in_dtype(model, recipe.compute_dtype)
+    if recipe.class_weights:
+        model = losses.weighted(model, recipe.class_weights)
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
     examples, indices, member = rows
     count = jnp.sum(member.astype(jnp.int32))

@@ -112,7 +112,7 @@ class Uploads(NamedTuple):
     """What a hook may look at once all uploads have come.
 
     Attributes:
-      sent: stacked, leaves (K, ...): update and statistics of each place.
+      stacked: leaves (K, ...): update and statistics of each place.
       sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
       step: an average of uploads -> what the server adds to its parameters.
       state: as it was broadcast.
@@ -120,7 +120,7 @@ class Uploads(NamedTuple):
       key: of the round.
     """
 
-    sent: Weights
+    stacked: Weights
     sizes: Array
     step: Callable[[Params], Params]
     state: "ServerState"

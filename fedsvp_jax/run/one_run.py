@@ -1,6 +1,7 @@
 """One run, from settings to a folder of results."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -11,18 +12,16 @@ from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.losses import ExampleLoss
-from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.structs import Model
-from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
-from fedsvp_jax.data.tables import schema, scores
+from fedsvp_jax.data.tables import schema
 from fedsvp_jax.devices import processes
-from fedsvp_jax.federation import federated_data, loading
+from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
 from fedsvp_jax.round.state import Aggregator, RoundHook
-from fedsvp_jax.run import published_scores, records
+from fedsvp_jax.run import final_scores, published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.influence_filter import FilterHook
@@ -30,7 +29,7 @@ from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Files, Session, logs_of
 from fedsvp_jax.run.stopping import StopRequests
-from fedsvp_jax.run.trained_model import SCHEMA, TrainedModel
+from fedsvp_jax.run.trained_model import SCHEMA
 from fedsvp_jax.run.trainer import Trainer
 
 
@@ -130,28 +129,14 @@ def train(
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(processes.to_host(session.state.admitted)[0])
             summary |= admission.summary(config, program.data.corrupted[0], admitted)
-        features = config.model in FEATURE_MODELS
-        table = (
-            isinstance(data, Dataset)
-            and loss is None
-            and (data.schema is not None or features)
+        predicted = functools.cache(
+            lambda: final_scores.predictions(session, 0, settings)
         )
-        if table or config.publish_scores:
-            params, stats = processes.to_host(
-                cell_of((session.state.params, session.state.stats), 0)
+        summary |= final_scores.scores_of(config, data, loss, predicted)
+        if config.publish_scores:
+            chances, labels = predicted()
+            summary["published_scores"] = published_scores.noised_accuracy(
+                chances.argmax(-1) == labels, program, summary
             )
-            test = program.data.test
-            trained = TrainedModel(program.model, params, stats, session.done, settings)
-            chances = trained.probabilities(np.asarray(test.inputs))
-            labels = np.asarray(processes.to_host(test.labels))
-            if table and isinstance(data, Dataset):
-                tested, _ = loading.withhold_validation(config, data)
-                summary["test_scores"] = scores.of_table(
-                    chances, labels, data.class_names, tested.test_clients
-                )
-            if config.publish_scores:
-                summary["published_scores"] = published_scores.noised_accuracy(
-                    chances.argmax(-1) == labels, program, summary
-                )
         folder.write("summary.json", summary)
     return summary

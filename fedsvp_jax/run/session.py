@@ -16,6 +16,7 @@ from tqdm import tqdm
 from fedsvp_jax.accounting import Account, claims
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.core.files import WriteError, plain
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.devices import processes
 from fedsvp_jax.mechanisms import noise_setting
@@ -104,6 +105,7 @@ class Session:
 
     Attributes:
       done: rounds done so far.
+      program: of the trainer.
       state: after them.
       accounts: one per cell, after them.
       stopped_by: what ended the run before its last round: "promise" (nobody may
@@ -123,14 +125,14 @@ class Session:
         planned: int | None = None,
         hooks: Sequence[StateHook] = (),
     ) -> None:
-        self._trainer, self._program = trainer, trainer.program
-        self._config = config = self._program.configs[0]
+        self._trainer, self.program = trainer, trainer.program
+        self._config = config = self.program.configs[0]
         self._folder, self._logs, self._files = folder, logs, files
         self._options = options
         self._hooks = hooks
         nominal = _nominal(options.reveal, planned)
         self.accounts = [
-            account.with_nominal(nominal) for account in self._program.accounts
+            account.with_nominal(nominal) for account in self.program.accounts
         ]
         self._checkpointer = Checkpointer(files.checkpoints, folder.identity)
         self.state, self.done = trainer.initial_state(), 0
@@ -144,6 +146,7 @@ class Session:
                 )
             ]
         self._saved = self.done  # rounds of the newest checkpoint
+        self._written = self.done  # rounds whose rows are in the files
         self._scores: list[list[dict[str, Any]]] = [[] for _ in files.names]
         self._diverged: list[list[int]] = [[] for _ in files.names]
         self.stopped_by: str | None = None
@@ -154,7 +157,7 @@ class Session:
         self._clock = time.perf_counter()
         cells = f" x {len(files.names)}" if files.group else ""
         shows_bar = options.progress and processes.is_first()
-        self._bar = tqdm(
+        self._bar = progress_bar(
             total=config.num_rounds,
             initial=self.done,
             unit="round",
@@ -162,7 +165,7 @@ class Session:
             disable=None if shows_bar else True,
         )
         if shows_bar:
-            for line in dict.fromkeys(map(_solution, self._program.solved())):
+            for line in dict.fromkeys(map(_solution, self.program.solved())):
                 tqdm.write(line, file=sys.stderr)
 
     def _content(self) -> dict[str, Any]:
@@ -254,7 +257,7 @@ class Session:
         active = int(filled[-1]) + 1 if len(filled) else 0
         if active < count:
             spent, admitted = processes.to_host((self.state.spent, self.state.admitted))
-            if not self._program.is_over(spent, admitted, self.done + active):
+            if not self.program.is_over(spent, admitted, self.done + active):
                 active = count  # only the turn of a cohort that is not whole
         # Round by round, so that the order of the lines follows no size of a call.
         for index in range(active):
@@ -275,7 +278,7 @@ class Session:
     def _take(self, cell: int, number: int, metrics: RoundMetrics) -> None:
         """Records a cell's round, counted from 1, and holds its rows."""
         files, options = self._files, self._options
-        config = self._program.configs[cell]
+        config = self.program.configs[cell]
         account = records.record_round(self.accounts[cell], metrics)
         self.accounts[cell] = account
         last = number == config.num_rounds
@@ -314,7 +317,7 @@ class Session:
 
     def _write(self) -> None:
         """Writes the rows of a call."""
-        now, before = time.perf_counter(), int(self._bar.n)
+        now, before = time.perf_counter(), self._written
         count = max(self.done - before, 1)
         timing = {"round": self.done, "rounds": count, "seconds": now - self._clock}
         with self._naming_what_is_kept():
@@ -325,7 +328,7 @@ class Session:
                 logs.flush()
             self._folder.append("timing.jsonl", [self._files.group | timing])
         self._bar.update(self.done - before)
-        self._clock = now
+        self._clock, self._written = now, self.done
 
     def _save(self) -> None:
         """Saves the state, once the rows that it stands for were written."""
@@ -352,7 +355,7 @@ class Session:
         planned = None
         if tally and not self._hooks:
             spent = np.asarray(processes.to_host(self.state.spent)[0])
-            planned = planned_account(self._program, self.accounts[0], spent)
+            planned = planned_account(self.program, self.accounts[0], spent)
         return [
             {
                 **self._files.names[cell],

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from fedsvp_jax.devices import processes
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.budget import Accounted
 from fedsvp_jax.federation.plan import recorded_settings
+from fedsvp_jax.run import final_scores
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.options import USUAL, Options
@@ -31,8 +33,9 @@ class SweepPlan:
     """The cells: mechanisms x epsilons x seeds, over one base config.
 
     `total_epsilons` take the place of epsilons: the noise of each cell is solved for,
-    so that the whole run spends that ε. FedAvg, the mechanism none, then runs once per
-    seed as the reference.
+    so that the whole run spends that ε, and `learning_rates`, where there are any,
+    belong to them one by one. FedAvg, the mechanism none, then runs once per seed as
+    the reference.
 
     With `part` "I/N" only the cells of the I-th of N parts run, I from 1. The cells, in
     the order of cells.json, are cut into N pieces whose sizes differ by at most one.
@@ -44,6 +47,7 @@ class SweepPlan:
     seeds: tuple[int, ...]
     part: str | None = None
     total_epsilons: tuple[float, ...] = ()
+    learning_rates: tuple[float, ...] = ()
 
     def cells(self, base: Accounted, mechanism: str) -> list[Accounted]:
         """The configs of all cells of one mechanism, of every part.
@@ -58,6 +62,8 @@ class SweepPlan:
         elif self.total_epsilons:
             base = dataclasses.replace(base, solve="noise")
             varied = [{"total_epsilon": total} for total in self.total_epsilons]
+            for changes, rate in zip(varied, self.learning_rates, strict=False):
+                changes["learning_rate"] = rate
         elif base.solve == "noise":
             raise ValueError(
                 "a sweep with solve=noise needs total_epsilons, for which the noise is "
@@ -200,7 +206,7 @@ def sweep(
     with folder, StopRequests() as stop:
         for mechanism, configs in programs.items():
             names = [cell_name(config) for config in configs]
-            trained = trainer(mechanism)
+            trained = tried if len(programs) == 1 else trainer(mechanism)
             session = Session(
                 trained,
                 folder,
@@ -214,16 +220,14 @@ def sweep(
                 ),
                 options,
             )
-            summaries += [
-                summary
-                | _test_rows(trained.program.data.test)
-                | {
+            done = zip(session.run(stop), session.accounts, strict=True)
+            for cell, (summary, account) in enumerate(done):
+                summary |= _test_rows(trained.program.data.test) | {
                     "uploads_left": tradeoff.uploads_left(account),
                     "risk": tradeoff.by_adversary(account),
                 }
-                for summary, account in zip(
-                    session.run(stop), session.accounts, strict=True
-                )
-            ]
+                predicted = partial(final_scores.predictions, session, cell, settings)
+                summary |= final_scores.scores_of(base, data, loss, predicted)
+                summaries.append(summary)
             folder.write("cells.json", summaries)
     return summaries

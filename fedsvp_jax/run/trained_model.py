@@ -16,7 +16,7 @@ from fedsvp_jax import models
 from fedsvp_jax.core.files import read_json, replace_file
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.structs import Model, Params
-from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.core.tree import cell_of, params_sha256
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.tables import schema as schemas
 from fedsvp_jax.models import kept_features
@@ -55,6 +55,8 @@ class TrainedModel:
       schema: of a table: how rows become examples, and what the classes are called
         (`data.tables.schema.Schema`); or None.
       claims: the guarantees of summary.json; none before the run's end.
+      scores: of the run's test rows, as summary.json beside the model has them
+        (`tables.scores`); a model file alone has none, since no ε covers these rows.
     """
 
     model: Model
@@ -64,6 +66,7 @@ class TrainedModel:
     settings: dict[str, Any]
     schema: Any = None
     claims: tuple[dict[str, Any], ...] = ()
+    scores: Mapping[str, Any] | None = None
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
         """(n, ...) float32: what the model gives for each example, say its logits.
@@ -198,11 +201,21 @@ def load_model(
     weights = _weights(model, settings, saved)
     table = place / SCHEMA
     schema = schemas.read_schema(table) if table.is_file() else None
+    claims, scores = _results(place, weights[1])
+    return TrainedModel(*weights, rounds, settings, schema, claims, scores)
+
+
+def _results(
+    folder: pathlib.Path, params: Params
+) -> tuple[tuple[dict[str, Any], ...], dict[str, Any] | None]:
+    """Claims of summary.json, and scores if they are those of these parameters."""
     try:
-        claims = tuple(read_json(place / "summary.json")["guarantees"])
-    except (OSError, ValueError, KeyError, TypeError):
-        claims = ()  # it has not ended
-    return TrainedModel(*weights, rounds, settings, schema, claims)
+        summary = read_json(folder / "summary.json")
+        is_scored = summary["params_sha256"] == params_sha256(params)
+        scores = summary.get("test_scores") if is_scored else None
+        return tuple(summary["guarantees"]), scores and dict(scores)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return (), None  # the run has not ended
 
 
 def _weights(
@@ -271,4 +284,5 @@ def _load_file(path: pathlib.Path, model: Model | None) -> TrainedModel:
         {name: leaf[None] for name, leaf in leaves.items()}, sep="/"
     )
     weights = _weights(model, settings, saved)
-    return TrainedModel(*weights, rounds, settings, schema, claims)
+    _, scores = _results(path.parent, weights[1])
+    return TrainedModel(*weights, rounds, settings, schema, claims, scores)

@@ -55,13 +55,13 @@ def test_the_largest_client_is_reported_and_each_can_be_asked_for():
     record(book, [3, -1])
     assert book.uploads.tolist() == [1, 0, 0, 2]
     for method in ("basic", "rdp", "pld", "gdp"):
-        each = [book.epsilon_spent(method, 1e-5, i) for i in range(4)]
+        each = [book.alone(i).epsilon_spent(method, 1e-5) for i in range(4)]
         assert each[1] == each[2] == 0 and 0 < each[0] < each[3]
         assert book.epsilon_spent(method, 1e-5) == each[3]
     record(book, [0], multiplier=0.0)  # without noise
     for method in ("rdp", "pld", "gdp"):
         assert book.epsilon_spent(method, 1e-5) == math.inf
-        assert book.epsilon_spent(method, 1e-5, 1) == 0
+        assert book.alone(1).epsilon_spent(method, 1e-5) == 0
 
 
 @pytest.mark.parametrize("told", [{"std": 0.0, "weights": 1 / 3}, {"weights": None}])
@@ -85,11 +85,11 @@ def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
     for view in views.VIEWS:
         for method in ("rdp", "pld", "gdp"):
             for client, precision, releases in ((0, 1 / 16, 1), (2, 0.0, 0)):
-                found = book.epsilon_spent(method, 1e-5, client, view=view)
+                found = book.alone(client).epsilon_spent(method, 1e-5, view=view)
                 pure, both = [(releases, 0.1), (2, 0.3)], precision + 1 / 25
                 assert found == composed_epsilon(method, both, 1e-5, responses=pure)
-    assert book.epsilon_spent("basic", 1e-5, 2) == pytest.approx(0.7 + 2 * 0.3)
-    assert book.epsilon_spent("basic", 1e-5, 0) == pytest.approx(0.3 + 0.7 + 2 * 0.3)
+    spent = [book.alone(client).epsilon_spent("basic") for client in (0, 2)]
+    assert spent == pytest.approx([0.3 + 0.7 + 2 * 0.3, 0.7 + 2 * 0.3])
     assert book.by_client()["delta"][2] == pytest.approx(1e-6)
 
 
@@ -134,7 +134,7 @@ def test_of_fewer_uploads_with_less_noise_the_dearer_count(release: float, deare
         for _ in range(uploads):
             record(book, [client], multiplier=z, epsilon=1e-3)
     for method, client in (("rdp", dearer), ("pld", dearer), ("basic", 0)):
-        each = [book.epsilon_spent(method, client_id=i) for i in range(2)]
+        each = [book.alone(i).epsilon_spent(method) for i in range(2)]
         assert book.epsilon_spent(method) == max(each) == each[client]
 
 
@@ -173,7 +173,7 @@ def test_the_largest_sums_are_those_of_all_clients():
         record(book, ids, **noise, weights=rng.uniform(0.1, 1))
         for again in (book, book.again()):
             for method in ("basic", "rdp"):
-                each = [again.epsilon_spent(method, 1e-5, i) for i in range(8)]
+                each = [again.alone(i).epsilon_spent(method, 1e-5) for i in range(8)]
                 assert again.epsilon_spent(method, 1e-5) == max(each)
         largest = book.account.most_spent("server")
         assert largest.uploads == book.uploads.max()
@@ -208,7 +208,6 @@ def test_a_checkpoint_restores_the_account_exactly():
         (lambda: record(Book(2), [1, 1]), "client_ids"),
         (lambda: Book(2).epsilon_spent("mine", 1e-5), "method"),
         (lambda: Book(2).epsilon_spent("rdp", 0.0), "delta"),
-        (lambda: Book(2).epsilon_spent("rdp", 1e-5, 2), "client_id"),
         (lambda: Book(2).epsilon_spent("rdp", 1e-5, view="me"), "view"),
         (lambda: composed_epsilon("basic", 1.0, 1e-5), "method"),
     ],
@@ -287,8 +286,8 @@ def test_an_upload_of_public_data_in_a_shared_sum_makes_no_number_nan():
     book = Book(3, proved=True, view="observer")
     z, std, delta = [4.0, np.inf], [0.2, 0.0], [1e-5, 0.0]
     record(book, [0, 1], multiplier=z, std=std, delta=delta, weights=0.5)
-    assert book.epsilon_spent("basic", client_id=1) == 0
+    assert book.alone(1).epsilon_spent("basic") == 0
     alone = composed_epsilon("gdp", 1 / 4.0**2, 1e-5)
     for view in views.VIEWS:
         assert book.epsilon_spent("gdp", 1e-5, view=view) == pytest.approx(alone)
-        assert book.epsilon_spent("gdp", 1e-5, 1, view=view) == 0
+        assert book.alone(1).epsilon_spent("gdp", 1e-5, view=view) == 0

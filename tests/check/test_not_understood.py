@@ -404,3 +404,31 @@ def test_jax_privacys_own_solver_is_what_follows_from_its_plan(bands: int) -> No
         assert refused.std == 0 and "batches that are cut" in refused.not_understood[0]
     (refused,) = check.jax_privacy.live(config.plan)
     assert "DPExecutionPlan is no class that is known" in refused.not_understood[0]
+
+
+@pytest.mark.hole
+def test_a_jax_privacy_config_says_the_same_twice() -> None:
+    """It keeps its plan as an attribute, which was taken for a method of its own."""
+    told = {"iterations": 10, "strategy": np.ones(1), "sampling_prob": 0.1}
+    told |= {"epsilon": None, "delta": None}
+    make = execution_plan.BandMFExecutionPlanConfig
+    config, quiet = (make(**told, noise_multiplier=z) for z in (2.0, 0.5))
+    (first,), (second,) = (check.jax_privacy.live(config) for _ in range(2))
+    assert first == second and second.multiplier == 2.0 and not second.not_understood
+    vars(config)["plan"] = quiet.plan
+    (refused,) = check.jax_privacy.live(config)
+    assert "another plan than its settings make" in refused.not_understood[0]
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("more", ["", "sampling_rate = 0.5\nunit = 'record'\n"])
+def test_noise_too_small_to_count_gives_an_infinite_epsilon(
+    more: str, tmp_path: pathlib.Path
+) -> None:
+    """std = 1e-200 ended with a traceback: its square is 0."""
+    for std in (1e-200, 1e-160, 1e-320):
+        (tmp_path / "dp.toml").write_text(f"std = {std}\nclip = 1.0\n{more}")
+        (noise,) = check.READERS["toml"](tmp_path / "dp.toml", check.Facts())
+        claims = check.claims(noise, 1e-5, rounds=2)
+        assert claims and all(claim.epsilon == math.inf for claim in claims)
+        assert not any(claim.proved for claim in claims)

@@ -87,7 +87,7 @@ class Toy(Settings):
         ({"share": math.nan}, "share must be a finite number, got nan"),
         ({"share": 1e-40}, "share must be within the device's 32 bits"),
         ({"count": 0}, "count must be at least 1, got 0"),
-        ({"count": 2**31}, "count must be within the device's 32 bits"),
+        ({"count": 2**31}, "count must be within the device's 32 bits, .* 2147483647"),
         ({"clip": -1.0}, "clip must be greater than 0, got -1.0"),
         ({"kind": "medan"}, "kind must be one of mean, median, got 'medan' .did you"),
         ({"share": np.asarray([0.5, 2.0])}, "share must be greater than 0"),
@@ -108,6 +108,17 @@ def test_a_value_outside_its_limits_is_refused(changes: dict, message: str) -> N
     assert f"must be {refused.value.allowed}, got" in str(refused.value)
     elsewhere = pickle.loads(pickle.dumps(refused.value))  # from a worker, say
     assert str(elsewhere) == str(refused.value)
+
+
+@pytest.mark.hole
+def test_a_whole_number_has_whole_ends_and_all_that_is_wrong_is_told() -> None:
+    """Seeds were said to go from 1.2e-38 to 2147483647; the first error hid others."""
+    with pytest.raises(SettingError, match="32 bits, 0 to 2147483647, got") as one:
+        ExperimentConfig(seed=2**31)
+    assert "e-38" not in str(one.value)
+    with pytest.raises(ValueError, match=r"clip must .*; kind must be") as two:
+        Toy(clip=-1.0, kind="medan")
+    assert "share" not in str(two.value)
 
 
 def test_limits_themselves_infinity_and_arrays_within_are_taken() -> None:

@@ -65,7 +65,9 @@ def test_finite_floats_of_any_precision_are_features(dtype: type) -> None:
     assert given.train_inputs.dtype == given.test_inputs.dtype == np.float32
     inputs[3, 2], inputs[3, 0] = np.nan, np.finfo(dtype).max
     inputs[3, 0] *= np.inf if dtype == np.float16 else 1
-    with pytest.raises(ValueError, match=r"\(2 of 12 values, first at row 3, c.* 0\)"):
+    with pytest.raises(
+        ValueError, match=r"\(2 of 12 values, first at index \[3, 0\]\)"
+    ):
         make(train_inputs=inputs[:3], **named)
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("flwr")
 
 import flwr.app as fl
 from flwr.supercore.task_identity import TaskIdentity
+from sklearn.linear_model import SGDClassifier
 
 from fedsvp_jax.deploy import Seeded, Site
 from fedsvp_jax.deploy.flower import PrivacyMod
@@ -66,6 +67,26 @@ def test_the_mod_sends_noised_arrays_and_the_number_of_examples_alone(
     assert int(state.sums["uploads"][0]) == 1
 
 
+@pytest.mark.hole
+def test_a_float64_model_of_scikit_learn_goes_out_and_comes_back(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Every round was refused, since its weights are float64."""
+    classifier = SGDClassifier(random_state=0)
+
+    def fit(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        assert {leaf.dtype.name for leaf in arrays} == {"float64"}
+        classifier.partial_fit([[0.0, 1.0], [1.0, 0.0]], [0, 1], classes=[0, 1])
+        return [classifier.coef_, classifier.intercept_]
+
+    around, weights = mod(tmp_path), [np.zeros((1, 2)), np.zeros(1)]
+    for round_num in (1, 2):
+        reply = around(request(weights, round_num), CONTEXT, inner(fit))
+        assert not reply.has_error(), reply.error
+        weights = reply.content["arrays"].to_numpy_ndarrays()
+    assert int(around.site.read().sums["uploads"][0]) == 2
+
+
 def test_the_server_gets_one_sentence_and_the_state_is_unharmed(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -89,6 +110,9 @@ def test_an_inner_app_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) 
     def wrong(arrays: list[np.ndarray]) -> list[np.ndarray]:
         raise RuntimeError("record 17 is wrong")
 
+    def exits(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        raise SystemExit("record 17 is wrong")
+
     def error(message: fl.Message, context: fl.Context) -> fl.Message:
         del context
         return fl.Message(fl.Error(code=0, reason="record 17"), reply_to=message)
@@ -96,7 +120,8 @@ def test_an_inner_app_that_fails_is_noise_to_the_server(tmp_path: pathlib.Path) 
     still = mod(tmp_path / "still")(
         request(model(), 1), CONTEXT, inner(lambda arrays: arrays)
     )
-    for place, failed in enumerate((inner(wrong), error, inner(lambda a: a[:1]))):
+    failures = inner(wrong), inner(exits), error, inner(lambda a: a[:1])
+    for place, failed in enumerate(failures):
         around = mod(tmp_path / str(place))
         reply = around(request(model(), 1), CONTEXT, failed)
         assert dict(reply.content["metrics"]) == {"num-examples": 30}

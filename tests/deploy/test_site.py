@@ -27,6 +27,7 @@ from fedsvp_jax.deploy import (
     end_round,
     private_round,
 )
+from fedsvp_jax.deploy.refusal import refusing
 from fedsvp_jax.deploy.site import _check_settings, _policy_of, fingerprint
 from fedsvp_jax.report import ledger
 
@@ -123,11 +124,16 @@ def raising() -> Trained:
     raise FloatingPointError("record 17 is wrong")
 
 
+def exiting() -> Trained:
+    raise SystemExit("record 17 is wrong")
+
+
 FAILURES: dict[str, Callable[[], Trained]] = {
+    "exits": exiting,
     "raises": raising,
     "another shape": lambda: Trained([leaf.T for leaf in model()]),
     "another number": lambda: Trained(model()[:1]),
-    "another type": lambda: Trained([leaf.astype(float) for leaf in model()]),
+    "another type": lambda: Trained([leaf.astype(int) for leaf in model()]),
     "no arrays": lambda: Trained([0.0, 0.0]),  # type: ignore[list-item]
     "no ratio": lambda: Trained(model(), "none"),  # type: ignore[arg-type]
     "NaN": lambda: Trained([leaf * np.float32("nan") for leaf in model()]),
@@ -163,6 +169,28 @@ def test_a_training_that_fails_sends_noise_and_is_charged(
 
 
 @pytest.mark.hole
+def test_a_model_of_float64_is_rounded_and_answered_in_its_own_type(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Each round was refused, and scikit-learn's models are float64."""
+    exact = [leaf + 1e-12 for leaf in map(np.float64, model())]
+    uploads = []
+    for name, received in (("float64", exact), ("float32", model())):
+        file = begun(tmp_path / name)
+        well = Trained([leaf + type(leaf.flat[0])(0.01) for leaf in received])
+        how = {"round_num": 1, "randomness": Seeded(0, 1)}
+        upload, _ = answer(file, received, lambda well=well: well, **how)
+        assert {leaf.dtype.name for leaf in upload} == {name}
+        uploads.append(upload)
+    for double, single in zip(*uploads, strict=True):
+        np.testing.assert_allclose(double, single, atol=1e-6)
+        np.testing.assert_array_equal(double, double.astype(np.float32))
+    file = begun(tmp_path / "beyond")
+    with pytest.raises(Refused, match="holds NaN or infinity"):
+        begin_round(file, [leaf * 1e300 for leaf in exact], round_num=1)
+
+
+@pytest.mark.hole
 def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -180,9 +208,16 @@ def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
         assert ("training failed" in caplog.text) == (name not in ("well", "NaN"))
     file = begun(tmp_path / "public.json", **query)
     begin_round(file, received, round_num=1)
-    failing = public._replace(train=lambda: [])
-    upload, _ = end_round(file, received, train, round_num=1, public=failing)
-    np.testing.assert_equal(upload[: len(after)], model())
+    for round_num, fails in ((1, lambda: []), (2, exiting)):
+        if round_num > 1:
+            begin_round(file, received, round_num=round_num)
+        failing = Public(len(after), fails)  # type: ignore[arg-type]
+        upload, _ = end_round(
+            file, received, train, round_num=round_num, public=failing
+        )
+        np.testing.assert_equal(upload[: len(after)], model())
+    with pytest.raises(Refused, match="the client failed"), refusing():
+        exiting()
     assert "public training failed" in caplog.text
 
 

@@ -8,6 +8,7 @@ from absl import flags
 from commands import assert_sentence, command
 
 from experiments import config_file
+from fedsvp_jax.report import provenance
 
 
 def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
@@ -24,7 +25,8 @@ def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
         (flags.DEFINE_string, "config", None),
     ):
         define(name, default, "", flag_values=values)
-    assert config_file.parse(values, ["train", f"--config={path}", *more]) == ["train"]
+    words = ["train", f"--config={path}", *more]
+    assert config_file.parse(values, words) == (["train"], [])
     return values
 
 
@@ -48,6 +50,34 @@ def test_a_runs_own_settings_are_flags_that_nobody_typed(
     assert values["epsilon"].using_default_value
     assert not values["mechanism"].using_default_value  # no preset changes it
     assert not values["mechanism"].present and values["num_rounds"].present == 1
+
+
+@pytest.mark.hole
+def test_a_setting_of_another_version_is_named(
+    whole_run: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    """It was dropped without a word, and the run was another."""
+    old = json.loads((whole_run / "config.json").read_bytes())
+    assert provenance.unknown_settings(old) == []
+    new = tmp_path / "config.json"
+    new.write_text(json.dumps(old | {"client_epsilons": "1,2", "of_old": None}))
+    line = ("experiments.train", f"--config={new}", f"--output_dir={tmp_path}/run")
+    assert_sentence(command(*line), "version or command lacks: client_epsilons; ")
+
+
+@pytest.mark.hole
+def test_all_flags_that_are_wrong_are_told_at_once(tmp_path: pathlib.Path) -> None:
+    """The first one hid the others, so that a line was typed as often as it had."""
+    words = ("--epsilon=small", "--num_round", "7", "--learning_rate=-1", "--seed", "x")
+    ended = command("experiments.train", *words)
+    for sentence in (
+        "--epsilon takes a number, got 'small'",
+        "unknown flag --num_round (did you mean num_rounds?)",
+        "--seed takes an integer, got 'x'",
+        "--output_dir is required",
+        "learning_rate must be greater than 0",
+    ):
+        assert_sentence(ended, sentence)
 
 
 def test_a_file_of_flags_is_typed_by_a_person(tmp_path: pathlib.Path) -> None:

@@ -14,6 +14,8 @@ from fedsvp_jax.accounting.claims import planned_row
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.report import read
 from fedsvp_jax.run.folder import PLANNED, RunFolder
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
 
 
 def program(**changes: object) -> Program:
@@ -103,6 +105,24 @@ def test_the_summary_tells_data_noise_epsilon_and_price(
     text = dry_run.summary(solved, digits())
     assert "Solved: epsilon = " in text and "is kept" in text
     assert "promises nothing" in dry_run.summary(program(mechanism="none"), digits())
+
+
+@pytest.mark.hole
+def test_a_dry_run_runs_four_rounds_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ran as many as three seconds take: 59 of a small model."""
+    ran: list[int] = []
+
+    def advance(_: Trainer, state: Any, first: int, rounds: int) -> tuple[Any, None]:
+        assert first == sum(ran)
+        ran.append(rounds)
+        return state, None
+
+    monkeypatch.setattr(Trainer, "advance", advance)
+    monkeypatch.setattr(Trainer, "initial_state", lambda _: None)
+    for rounds, most in ((50, 4), (2, 2)):
+        seconds = dry_run.measured(program(num_rounds=rounds), Placement())
+        assert sum(ran) == most and seconds.timed == most - 1
+        ran.clear()
 
 
 def test_the_command_keeps_no_model_and_leaves_room_for_the_run(

@@ -16,15 +16,15 @@ from commands import (
 )
 
 import fedsvp_jax
-from experiments import fedsvp, subcommands
+from experiments import fedsvp
 
 
 def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
     shown = command("experiments.fedsvp")
     assert shown == (0, fedsvp.overview() + "\n", "")
-    for name in subcommands.MODULES:
+    for name in fedsvp.MODULES:
         assert f"\n  {name} " in shown.stdout
-        assert subcommands.purpose(name).endswith(".")
+        assert fedsvp.purpose(name).endswith(".")
     assert shown.stdout.count("\n") <= 25
     where = shown.stdout.splitlines()[-1].removeprefix("Documentation: ")
     assert pathlib.Path(where).samefile(ROOT / "docs" / "index.md")

@@ -3,11 +3,15 @@
 import dataclasses
 import json
 import pathlib
+from typing import Any
 
 import numpy as np
+import pytest
+from absl import flags
 from commands import assert_sentence, command, succeeds
 
 from experiments import plan
+from fedsvp_jax.data.tables import cells
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 SCHEMA = Schema(
@@ -18,15 +22,41 @@ SCHEMA = Schema(
     },
     "ill",
     ("no", "yes"),
+    (0.8, 0.2),
 )
 
 
 def test_synthetic_rows_have_the_schemas_shape_and_the_clients_sizes() -> None:
-    data = plan.synthetic(SCHEMA, [5, 9], seed=1)
+    data = plan.synthetic(SCHEMA, [5, 9], seed=1, auc=0.8)
     assert data.train_inputs.shape == (14, 4) and data.num_classes == 2
     assert np.bincount(data.train_writers).tolist() == [5, 9]
     assert np.all(data.train_inputs[:, 1:].sum(1) == 1)
-    assert 0.3 < data.test_labels.mean() < 0.7
+    assert data.test_labels.mean() == pytest.approx(0.2, abs=0.04)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("auc", [0.65, 0.9])
+def test_synthetic_classes_have_the_stated_shares_and_auc(auc: float) -> None:
+    """By counting pairs, with a score that is the true one: the mean over draws."""
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=(20_000, 2))
+    logits = plan.logits_of(scores, (0.8, 0.2), auc)
+    chance = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1]))
+    labels = rng.random(len(chance)) < chance
+    assert labels.mean() == pytest.approx(0.2, abs=0.02)
+    pairs = rng.choice(chance[labels], 40_000) > rng.choice(chance[~labels], 40_000)
+    assert pairs.mean() == pytest.approx(auc, abs=0.02)
+
+
+@pytest.mark.hole
+def test_counted_shares_have_discrete_laplace_noise() -> None:
+    labels = ["no"] * 700 + ["yes"] * 300
+    assert plan.noised_shares(labels, ("no", "yes"), 60.0) == [0.7, 0.3]
+    drawn = [plan.noised_shares(labels, ("no", "yes"), 0.1)[1] for _ in range(300)]
+    # A count's variance is 2a/(1 - a)², a = exp(-ε); the share moves by .7 and .3.
+    a = np.exp(-0.1)
+    std = np.sqrt((0.7**2 + 0.3**2) * 2 * a / (1 - a) ** 2) / 1000
+    assert np.std(drawn) == pytest.approx(std, rel=0.25)
 
 
 def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -> None:
@@ -35,30 +65,80 @@ def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -
     )
     whose = np.repeat(list("abcdefghij"), [5, 1, 1, 2, 3, 1, 4, 1, 1, 1])
     wards = np.where(whose < "f", "one", "two")
-    sizes, persons = plan._persons(schema, {"who": whose, "ward": wards}, 0.8)
-    data = plan.synthetic(schema, sizes, 1, persons)
+    table = {
+        "who": cells.column_of(whose, "who"),
+        "ward": cells.column_of(wards, "ward"),
+    }
+    sizes, persons = plan._persons(schema, table, 0.8)
+    data = plan.synthetic(schema, sizes, 1, 0.8, persons)
     assert sizes == [6, 5] and data.rows_per_person == 2
     of_wards = np.split(data.train_persons, [6])
     kept = [np.unique(ward, return_counts=True)[1].tolist() for ward in of_wards]
     assert kept == [[2, 1, 1, 2], [1, 2, 1, 1]]
 
 
+@pytest.mark.hole
 def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
     data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))
     schema.write_text(
-        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n"
-        "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
+        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\nshares = [0.5, 0.5]\n"
+        "[client]\ncolumn = 'ward'\n[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
     )
     out = tmp_path / "plan"
     line = ("experiments.plan", str(data), f"--schema={schema}")
-    done = succeeds(*line, "--total_epsilons=9", "--num_seeds=2", f"--output_dir={out}")
+    assert_sentence(command(*line), "lacks the column ward")
+    line = (*line, "--client_column=none")
+    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9", f"--output_dir={out}")
+    done = succeeds(*line, *short)
     assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
-    told = json.loads((out / "epsilon.json").read_text())
-    (point,) = told["points"]
+    assert "server sees each upload: useful from ε = 9 on" in done.stdout
+    document = json.loads((out / "epsilon.json").read_text())
+    (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
-    assert point["accuracy"]["seeds"] == told["fedavg"]["seeds"] == 2
-    assert {one["status"] for one in point["guarantees"]} == {"proved"}
-    assert "synthetic rows" in (out / "epsilon.html").read_text()
-    assert_sentence(command(*line, "--total_epsilons=0"), "positive numbers")
+    assert point["accuracy"]["seeds"] == document["fedavg"]["seeds"] == 2
+    assert {claim["status"] for claim in point["guarantees"]} == {"proved"}
+    assert "synthetic rows, of which the best" in (out / "epsilon.html").read_text()
+    assert_sentence(command(*line, "--total_epsilon=0"), "positive numbers")
+
+
+@pytest.mark.hole
+def test_shares_are_stated_or_paid_for(tmp_path: pathlib.Path) -> None:
+    data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
+    data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))
+    text = (
+        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n"
+        "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
+    )
+    schema.write_text(text)
+    line = ("experiments.plan", str(data), f"--schema={schema}")
+    assert_sentence(command(*line), "states no shares of the classes: add shares")
+    line += ("--shares_epsilon=0.5", "--total_epsilon=0.5")
+    assert_sentence(command(*line), "must be greater than 0.5, which counting")
+    schema.write_text(f"unit = 'client'\n{text}")
+    assert_sentence(command(*line), "shares_epsilon counts rows, and unit = ")
+
+
+@pytest.mark.hole
+def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    def swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> Any:
+        area = {"nobody": 0.55, None: 0.8}.get(trust, 0.78)
+        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area}
+        claim = {"adversary": "server"}
+        point = {"accuracy": value, "epsilon": 3.0, "adversary": "server"}
+        point |= {"guarantees": [claim], "mechanism": "Gaussian"}
+        return {"fedavg": value, "points": [point]}
+
+    monkeypatch.setattr(plan, "_swept", swept)
+    flags.FLAGS.unparse_flags()
+    flags.FLAGS(["plan", "--schema=a.toml"])
+    document = plan._planned(plan.synthetic(SCHEMA, [5, 9], 1, 0.8), (3.0,))
+    document = plan._joined([document, document], (0.8,))
+    kinds = [point["mechanism"] for point in document["points"]]
+    assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
+    words = plan._verdict(document["points"], document["fedavg"])
+    assert "upload: at none of these ε useful" in words
+    assert "aggregation: useful from ε = 3 on" in words
+    pooled = document["points"][2]["guarantees"][0]
+    assert pooled["adversary"] == "whoever sees the models"

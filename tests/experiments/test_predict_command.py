@@ -1,6 +1,7 @@
 """`experiments.predict`: the accuracy, the file of predictions, the exported model."""
 
 import csv
+import json
 import shutil
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     run.train(resolve(ExperimentConfig(**told)), folder)
     model = run.load_model(folder)
     assert model.schema is not None
-    chances = model.probabilities(table.load_rows(new, model.schema))
+    chances = model.probabilities(table.load_rows(new, model.schema).inputs)
     names = [("no", "yes")[code] for code in chances.argmax(-1)]
     file = tmp_path / "elsewhere.safetensors"
     model.save(file)
@@ -75,6 +76,78 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
     new.write_text("kind,x\nz,1\n")
     assert_sentence(command(*line), "categories ('z' in row 1")
+
+
+SCHEMA = """schema = 1
+[label]
+column = "ill"
+classes = ["no", "yes"]
+[columns.x]
+type = "number"
+bounds = [0, 10]
+[columns.row]
+type = "drop"
+"""
+
+
+@pytest.mark.hole
+@pytest.mark.usefixtures("quick_training")
+def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
+    tmp_path: Path,
+) -> None:
+    """Ids, rows and clamped cells as written by hand into the two tables."""
+    trained, new = tmp_path / "trained.csv", tmp_path / "new.csv"
+    lines = [f"{n % 11},p{n:03},{('no', 'yes')[n % 2]}" for n in range(60)]
+    trained.write_text("\n".join(["x,row,ill", *lines]))
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    told = {"dataset": "csv", "data_dir": str(trained), "mechanism": "none"}
+    told |= {"schema": str(tmp_path / "schema.toml"), "num_attributes": 1}
+    run.train(resolve(ExperimentConfig(**told, num_rounds=1)), tmp_path / "run")
+
+    said = succeeds("experiments.predict", str(tmp_path / "run")).stdout
+    own = read(tmp_path / "run" / "predictions.csv")
+    assert len(own) == 12 and "clamped" not in said
+    for row in own:
+        number = int(row["row"])
+        x, code, ill = lines[number - 1].split(",")
+        assert (row["row (as written)"], row["label"]) == (code, ill) and x
+        assert "ill" not in row
+
+    new.write_text("visit,x,row\n=a,-1,007\nb,11.5,007\nc,10,\n")
+    line = ("experiments.predict", str(tmp_path / "run"), str(new))
+    said = succeeds(*line).stdout
+    rows = read(tmp_path / "run" / "predictions.csv")
+    assert [row["row"] for row in rows] == ["1", "2", "3"]
+    assert [row["visit"] for row in rows] == ["=a", "b", "c"]
+    assert [row["row (as written)"] for row in rows] == ["007", "007", ""]
+    assert "clamped to the schema's bounds: 2 numbers (x 2)" in said
+
+
+@pytest.mark.hole
+def test_a_useless_model_predicts_with_a_warning(
+    whole_run: Path, tmp_path: Path
+) -> None:
+    """The verdict counts for the parameters that it is of, in a folder or a file."""
+    folder = Path(shutil.copytree(whole_run, tmp_path / "run"))
+    summary = json.loads((folder / "summary.json").read_bytes())
+    scores = {"accuracy": 0.5, "guessing": 0.6, "counts": {"a": 6, "b": 4}}
+    scores |= {"auc": 0.5, "better_than_guessing": False, "useful": False}
+    file = folder / "model.safetensors"
+    succeeds("experiments.predict", str(folder), f"--export={file}")
+    np.save(tmp_path / "new.npy", digits().test_inputs[:3])
+    for useful, of, words in (
+        (False, summary["params_sha256"], "warning: the model is useless"),
+        (True, summary["params_sha256"], ""),
+        (False, "of another model", ""),
+    ):
+        changed = {"params_sha256": of, "test_scores": scores | {"useful": useful}}
+        (folder / "summary.json").write_text(json.dumps(summary | changed))
+        for place in (folder, file):
+            line = ("experiments.predict", str(place), str(tmp_path / "new.npy"))
+            ended = succeeds(*line)
+            assert ended.stderr.startswith(words) and bool(ended.stderr) == bool(words)
+    (folder / "summary.json").write_text(json.dumps(summary | changed))
+    assert run.load_model(folder).scores is None
 
 
 @pytest.mark.parametrize(

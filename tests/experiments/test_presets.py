@@ -9,12 +9,12 @@ from absl import flags
 from commands import command as run_command
 from published import SET_UP
 
-from experiments import command, presets
+from experiments import presets
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.core.optimizers import METHODS
+from fedsvp_jax.core.settings import kind
 from fedsvp_jax.federation import plan
 
-NAMES = presets.preset_names()
+NAMES = presets.preset_names("sweep")
 # A medium preset leaves the mechanisms to who runs one of its cells.
 PLANNED = ("--mechanisms=none,nbafl,time_varying,reestimation,dpa,fedsva",)
 MEDIUM, SMALL = "_medium", "_small"
@@ -26,8 +26,15 @@ OF_THE_PAPER = (
 _SHRUNK = re.compile(r"#   (\w+): (.+) -> (.+)")
 
 
-def test_every_method_of_the_servers_step_has_a_preset_of_train() -> None:
-    assert METHODS.keys() <= presets.OF_TRAIN.keys()
+@pytest.mark.hole
+def test_a_sweep_takes_a_published_presets_flags_but_for_those_typed() -> None:
+    values = flags.FlagValues()
+    for name in presets.read_preset("sweep", "fedsva_table1_cifar10").flags:
+        flags.DEFINE_list(name, None, "", flag_values=values)
+    values(["sweep", "--seeds=7"])
+    presets.choose(values, "sweep", "fedsva_table1_cifar10")
+    assert values.epsilons == ["0.2", "0.3", "0.4", "0.5"] and values.seeds == ["7"]
+    assert values["seeds"].present and not values["epsilons"].present
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -35,7 +42,7 @@ def test_a_presets_flags_are_accepted(name: str, tmp_path: pathlib.Path) -> None
     """What is refused is what was added: data that are not there, or the devices."""
     ended = run_command(
         "experiments.sweep",
-        f"--flagfile=experiments/presets/{name}.flags",
+        f"--preset={name}",
         "--data_dir=/nowhere",
         f"--output_dir={tmp_path / name}",
         "--num_devices=99",
@@ -47,10 +54,10 @@ def test_a_presets_flags_are_accepted(name: str, tmp_path: pathlib.Path) -> None
 
 @pytest.mark.parametrize("name", SMALLER)
 def test_a_smaller_preset_differs_only_in_what_its_head_says(name: str) -> None:
-    small = presets.read_preset(name)
+    small = presets.read_preset("sweep", name)
     head = (presets.FOLDER / f"{name}.flags").read_text()
     (against,) = re.findall(r"^# Against (\w+)\.flags:$", head, re.MULTILINE)
-    full = presets.read_preset(against).flags
+    full = presets.read_preset("sweep", against).flags
     if name.endswith(MEDIUM):  # these are of each cell
         planned = ("mechanisms", "epsilons", "seeds")
         full = {k: v for k, v in full.items() if k not in planned}
@@ -67,7 +74,7 @@ def test_a_smaller_preset_differs_only_in_what_its_head_says(name: str) -> None:
     "name", [n for n in NAMES if n.startswith("fed") and n not in SMALLER]
 )
 def test_the_full_size_is_the_published_set_up(name: str) -> None:
-    named = presets.read_preset(name).flags
+    named = presets.read_preset("sweep", name).flags
     assert (named["num_hbc_clients"], named["learning_rate"]) == ("10", "0.1")
     for setting in OF_THE_PAPER:
         assert float(named[setting]) == getattr(SET_UP, setting)
@@ -76,29 +83,33 @@ def test_the_full_size_is_the_published_set_up(name: str) -> None:
         assert named["epsilons"] == "0.2,0.3,0.4,0.5" and named["seeds"] == "0:5"
 
 
-def test_an_unknown_preset_and_a_line_that_is_no_flag_are_refused(
+def test_a_line_that_is_no_flag_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    with pytest.raises(ValueError, match="preset must be one of"):
-        presets.read_preset("fedsva_table9")
     folder = tmp_path_factory.mktemp("presets")
     (folder / "odd.flags").write_text("# A preset.\nnum_rounds=3\n")
     monkeypatch.setattr(presets, "FOLDER", folder)
     with pytest.raises(ValueError, match="num_rounds=3"):
-        presets.read_preset("odd")
+        presets.read_preset("sweep", "odd")
 
 
-@pytest.mark.parametrize("dataset", ["mnist", "femnist"])
-def test_the_preset_is_a_proved_promise_and_what_is_typed_wins(dataset: str) -> None:
+@pytest.mark.parametrize("name", presets.preset_names("train"))
+def test_a_preset_of_train_is_taken_where_nothing_is_typed(name: str) -> None:
+    """The proved ones are a promise, with each record at one client (N6)."""
     values = flags.FlagValues()
+    typed = {bool: flags.DEFINE_bool, int: flags.DEFINE_integer}
+    typed |= {float: flags.DEFINE_float, str: flags.DEFINE_string}
     for field in dataclasses.fields(ExperimentConfig):
-        flags.DEFINE_string(field.name, None, "", flag_values=values)
-    values(["train", f"--dataset={dataset}", "--num_rounds=3"])
-    route = presets.proved_settings(dataset)
-    command.default_settings(values, route)
-    found = {name: values[name].value for name in route}
-    assert found == route | {"num_rounds": "3"}
-    # N6: each record at one client.
-    assert route["partition"] == "iid" and "class_share" not in route
-    given = ExperimentConfig(**route, total_epsilon=2.0, data_dir="data")
-    assert plan.make_configured_mechanism(resolve(given))[1].claim.proved
+        define = typed[kind(field)]
+        define(field.name, field.default, "", flag_values=values)
+    values(["train", "--num_rounds=3"])
+    preset = presets.read_preset("train", name).flags
+    for flag, text in preset.items():
+        values.set_default(flag, text)
+    settings = {flag: values[flag].value for flag in preset}
+    assert settings.get("num_rounds", 3) == 3
+    config = ExperimentConfig(**settings, data_dir="data")
+    if name.startswith("proved"):
+        config = dataclasses.replace(config, total_epsilon=2.0)
+        assert config.partition == "iid"
+        assert plan.make_configured_mechanism(resolve(config))[1].claim.proved

@@ -27,8 +27,8 @@ REFUSED = {
         "--dataset=store --data_dir=docs": "store.json is missing",
         "--num_devices=99": "num_devices must be at most 1",
         "--num_devices=0": "num_devices",
-        "--preset=proved --dataset=mnist": "preset proved needs total_epsilon",
-        "--preset=proved --total_epsilon=2": "is for mnist and femnist, got digits",
+        "--preset=proved_mnist": "preset proved_mnist needs total_epsilon",
+        "--preset=proved": "--preset=proved: value should be one of <fedadam|fedavg|",
         "epsilon=1": "epsilon=1",
     },
     SWEEP: {
@@ -69,7 +69,7 @@ REFUSED = {
         "--local_epochs=3": "local_epochs must be 1",
         "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
         "--inversion_defences=none:paper,none:paper": "each defence once",
-        "--inversion_defences=gaussian:paper:-1": "and epsilon > 0, got",
+        "--inversion_defences=gaussian:paper:-1": "must be MECHANISM:SENSITIVITY or",
         "--inversion_victims=100000": "inversion_victims must be at most",
     },
     f"{ATTACK}membership --num_rounds=6 --membership_rounds=1": {

@@ -48,7 +48,11 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
         f"--output_dir={tmp_path / 'run'}",
     )
     assert_sentence(command(*train, "--goal=proved"), "goal proved needs a schema that")
-    confirmed = succeeds("experiments.schema", f"--confirm={schema}").stdout
+    confirm = ("experiments.schema", f"--confirm={schema}")
+    refused = command(*confirm)
+    assert_sentence(refused, "these bounds are the least and the largest value of the")
+    assert "--known_bounds=dose,admitted" in refused.stderr
+    confirmed = succeeds(*confirm, "--known_bounds=dose,admitted").stdout
     assert "kind: a, b, *" in confirmed and "ill: ja, nein" in confirmed
     assert not any(
         one.startswith("from_data") for one in schema.read_text().split("\n")

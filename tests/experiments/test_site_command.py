@@ -3,6 +3,7 @@
 import json
 import pathlib
 
+import pytest
 from commands import assert_sentence, command
 from deployed import model, trained
 
@@ -13,6 +14,18 @@ SETTINGS = (
     *("--relation=add_remove", "--calibration=analytic", "--num_rounds=5"),
     *("--total_epsilon=3", "--solve=noise", "--delta=1e-6"),
 )
+
+
+@pytest.mark.hole
+def test_a_site_with_a_training_of_its_own_names_no_data_set(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Without --dataset=npz it got the defaults of digits, such as δ = .1."""
+    sizes = ("--num_examples=30", "--min_num_examples=20")
+    line = ("experiments.site", "init", f"--log={tmp_path / 'log'}", *sizes)
+    ended = command(*line, *SETTINGS[1:-1])
+    assert ended.status == 0, ended
+    assert Site(tmp_path / "log").policy.asked["config"]["dataset"] == "npz"
 
 
 def test_a_log_is_begun_once_and_a_loop_of_ones_own_goes_on_with_it(

@@ -17,7 +17,7 @@ from commands import (
     typed,
 )
 
-from experiments import subcommands, sweep_workers
+from experiments import sweep_workers
 
 SWEEP = (
     "experiments.sweep",
@@ -49,7 +49,7 @@ def test_workers_start_from_any_folder(
         raise ValueError(line[2])
 
     monkeypatch.setattr(sweep_workers, "_Worker", asked)
-    monkeypatch.setattr(subcommands, "__package__", "fedsvp_jax.experiments")
+    monkeypatch.setattr(sweep_workers, "__package__", "fedsvp_jax.experiments")
     with pytest.raises(ValueError, match=r"^fedsvp_jax\.experiments\.sweep$"):
         sweep_workers.run(tmp_path / "a", 2, rounds=2, resume=False, progress=False)
 

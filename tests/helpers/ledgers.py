@@ -52,6 +52,13 @@ class Book:
         other = self.account.participation._replace(**who)
         return dataclasses.replace(self.account, participation=other)
 
+    def alone(self, client: int) -> Account:
+        """The account with what one client sent."""
+        clients = self.account.clients
+        sums = clients.sums[:, [client]]
+        own = dataclasses.replace(clients, sums=sums, largest=sums)
+        return dataclasses.replace(self.account, clients=own)
+
     def record_pass(self) -> None:
         """As `Account`."""
         self.account = self.account.record_pass()

@@ -2,6 +2,8 @@
 
 import dataclasses
 import pathlib
+import shutil
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -88,6 +90,23 @@ def test_a_data_set_is_loaded_as_features(tmp_path: pathlib.Path) -> None:
     assert found.name == "digits"
     plain = loading.load_dataset(resolve(ExperimentConfig()))
     np.testing.assert_array_equal(found.train_labels, plain.train_labels)
+
+
+@pytest.mark.hole
+def test_a_large_file_is_told_of_before_it_is_written(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3.7 GB were written without a question."""
+    monkeypatch.setattr(kept, "_TOLD", 16 * 81 * 4 * 4 - 1)
+    monkeypatch.setattr(kept, "in_batches", None)  # so that nothing is computed
+    told = pytest.warns(UserWarning, match=r"kept: .* GiB in .*features_dir")
+    with told, pytest.raises(TypeError):
+        kept.of_images("scatter_linear", pictures(), tmp_path)
+    room = SimpleNamespace(free=16 * 81 * 4 * 4 - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: room)
+    with pytest.raises(OSError, match=r"GiB free, and the features of .* take"):
+        kept.of_images("scatter_linear", pictures(), tmp_path)
+    assert not any(tmp_path.iterdir())
 
 
 def test_what_makes_no_features_is_refused(tmp_path: pathlib.Path) -> None:

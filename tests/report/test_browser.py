@@ -283,3 +283,36 @@ def test_every_control_has_a_name_and_a_key_and_none_sends_anything_away(
     assert count > 12 and (nameless, unreached) == (0, 0)
     assert "Download plot" in titles
     assert not [t for t in titles if re.search("share|cloud|edit", t, re.IGNORECASE)]
+
+
+def test_names_in_plots_are_text_and_pages_fit_a_phone(
+    run_dir: Path, tmp_path: Path
+) -> None:
+    """plotly.js reads a subset of HTML in names; a download keeps them as they are."""
+    name = '<b>"a"</b> & <i>b</i>'
+    change(run_dir / "summary.json", attributes=[name, "others"])
+    script = """
+      const legend = document.querySelector("#plot-attributes .legend").textContent;
+      const files = [];
+      window.Blob = class extends Blob {
+        constructor(parts, ...more) {
+          super(parts, ...more);
+          files.push(parts.join(""));
+        }
+      };
+      URL.createObjectURL = () => "#";
+      document.querySelector("button[data-csv=attributes]").click();
+      document.body.style.width = "390px";
+      window.dispatchEvent(new Event("resize"));
+      await wait(500);
+      const parts = [...document.querySelectorAll("figure, .scroll, .facts")];
+      return { legend, csv: files[0],
+        wide: Math.max(...parts.map((part) => part.scrollWidth)) };"""
+    seen = play(report.write_run_report(run_dir), script, tmp_path)
+    assert name in seen["legend"]
+    assert '"<b>""a""</b> & <i>b</i>",1,' in seen["csv"]
+    assert seen["wide"] <= 390
+    script = """
+      document.body.style.width = "390px";
+      return document.querySelector("main").scrollWidth;"""
+    assert play(run_dir / "protection.html", script, tmp_path) <= 390

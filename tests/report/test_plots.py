@@ -1,12 +1,13 @@
 """Curves say what the files say."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.curves import (
-    accuracy_against_epsilon,
+    against_epsilon,
     curves,
     sweep_curves,
 )
@@ -35,7 +36,7 @@ def test_epsilon_grows_to_that_of_the_claim(run_dir: Path) -> None:
     run = read.read_run(run_dir)
     (plot,) = (plot for plot in curves(run) if plot.id == "epsilon")
     (series,) = plot.series
-    assert series.y == sorted(series.y) and series.name.endswith("(nominal)")
+    assert series.y == sorted(series.y) and plot.y_title.endswith("(nominal)")
     assert series.y[-1] == pytest.approx(run.summary["epsilon_spent"]["rdp"], rel=1e-6)
 
 
@@ -52,8 +53,11 @@ def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -
     names = [series.name for series in by_id["accuracy"].series]
     assert names[0] == "FedAvg" and "FedSVA, ε = 0.5" in names and len(names) == 5
     assert all(s.name != "FedAvg" for s in by_id["noise"].series)
-    for series in by_id["epsilon"].series:
-        assert series.y == sorted(series.y) and series.name.endswith("(nominal)")
+    sweep = read.read_sweep(sweep_dir)
+    rows = [row for row in tables.summarize(sweep.results) if row.status]
+    for series, row in zip(by_id["epsilon"].series, rows, strict=True):
+        assert series.name == row.group.name
+        assert series.y[-1] == row.epsilon_spent["rdp"]  # the largest over seeds
 
 
 def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None:
@@ -70,7 +74,7 @@ def test_a_point_stands_where_its_run_led_and_statuses_are_lines_apart() -> None
         )
     ]
     rows.append(rows[0] | {"mechanism": "none", "status": None, "epsilon_spent": None})
-    plot = accuracy_against_epsilon(tables.summarize(rows))
+    plot = against_epsilon(tables.summarize(rows))
     places = {series.name: series.x for series in plot.series}
     assert places.pop("FedAvg") == [0.9 * 3, 1.1 * 90]
     assert places == {
@@ -90,5 +94,30 @@ def test_intervals_of_accuracy_end_at_0_and_100_percent() -> None:
         | {"status": {"pld": "proved"}}
         for seed, accuracy in ((0, 0.2), (1, 0.9))
     ]
-    (series,) = accuracy_against_epsilon(tables.summarize(rows)).series
+    (series,) = against_epsilon(tables.summarize(rows)).series
     assert (series.lower, series.upper) == ([0.0], [1.0])
+
+
+def test_the_auc_of_a_sweep_stands_against_epsilon(sweep_dir: Path) -> None:
+    sweep = read.read_sweep(sweep_dir)
+    assert "auc_epsilon" not in {plot.id for plot in sweep_curves(sweep)}
+    cells = [
+        cell | {"test_scores": {"auc": 0.6 + cell["seed"] / 10}} for cell in sweep.cells
+    ]
+    plots = sweep_curves(dataclasses.replace(sweep, cells=cells))
+    (plot,) = (plot for plot in plots if plot.id == "auc_epsilon")
+    values = [y for series in plot.series for y in series.y]
+    assert values == pytest.approx([0.65] * len(values))
+
+
+def test_curves_of_other_status_are_told_apart_by_their_names(run_dir: Path) -> None:
+    run = read.read_run(run_dir)
+    proved = [
+        row | {"status": {"rdp": "proved"}} | {"mechanism": "nbafl"}
+        for row in run.results
+    ]
+    sweep = read.SweepFiles({}, [*run.results, *proved], [], {})
+    (plot,) = (plot for plot in curves(sweep) if plot.id == "epsilon")
+    names = [series.name for series in plot.series]
+    assert names == ["FedSVA, ε = 0.5 (nominal)", "NbAFL, ε = 0.5 (proved)"]
+    assert plot.y_title == "ε spent at δ = 1e-05"

@@ -112,7 +112,7 @@ def test_the_auc_of_cells_is_a_column_and_intervals_end_at_100_percent() -> None
     wide = [
         row for seed, a in ((0, 0.2), (1, 0.9)) for row in cell("none", None, seed, [a])
     ]
-    assert tables.summarize(wide)[0].interval == (0.0, 1.0)
+    assert tables.summarize(wide)[0].interval() == (0.0, 1.0)
 
 
 def test_seeds_are_compared_in_pairs_and_all_rows_share_one_level() -> None:
@@ -152,3 +152,15 @@ def test_the_table_that_is_read_has_six_columns_and_fits_100_characters() -> Non
     assert shared == "Against: server (neighbours: replace a record)."
     assert max(map(len, lines)) <= 100
     assert len(shown[0]) == 7  # of which one is said below
+
+
+def test_epsilon_is_the_largest_and_the_status_the_worst_of_the_seeds() -> None:
+    rows = [
+        row | {"epsilon_spent": {"rdp": epsilon}, "status": {"rdp": status}}
+        for seed, (epsilon, status) in enumerate([(2.0, "nominal"), (3.0, "proved")])
+        for row in cell("fedsva", 0.5, seed, [0.9])
+    ]
+    (row,) = tables.summarize(rows)
+    assert (row.epsilon_spent, row.status) == ({"rdp": 3.0}, {"rdp": "nominal"})
+    rows[0]["epsilon_spent"] = {"rdp": math.inf}
+    assert tables.summarize(rows)[0].epsilon_spent == {"rdp": None}

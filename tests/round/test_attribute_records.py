@@ -54,12 +54,12 @@ def playing(**changes: Any) -> Any:
     ) -> tuple[Params, list[Array], NoiseInfo]:
         told = state.replace(answer=[leaf + remembered for leaf in state.answer])
         key = prng.round_key(prng.root_key(7), 3)
-        (upload, _, answer), (_, metrics, _) = client.client_round(
+        (upload, _), (_, metrics, _) = client.client_round(
             *(made.model, made.plan, cell, told, examples),
             *(jnp.int32(CLIENT), jnp.float32(1.0)),
             Address(key, jnp.int32(CLIENT), jnp.int32(3)),
         )
-        return upload, answer, metrics.noise
+        return upload.update, upload.answer, metrics.noise
 
     return made, state, jax.jit(run)
 

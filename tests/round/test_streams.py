@@ -19,7 +19,7 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import build
-from fedsvp_jax.round import client, client_work
+from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import Draws
 from fedsvp_jax.run.trainer import Trainer
 
@@ -70,8 +70,8 @@ def test_every_purpose_of_a_client_has_the_key_of_its_address() -> None:
     at, cell = Address(round_key, 5), cell_of(made.cells, 0)
     told = dict.fromkeys(("num_examples", "ratio", "params"))
     with (
-        mock.patch.object(client, "release_contribution") as release,
-        mock.patch.object(client.local_training, "local_update") as training,
+        mock.patch.object(client_work, "release_contribution") as release,
+        mock.patch.object(client_work.local_training, "local_update") as training,
     ):
         noised = made.mechanism._replace(update=mock.Mock())
         client_work.released_ratio(jnp.float32(0.5), cell.mechanism, at)

@@ -260,7 +260,7 @@ def test_a_run_tells_its_threads_and_is_not_resumed_with_others(
 
 TOLD = """
 import json, jax
-from fedsvp_jax import prng
+from fedsvp_jax.core import prng
 from fedsvp_jax.run.environment import environment
 key = jax.random.key_data(prng.run_keys(3, (1, 2)).secret).tolist()
 print(json.dumps([key, prng.normal(prng.root_key(3), 3).tolist(), environment()]))

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 
+import jax
 import pytest
 from event_scalars import event_scalars
 from small_runs import (
@@ -54,6 +55,27 @@ def test_a_run_writes_a_line_a_round_and_a_line_a_client_and_round(
         max(row["test_accuracy"] for row in metrics), abs=1e-7
     )
     assert summary["num_parameters"] == 64 * 128 + 128 + 128 * 10 + 10
+
+
+@pytest.mark.hole
+def test_the_rounds_of_every_call_are_counted_where_no_bar_is_shown(
+    whole: pathlib.Path,
+) -> None:
+    """tqdm's own number stays 0 then: calls of 2, 2, 1 rounds counted 2, 4, 5."""
+    calls = read_rows(whole / "timing.jsonl")
+    assert [(row["round"], row["rounds"]) for row in calls] == [(2, 2), (4, 2), (5, 1)]
+
+
+@pytest.mark.hole
+def test_what_no_program_takes_is_refused_before_a_folder_is_there(
+    tmp_path: pathlib.Path,
+) -> None:
+    """config.json was written before a linear model saw that examples are images."""
+    with pytest.raises(ValueError, match=r"takes vectors, got .*model=mlp"):
+        run_small(small(model="logistic"), tmp_path / "run")
+    with jax.debug_nans(True), pytest.raises(ValueError, match="NANS must be off"):
+        run_small(small(), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("how", [{}, {"rounds_per_call": 3}], ids=str)

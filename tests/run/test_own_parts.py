@@ -33,7 +33,8 @@ MEDIAN = Aggregator(WEIGHTED_SUM.encode, median, needs_uploads=True)
 def cosine_to_mean(model, uploads):
     """The cosine of each upload to the mean of all."""
     rows = [
-        leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(uploads.sent.params)
+        leaf.reshape(leaf.shape[0], -1)
+        for leaf in jax.tree.leaves(uploads.stacked.params)
     ]
     flat = jnp.concatenate(rows, axis=1)
     mean = jnp.mean(flat, axis=0)
@@ -50,7 +51,9 @@ def test_a_median_moves_the_model_by_the_medians() -> None:
     config = small(mechanism="none", num_rounds=1)
 
     def keep(model, uploads):
-        leaf = jax.tree.leaves(uploads.sent.params)[0].reshape(config.cohort_size, -1)
+        leaf = jax.tree.leaves(uploads.stacked.params)[0].reshape(
+            config.cohort_size, -1
+        )
         return {"first_numbers": leaf[:, :5]}
 
     state, step = fedsvp_jax.make_round(

@@ -76,8 +76,7 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
 def test_the_account_gets_what_was_applied_to_those_who_took_part() -> None:
     account = records.record_round(Book(7).account, metrics())
     np.testing.assert_array_equal(account.uploads, [0, 0, 0, 0, 1, 0, 1])
-    assert account.epsilon_spent("basic", client_id=4) == 0.5
-    assert account.epsilon_spent("basic", client_id=6) == 0.25
+    np.testing.assert_array_equal(account.by_client()["epsilon"][[4, 6]], [0.5, 0.25])
     precision = dict(zip(VIEWS, account.precision, strict=True))
     np.testing.assert_allclose(precision["server"][[4, 6]], [1 / 4, 1 / 16])
     assert precision["observer"][4] < precision["server"][4]

@@ -30,7 +30,6 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.datasets import folders
-from fedsvp_jax.data.tables import csv_file
 
 
 class _Scale(NamedTuple):
@@ -127,9 +126,14 @@ def load_adult(data_dir: Path) -> Dataset:
       FileNotFoundError: `adult.csv` does not exist.
       ValueError: a column is missing or holds an impossible value.
     """
+    from fedsvp_jax.data.tables import cells, csv_file
+
     folder = folders.find_folder(data_dir, ["adult"], "adult.csv", data_set="adult")
     path = folder / "adult.csv"
-    read = csv_file.read_csv(path)
+    read = {
+        name: np.array(cells.texts(column).to_pylist(), np.dtypes.StringDType())
+        for name, column in csv_file.read_csv(path).items()
+    }
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
     if missing := [name for name in expected if name not in read]:
         raise ValueError(

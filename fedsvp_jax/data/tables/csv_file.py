@@ -4,140 +4,280 @@ import codecs
 import collections
 import csv
 import io
+import itertools
 import re
 import warnings
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
-from numpy.dtypes import StringDType
+import pyarrow as pa
+import pyarrow.csv
 
-from fedsvp_jax.data.tables import files
+from fedsvp_jax.data.tables import cells, files, literals
+from fedsvp_jax.data.tables.cells import Columns
+from fedsvp_jax.data.tables.literals import ENCODINGS
 
-_CELLS = 2**18  # cells of rows in Python's objects at a time
+_BLOCK = 2**23  # bytes that are read at a time
+_BLOCKS = (_BLOCK, 2**27, 2**31 - 1)  # of a file with longer and longer records
+_OF_COLUMN = 2**12  # bytes of a block for each column, at least
 _DIVIDERS = ",;\t|"
+_DECLARED = re.compile(r'"?sep=(\\t|[^"])"?[ \t]*\r?\n?', re.I)
 _QUOTED = re.compile('"[^"]*"')
 _SHOWN = 5  # faults of which an error tells
-_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
-ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
 
 
-def read_csv(path: Path, encoding: str | None = "utf-8") -> dict[str, np.ndarray]:
-    """Every column as (rows,) text, without blanks around the values.
+class Form(NamedTuple):
+    """How a CSV file is written."""
+
+    codec: str
+    divider: str
+    names: tuple[str, ...]  # of the columns
+    start: int  # bytes before the first record
+    line: int  # of the first record
+
+    @property
+    def encoding(self) -> str:
+        """What a schema states of it, of `ENCODINGS`."""
+        return self.codec if self.codec in ENCODINGS else ENCODINGS[0]
+
+
+def read_csv(path: Path, encoding: str | None = "utf-8") -> Columns:
+    """Every column as (rows,) text, normalised.
+
+    Args:
+      path: of the file.
+      encoding: as `form_of` takes it.
+
+    Raises:
+      OSError, ValueError: as `form_of` and `read_columns`.
+    """
+    return read_columns(path, form_of(path, encoding))
+
+
+def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
+    """How the file is written; its header alone decides what divides the columns.
 
     The header names the columns; a comma, a semicolon, a tab or a bar divides them,
-    whichever the header has most of outside quotes. A first line `sep=;`, as Excel
-    writes it, says it too. Empty lines are left out.
+    whichever it has most of outside quotes. A first line `sep=;`, as Excel writes it,
+    says it too.
 
     Args:
       path: of the file.
       encoding: of ENCODINGS, where it was stated without the records; a file with the
-        mark of UTF-16 is read as that. None: as `encoding_of` guesses.
+        mark of UTF-16 is read as that. None: UTF-8, or else cp1252 with a warning. One
+        byte of one record decides that guess, and it changes how all others are read.
 
     Raises:
       OSError: it cannot be read.
-      ValueError: it is no such file; all lines that are wrong are named at once.
+      ValueError: it is no text, a line of it is not in the encoding or has a quote that
+        ends no cell, or its header is wrong.
     """
-    line = 1
-    try:
-        encoding = encoding_of(path, encoding)
-        codec = "utf-8-sig" if encoding == "utf-8" else encoding
-        with path.open(newline="", encoding=codec) as handle:
-            divider = _divider(handle)
-            reader = csv.reader(handle, delimiter=divider, strict=True)
-            names = [name.strip() for name in next(reader, [])]
-            blocks, rows, wrong = [], [], []
-            for row in reader:
-                line = reader.line_num
-                if len(row) == len(names):
-                    rows.append(row)
-                elif row:
-                    wrong.append((line, len(row)))
-                if len(rows) * len(names) >= _CELLS:
-                    blocks.append(_texts(rows, len(names)))
-                    rows = []
-    except UnicodeDecodeError as error:
+    with path.open("rb") as handle:
+        first = handle.read(3)
+    if first.startswith(_WORKBOOKS):
         raise ValueError(
-            f"{path} is neither UTF-8 nor Windows-1252; save the file as UTF-8"
-        ) from error
-    except csv.Error as error:
-        raise ValueError(
-            f"{path} cannot be read after line {line} ({error}); it must be a CSV "
-            "file, with quotes that are closed"
-        ) from error
-    faults = _header_faults(names)
-    if wrong:
-        note = f"; {len(wrong) - 1} more lines have another number, too"
-        faults.append(
-            f"line {wrong[0][0]}, has {wrong[0][1]} values; the header names "
-            f"{len(names)} in line 1{note if len(wrong) > 1 else ''} (a {divider!r} "
-            "inside a cell needs quotes around the cell)"
+            f"{path} is a workbook or an archive, not a CSV file; give it the ending "
+            ".xlsx if it is one, or export the sheet as CSV (UTF-8)"
         )
+    mark, codec = (3 if first == codecs.BOM_UTF8 else 0), encoding or ENCODINGS[0]
+    if first[:2] in _UTF16:
+        mark, codec, encoding = 2, _UTF16[first[:2]], "utf-16"
+    try:
+        has_quotes = _check_text(path, codec, mark)
+    except UnicodeDecodeError as error:
+        if encoding is not None:
+            raise ValueError(
+                f"{path}, line {error.reason}, has the byte "
+                f"0x{error.object[error.start]:02x}, which is not {encoding}; save the "
+                'file as UTF-8, or state encoding = "cp1252" in its schema'
+            ) from error
+        codec = ENCODINGS[1]
+        warnings.warn(
+            f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)", stacklevel=2
+        )
+        try:
+            has_quotes = _check_text(path, codec, mark)
+        except UnicodeDecodeError as second:
+            raise ValueError(
+                f"{path}, line {second.reason}, is neither UTF-8 nor Windows-1252; "
+                "save the file as UTF-8"
+            ) from second
+    with path.open("rb") as handle:
+        handle.seek(mark)
+        lines = io.TextIOWrapper(handle, encoding=codec, newline="")
+        before, header = "", lines.readline()
+        declared = _DECLARED.fullmatch(header)
+        if declared:
+            before, header = header, lines.readline()
+        while header.count('"') % 2 and (more := lines.readline()):
+            header += more
+    if declared:
+        divider = "\t" if declared[1] == "\\t" else declared[1]
+    else:
+        divider = max(_DIVIDERS, key=_QUOTED.sub("", header).count)
+    if has_quotes:
+        _check_quotes(path, codec, mark, divider)
+    written = next(csv.reader(io.StringIO(header, newline=""), delimiter=divider), [])
+    names = tuple(re.sub(r"\s+", " ", literals.normal(name)) for name in written)
+    start = mark + len((before + header).encode(codec))
+    line = 1 + len((before + header).splitlines())
+    return Form(codec, divider, names, start, line)
+
+
+def _blocks(path: Path, codec: str, start: int) -> Iterator[bytes]:
+    """The text in UTF-8, a block at a time.
+
+    Raises:
+      UnicodeDecodeError: it is in another codec; the `reason` is the line.
+      ValueError: it holds NUL.
+    """
+    decoder, line = codecs.getincrementaldecoder(codec)(), 1
+    with path.open("rb") as handle:
+        handle.seek(start)
+        for block in iter(lambda: handle.read(_BLOCK), None):
+            try:
+                text = decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                line += _line_ends(error.object[: error.start])
+                error.reason = str(line)
+                raise
+            written = block if codec == "utf-8" else text.encode()
+            if b"\0" in written:
+                raise ValueError(f"{path} holds NUL bytes: it is no text file")
+            line += _line_ends(block)
+            yield written
+            if not block:
+                break
+
+
+def _line_ends(written: bytes) -> int:
+    return written.count(b"\n") or written.count(b"\r")
+
+
+def _check_text(path: Path, codec: str, start: int) -> bool:
+    """Whether the file has quotes; raises as `_blocks`."""
+    return sum(block.count(b'"') for block in _blocks(path, codec, start)) > 0
+
+
+def _check_quotes(path: Path, codec: str, start: int, divider: str) -> None:
+    """Raises ValueError: a quote that opens or closes no whole cell, or stays open.
+
+    Quotes open and close in turn, those inside a cell being doubled. What opens stands
+    behind a divider, a line's end or a quote; what closes, before one.
+    """
+    beside = np.zeros(256, bool)
+    beside[list(b'"\n\r' + divider.encode())] = True
+    quotes, line, carried, opened = 0, 1, b"\n", 1
+    for block in itertools.chain(_blocks(path, codec, start), [b"\n"]):
+        written = np.frombuffer(carried + block, np.uint8)
+        places = np.flatnonzero(written[1:-1] == ord('"')) + 1
+        closes = (quotes + np.arange(len(places))) % 2 == 1
+        stray = places[~beside[written[places + np.where(closes, 1, -1)]]]
+        text = written.tobytes()
+        if len(stray):
+            line += _line_ends(text[1 : stray[0]])
+            raise ValueError(
+                f"{path}, line {line}, has a quote inside a cell; put quotes around "
+                "the whole cell, and double those inside it"
+            )
+        if len(places) and (quotes + len(places)) % 2:
+            opened = line + _line_ends(text[1 : places[-1]])
+        quotes += len(places)
+        line += _line_ends(text[1:-1])
+        carried = text[-2:]
+    if quotes % 2:
+        raise ValueError(
+            f"{path}, line {opened}, opens a quote that no later line closes; close "
+            "it, or double it if it belongs to the cell"
+        )
+
+
+def read_columns(path: Path, form: Form) -> Columns:
+    """Every column as (rows,) text, normalised; empty lines are left out.
+
+    Raises:
+      OSError: it cannot be read.
+      ValueError: the header or a line of it is wrong; all are named at once.
+    """
+    faults, names = _header_faults(form.names), list(map(str, range(len(form.names))))
+    wrong: list[pyarrow.csv.InvalidRow] = []
+    table = None
+
+    def skip(row: pyarrow.csv.InvalidRow) -> str:
+        wrong.append(row)
+        return "skip"
+
+    for size in _BLOCKS:
+        wrong.clear()
+        try:
+            with path.open("rb") as handle:
+                handle.seek(form.start)
+                table = pyarrow.csv.read_csv(
+                    handle,
+                    pyarrow.csv.ReadOptions(
+                        use_threads=False,
+                        block_size=min(max(size, _OF_COLUMN * len(names)), _BLOCKS[-1]),
+                        column_names=names,
+                        encoding=form.codec,
+                    ),
+                    pyarrow.csv.ParseOptions(
+                        delimiter=form.divider,
+                        newlines_in_values=True,
+                        invalid_row_handler=skip,
+                    ),
+                    pyarrow.csv.ConvertOptions(
+                        check_utf8=False,
+                        column_types=dict.fromkeys(names, pa.string()),
+                        strings_can_be_null=False,
+                    ),
+                )
+            break
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):
+                break
+            if "straddling" not in str(error) or size == _BLOCKS[-1]:
+                raise ValueError(f"{path} cannot be read ({error})") from error
+    if wrong:
+        faults.append(_short_line(path, form, len(wrong)))
     if faults:
         note = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
         raise ValueError(f"{path}, {'; '.join(faults[:_SHOWN])}{note}")
-    table = np.concatenate([*blocks, _texts(rows, len(names))])
-    return {name: table[:, place] for place, name in enumerate(names)}
+    if table is None:
+        empty = pa.chunked_array([], pa.string())
+        return Columns(dict.fromkeys(form.names, empty))
+    columns = Columns(zip(form.names, table.columns, strict=True))
+    del table
+    for name, column in columns.items():  # one after the other: the memory of one more
+        text = cells.normal_texts(column)
+        compact = text.nbytes < 2**31 - 1  # which one array may hold
+        columns[name] = pa.chunked_array([text.combine_chunks()]) if compact else text
+        pa.default_memory_pool().release_unused()
+    return columns
 
 
-def encoding_of(path: Path, stated: str | None = None) -> str:
-    """utf-16 by its mark, or what is stated; else utf-8, or cp1252 with a warning.
-
-    One byte of one record decides that guess, and it changes how all others are read.
-    No line is therefore read otherwise than stated.
-
-    Raises:
-      OSError: it cannot be read.
-      ValueError: it is no text, or a line of it is not in the stated encoding.
-    """
+def _short_line(path: Path, form: Form, count: int) -> str:
+    """Names the first line of another number of values than the header has."""
+    csv.field_size_limit(2**31 - 1)
     with path.open("rb") as handle:
-        first = handle.read(2)
-        if first in _UTF16:
-            return "utf-16"
-        if first in _WORKBOOKS:
-            raise ValueError(
-                f"{path} is a workbook or an archive, not a CSV file; open it in the "
-                "program that wrote it, and export the sheet as CSV (UTF-8)"
-            )
-        handle.seek(0)
-        for number, line in enumerate(handle, start=1):
-            if b"\0" in line:
-                raise ValueError(f"{path} holds NUL bytes: it is no text file")
-            try:
-                line.decode(stated or "utf-8")
-            except UnicodeDecodeError as error:
-                if stated is None:
-                    break
-                number += line.count(b"\r", 0, error.start)
-                raise ValueError(
-                    f"{path}, line {number}, has the byte 0x{line[error.start]:02x}, "
-                    f"which is not {stated}; save the file as UTF-8, or state "
-                    'encoding = "cp1252" in its schema'
-                ) from error
-        else:
-            return stated or "utf-8"
-    warnings.warn(
-        f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)", stacklevel=3
+        handle.seek(form.start)
+        lines = io.TextIOWrapper(handle, encoding=form.codec, newline="")
+        reader, line = csv.reader(lines, delimiter=form.divider), form.line
+        for row in reader:
+            if row and len(row) != len(form.names):
+                break
+            line = form.line + reader.line_num
+    note = f"; {count - 1} more lines have another number, too" if count > 1 else ""
+    return (
+        f"line {line}, has {len(row)} values; the header names {len(form.names)} in "
+        f"line 1{note} (a {form.divider!r} inside a cell needs quotes around the cell)"
     )
-    return "cp1252"
 
 
-def _divider(handle: io.TextIOBase) -> str:
-    """The mark that divides the columns; the file then stands at its header."""
-    first = handle.readline()
-    declared = first.strip().strip('"').lower()
-    if declared.startswith("sep=") and len(declared) == 5:
-        return declared[-1]
-    handle.seek(0)
-    return max(_DIVIDERS, key=_QUOTED.sub("", first).count)
-
-
-def _texts(rows: list[list[str]], width: int) -> np.ndarray:
-    """(rows, width): short texts in 16 bytes each, and long ones beside them."""
-    return np.strings.strip(np.array(rows, StringDType()).reshape(-1, width))
-
-
-def _header_faults(names: list[str]) -> list[str]:
+def _header_faults(names: Sequence[str]) -> list[str]:
     """The faults of the header."""
     if not names:
         return ["line 1, is empty; the first line must name the columns"]

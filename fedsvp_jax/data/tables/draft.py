@@ -6,15 +6,20 @@ schema, a draft stands in for one, and it is strict then: the encoder refuses wh
 could be meant in two ways.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.tables import column_values, encoding, files
-from fedsvp_jax.data.tables.column_values import place
+from fedsvp_jax.data.tables import cells, encoding, files, literals
+from fedsvp_jax.data.tables.cells import Columns, place
+from fedsvp_jax.data.tables.csv_file import Form
+from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import (
     MOST_CLASSES,
     MOST_VALUES,
@@ -22,18 +27,21 @@ from fedsvp_jax.data.tables.schema import (
     Schema,
     SchemaColumn,
 )
+from fedsvp_jax.data.tables.table_file import columns_of
 
-_NO_LABEL = ("", "NA", "N/A", "#N/A", "nan", "NaN", "<NA>", "NULL")
 _LABELS = ("label", "target", "class", "outcome", "death", "diagnosis", "y", "income")
 _CLIENTS = ("hospital", "clinic", "site", "centre", "center", "institution", "ward")
 _OTHER_CLIENTS = ("client", "client_id", "user", "klinik", "spital", "standort")
 _ID = re.compile(r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name)$|^unnamed", re.I)
-_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(\.[0-9]{3})+")  # where a comma is the mark
 _MARKED = re.compile(r"[<>~≤≥]? ?[+-]?[0-9][0-9.,']* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm])?$")
+_TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
+_CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
+_LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
-_FEW = 20  # rows of which nothing is inferred
+_FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # one record more, and it may stay
+Proposal = tuple[SchemaColumn, str]  # with a note for its reader
 
 
 class Draft(NamedTuple):
@@ -44,77 +52,107 @@ class Draft(NamedTuple):
 
 
 def proposed(
-    columns: Mapping[str, np.ndarray],
+    table: Any,
     *,
     label: str,
     client: str | None,
     drop: Sequence[str] = (),
     source: str,
-    encoding: str = "utf-8",
+    form: Form | None = None,
+    notation: Notation | None = None,
 ) -> Draft:
-    """The draft that `fedsvp schema` writes, of a table of texts.
+    """The draft that `fedsvp schema` writes; `form` is that of a CSV file.
 
     Raises:
-      ValueError: the label is none.
+      ValueError: the label is none, a row names no client, or numbers may be meant in
+        two ways; a stated `notation` settles that.
     """
-    rest = [name for name in columns if name not in (label, client)]
-    decimal = _decimal({n: columns[n] for n in rest if n not in drop}, source)
-    schema_columns, notes = {}, {}
+    columns = columns_of(table, source)
+    rest = [name for name in columns if name not in (label, client, "split")]
+    features = {name: columns[name] for name in rest if name not in drop}
+    if notation is None:
+        notation = written_notation(features, form.divider if form else ",", source)
+    schema_columns: dict[str, SchemaColumn] = {}
+    notes: dict[str, str] = {}
+    faults: list[str] = []
+    class_names: tuple[str, ...] = ()
     for name in rest:
-        if name in drop:
-            schema_columns[name] = SchemaColumn("drop")
-        elif name == "split":
-            continue
-        else:
-            schema_columns[name], note = _draft_column(
-                name, columns[name], decimal, source
-            )
-            if note:
-                notes[f"columns.{name}"] = note
-    class_column = classes(columns[label], f"{source}: column {label}")
+        schema_columns[name] = SchemaColumn("drop")
+        at = f"{source}: column {name}"
+        with encoding.collected(faults):
+            if name in features:
+                schema_columns[name], note = _draft_column(
+                    name, features[name], notation, at
+                )
+                notes |= {f"columns.{name}": note} if note else {}
+    with encoding.collected(faults):
+        if client is not None:
+            encoding.check_clients(columns[client], f"{source}: column {client}")
+    with encoding.collected(faults):
+        class_names = classes(columns[label], f"{source}: column {label}").categories
+    encoding.refuse(faults)
     schema = Schema(
         columns=schema_columns,
         label=label,
-        classes=class_column.categories,
+        classes=class_names,
         classes_from_data=True,
         client=client,
-        decimal=decimal,
-        encoding=encoding,
+        notation=notation,
+        encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
     return Draft(schema, notes)
 
 
-def _decimal(columns: Mapping[str, np.ndarray], source: str) -> str:
-    """The mark before a fraction.
+def written_notation(
+    columns: Mapping[str, pa.ChunkedArray], divider: str, source: str
+) -> Notation:
+    """How the numbers of a table are written.
 
     Raises:
-      ValueError: some numbers have a point, and some a comma.
+      ValueError: some have a point before the fraction, and some a comma; or every mark
+        has three digits behind it, so that it may stand between thousands.
     """
-    seen: dict[str, list[str]] = {",": [], ".": []}
-    for name, written in columns.items():
-        distinct = np.unique(written).tolist()
-        for mark, kind in ((",", "comma"), (".", "number")):
-            marked = [
-                text
-                for text in distinct
-                if mark in text
-                and column_values.kind(text) == kind
-                and not _THOUSANDS.fullmatch(text)
-            ]
-            if marked:
-                at = place(written, np.isin(written, marked))
-                seen[mark].append(f"{name} {at}")
-    if seen[","] and seen["."]:
+    fractions: dict[str, list[str]] = {",": [], ".": []}
+    groups: dict[str, list[str]] = {",": [], ".": []}
+    for name, column in columns.items():
+        if cells.is_numeric(column):
+            continue
+        for mark, other in ((",", "."), (".", ",")):
+            if not pc.any(pc.match_substring(column, mark)).as_py():
+                continue
+            group = f"^[+-]?[1-9][0-9]{{0,2}}(?:[{mark}][0-9]{{3}})+$"
+            number = rf"^[+-]?[0-9{other}]*[{mark}][0-9]+(?:[eE][+-]?[0-9]+)?$"
+            in_groups, is_number = (
+                pc.match_substring_regex(column, pattern).to_numpy()
+                for pattern in (group, number)
+            )
+            both = pc.match_substring(column, other).to_numpy()
+            alone = is_number & ~in_groups & (~both | (mark == ","))
+            for seen, where in ((fractions, alone), (groups, in_groups)):
+                if where.any():
+                    seen[mark].append(f"{name} {place(column, where)}")
+    if fractions[","] and fractions["."]:
         raise ValueError(
-            f"{source}: decimal commas in {'; '.join(seen[','])}, and decimal points "
-            f"in {'; '.join(seen['.'])}: write all of them one way, or leave columns "
-            "out (--drop_columns)"
+            f"{source}: decimal commas in {'; '.join(fractions[','])}, and decimal "
+            f"points in {'; '.join(fractions['.'])}: write all of them one way, or "
+            "leave columns out (--drop_columns)"
         )
-    return "," if seen[","] else "."
+    decimal = "," if fractions[","] else "."
+    for mark in literals.DECIMALS:
+        by_header = mark == "." and not fractions["."] and divider == ";"
+        if groups[mark] and (mark != decimal or by_header):
+            raise ValueError(
+                f"{source}: every {mark!r} in numbers of {'; '.join(groups[mark])} has "
+                "three digits behind it: state whether it stands between thousands "
+                f'(--thousands="{mark}") or before a fraction (--decimal="{mark}")'
+            )
+    return Notation(decimal)
 
 
-def guessed(columns: Mapping[str, np.ndarray]) -> tuple[str | None, str | None]:
+def guessed(
+    columns: Columns,
+) -> tuple[str | None, str | None]:
     """The label and the client column by their names, or None.
 
     A label that has no such name is the last column of 2 to 10 different values.
@@ -126,85 +164,161 @@ def guessed(columns: Mapping[str, np.ndarray]) -> tuple[str | None, str | None]:
 
     label = first_of(_LABELS)
     if label is None:
-        few = [k for k, v in columns.items() if 2 <= len(np.unique(v)) <= 10]
-        label = few[-1] if few else None
+        few = (n for n in reversed(columns) if 2 <= _num_distinct(columns[n]) <= 10)
+        label = next(few, None)
     client = first_of(_CLIENTS + _OTHER_CLIENTS)
     return label, None if client == label else client
 
 
+def _num_distinct(column: pa.ChunkedArray) -> int:
+    count: int = pc.count_distinct(column).as_py()
+    return count
+
+
 def _draft_column(
-    name: str, written: np.ndarray, decimal: str, source: str
-) -> tuple[SchemaColumn, str]:
-    distinct, counts = np.unique(written, return_counts=True)
-    names = distinct.tolist()
-    kinds = np.array([column_values.kind(text, decimal) for text in names])
-    share = {kind: counts[kinds == kind].sum() / len(written) for kind in set(kinds)}
-    blank = share.get("missing", 0.0)
-    if blank == 1:
+    name: str, column: pa.ChunkedArray, notation: Notation, source: str
+) -> Proposal:
+    numbers = cells.values_of(column, "number", notation)
+    is_number = ~np.isnan(numbers)
+    missing = cells.is_missing(column) & ~is_number
+    others = ~is_number & ~missing
+    if missing.all():
         return _LEFT_OUT, "no cell has a value"
-    unique = len(written) > _FEW and len(distinct) == len(written)
-    marked = [text for text in names if _MARKED.match(text)]
-    hint = f"{files.quoted(marked[0])}: a number? write it plainly" if marked else ""
-    if unique and (_ID.search(name) or set(kinds) == {"text"}):
-        why = hint or "a value of its own in every row: an identifier?"
-        return _LEFT_OUT, why
-    if share.get("date", 0.0) + blank == 1:
-        days = np.array([column_values.days(t) or 0.0 for t in names])
-        return _numeric("date", days, counts, kinds == "date", blank)
-    marks = [
-        t for t, kind in zip(names, kinds, strict=True) if kind in ("text", "date")
-    ]
-    numeric = share.get("number", 0.0)
-    if numeric > 0 and (
-        not marks or (len(marks) <= _MOST_ODD and numeric + blank >= 0.5)
-    ):
-        numbers = [column_values.number(text, decimal) or 0.0 for text in names]
-        column, note = _numeric(
-            "number", np.array(numbers), counts, kinds == "number", blank or len(marks)
+    if _num_distinct(column) == 1:
+        return _LEFT_OUT, f"constant: {files.quoted(column[0].as_py())} in every row"
+    if not others.any():
+        return _code(name, column, numbers, source) or _numeric(
+            SchemaColumn("number"), numbers, missing
         )
-        if marks:
-            words = ", ".join(map(files.quoted, marks))
-            note = f"{words}: a missing number? {note}".rstrip()
-            column = SchemaColumn(
-                "number",
-                column.bounds,
-                column.fill,
-                tuple(marks),
-                log=column.log,
-                from_data=True,
-            )
-        return column, note
-    if len(distinct) > MOST_VALUES:
-        why = hint or f"{len(distinct)} different texts: an identifier?"
-        return _LEFT_OUT, why
-    categories = encoding.of_names(written, None, f"{source}: column {name}").categories
-    values = (*(text for text in categories if text not in ("", OTHERS)), OTHERS)
-    return SchemaColumn("category", values=values, from_data=True), hint
+    rest = column.filter(pa.array(others))
+    if not is_number.any() and (scaled := _scaled(column, rest, notation, missing)):
+        return scaled
+    odd = pc.unique(rest).slice(0, _MOST_ODD + 1).to_pylist()
+    few = len(odd) <= _MOST_ODD and 2 * others.sum() <= len(numbers)
+    if few and is_number.any():
+        words = ", ".join(map(files.quoted, odd))
+        proposal = _numeric(
+            SchemaColumn("number", missing=tuple(sorted(odd))), numbers, ~is_number
+        )
+        return proposal[0], f"{words}: a missing number? {proposal[1]}".rstrip()
+    return _category(name, column, rest, source)
 
 
-def _numeric(
-    type_: str, values: np.ndarray, counts: np.ndarray, usable: np.ndarray, blank: float
-) -> tuple[SchemaColumn, str]:
+def _scaled(
+    column: pa.ChunkedArray,
+    rest: pa.ChunkedArray,
+    notation: Notation,
+    missing: np.ndarray,
+) -> Proposal | None:
+    """Dates, times or per cents; None where the texts are something else."""
+    forms = []
+    for type_, form in (*(("date", f) for f in literals.DATE_FORMS), *_UNSLASHED):
+        if np.isnan(cells.values_of(rest.slice(0, 1), type_, notation, form)).any():
+            continue
+        values = cells.values_of(column, type_, notation, form)
+        if np.isnan(values[~missing]).any():
+            continue
+        if form == literals.DATE_FORMS[0]:
+            return _numeric(SchemaColumn(type_), values, missing)
+        forms.append(_numeric(SchemaColumn(type_, form=form), values, missing))
+    if len(forms) == 2:
+        return _LEFT_OUT, (
+            f'{files.quoted(rest[0].as_py())}: a date? state type = "date" and form = '
+            '"dd/mm/yyyy" or "mm/dd/yyyy"'
+        )
+    return forms[0] if forms else None
+
+
+_UNSLASHED = (("time", literals.DATE_FORMS[0]), ("percent", literals.DATE_FORMS[0]))
+
+
+def _code(
+    name: str, column: pa.ChunkedArray, numbers: np.ndarray, source: str
+) -> Proposal | None:
+    """Leaves numbers out that count nothing; None where they may."""
+    is_code = pc.match_substring_regex(cells.texts(column), _CODE).to_numpy()
+    if is_code.any():
+        example = column[int(is_code.argmax())].as_py()
+        why = f"{files.quoted(example)}: a code, no number"
+        if _num_distinct(column) > _FEW:
+            return _LEFT_OUT, why
+        values, _ = _category(name, column, column, source)
+        return values, why
+    whole = numbers[~np.isnan(numbers)]
+    if len(numbers) <= _FEW or (np.rint(whole) != whole).any():
+        return None
+    unique = len(np.unique(whole)) == len(numbers)
+    digits = np.floor(np.log10(np.abs(whole).clip(1))) + 1
+    same = digits.min() == digits.max()
+    if same and digits[0] >= _LONG_CODE and whole.min() > 0:
+        return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
+    if unique and (whole.max() - whole.min() == len(whole) - 1 or same):
+        return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
+    if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
+        return _LEFT_OUT, "an identifier, by its name?"
+    return None
+
+
+def _category(
+    name: str, column: pa.ChunkedArray, rest: pa.ChunkedArray, source: str
+) -> Proposal:
+    """Texts, unless they are too many; `rest` are those that are no numbers."""
+    example = rest[0].as_py()
+    hint, count = "", _num_distinct(column)
+    if _TWO_DIGITS.fullmatch(example):
+        hint = f"{files.quoted(example)}: a date? write its year with four digits"
+    elif literals.grouped(example):
+        mark = literals.grouped(example)
+        hint = f'{files.quoted(example)}: a number? state --thousands="{mark}"'
+    elif _MARKED.match(example):
+        hint = f"{files.quoted(example)}: a number? write it plainly"
+    if count == len(column) > _FEW and len(rest) == count:
+        why = "a value of its own in every row: an identifier?"
+    elif count > MOST_VALUES:
+        why = f"{count} different texts: an identifier?"
+    elif hint and count > _FEW:
+        why = hint
+    elif _ID.search(name) and count > _FEW:
+        why = "an identifier, by its name?"
+    else:
+        names = encoding.of_names(column, None, source).categories
+        blank = cells.is_missing(pa.chunked_array([names]))
+        kept = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
+        return SchemaColumn("category", values=(*kept, OTHERS), from_data=True), hint
+    return _LEFT_OUT, hint or why
+
+
+def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
     """Bounds from the least to the largest value; the median fills missing cells."""
-    present, present_counts = values[usable], counts[usable]
-    fill = None
-    if blank:
-        fill = _quantile(present, present_counts, 0.5)
-    bounds = low, high = float(present.min()), float(present.max())
-    upper = _quantile(present, present_counts, 0.9)
-    log = type_ == "number" and upper - low < _SKEWED * (high - low)
-    note = f"{100 * blank:.2g} % of the cells are missing" if 0 < blank < 1 else ""
-    return SchemaColumn(type_, bounds, fill, log=log, from_data=True), note
+    present = np.sort(values[~missing])
+    bounds = low, high = float(present[0]), float(present[-1])
+    upper = _quantile(present, 0.9)
+    binary = ((present == low) | (present == high)).all()
+    blank = missing.mean()
+    column = dataclasses.replace(
+        column,
+        bounds=bounds,
+        fill=_quantile(present, 0.5) if blank else None,
+        log=bool(
+            column.type == "number"
+            and not binary
+            and upper - low < _SKEWED * (high - low)
+        ),
+        from_data=bounds,
+    )
+    notes = {
+        f"binary: {low:g} or {high:g}": binary and column.type == "number",
+        f"{100 * blank:.2g} % of the cells are missing": blank,
+    }
+    return column, "; ".join(note for note, holds in notes.items() if holds)
 
 
-def _quantile(values: np.ndarray, counts: np.ndarray, share: float) -> float:
-    order = np.argsort(values)
-    reached = np.searchsorted(counts[order].cumsum(), share * counts.sum())
-    return float(values[order][reached])
+def _quantile(ordered: np.ndarray, share: float) -> float:
+    return float(ordered[max(int(np.ceil(share * len(ordered))) - 1, 0)])
 
 
 def strict(
-    columns: Mapping[str, np.ndarray],
+    columns: Columns,
     is_train: np.ndarray,
     *,
     label: str,
@@ -216,55 +330,50 @@ def strict(
     Bounds are those of the training rows, categories and classes those that occur.
 
     Args:
-      columns: (rows,) values of any type.
+      columns: (rows,) cells.
       is_train: (rows,) bool.
       label: the column of the class.
       dropped: columns that are no features, the label among them.
       source: the file, in messages.
     """
-    schema_columns, wrong = {}, []
-    try:
+    schema_columns: dict[str, SchemaColumn] = {}
+    wrong: list[str] = []
+    class_names: tuple[str, ...] = ()
+    with encoding.collected(wrong):
         class_names = classes(columns[label], f"{source}: column {label}").categories
-    except ValueError as error:
-        class_names = ()
-        wrong.append(str(error))
     for name in columns:
-        if name in dropped:
-            continue
-        try:
-            schema_columns[name] = _strict_column(
-                columns[name], is_train, f"{source}: column {name}"
-            )
-        except ValueError as error:
-            wrong.append(str(error))
+        with encoding.collected(wrong):
+            if name not in dropped:
+                schema_columns[name] = _strict_column(
+                    columns[name], is_train, f"{source}: column {name}"
+                )
     return Schema(schema_columns, label, class_names, classes_from_data=True), wrong
 
 
 def _strict_column(
-    values: np.ndarray, is_train: np.ndarray, source: str
+    column: pa.ChunkedArray, is_train: np.ndarray, source: str
 ) -> SchemaColumn:
-    numbers = column_values.plain_numbers(values, ".")
-    written = None if numbers is not None else column_values.texts(values, source)
-    if written is not None:
-        numbers = column_values.plain_numbers(written, ".")
-    if numbers is not None:
-        train_numbers = numbers[is_train]
-        low, high = (
-            train_numbers.min(initial=np.inf),
-            train_numbers.max(initial=-np.inf),
-        )
-        return SchemaColumn("number", (float(low), float(high)), from_data=True)
-    assert written is not None
-    kinds = {column_values.kind(text) for text in np.unique(written).tolist()}
-    if "text" not in kinds or "number" in kinds:
-        return SchemaColumn("number", from_data=True)  # which the encoder refuses
-    if (written == "").any():
+    numbers = cells.values_of(column, "number", Notation())
+    if np.isnan(numbers).all() and len(numbers):
+        missing = cells.is_missing(column)
+        kinds = {literals.kind(text, Notation()) for text in cells.distinct(column)[0]}
+        if "text" in kinds and kinds <= {"text", "missing"}:
+            return _strict_category(column, missing, source)
+    of_train = numbers[is_train & np.isfinite(numbers)]
+    low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
+    return SchemaColumn("number", (float(low), float(high)), from_data=True)
+
+
+def _strict_category(
+    column: pa.ChunkedArray, missing: np.ndarray, source: str
+) -> SchemaColumn:
+    if missing.any():
         raise ValueError(
-            f"{source} lacks a text {place(written, written == '')}; fill it in, leave "
+            f"{source} lacks a text {place(column, missing)}; fill it in, leave "
             "the column out (--drop_columns), or declare its categories in a schema "
             "(`fedsvp schema`) with * for all others"
         )
-    names = encoding.of_names(written, None, source).categories
+    names = encoding.of_names(column, None, source).categories
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
@@ -273,24 +382,24 @@ def _strict_column(
     return SchemaColumn("category", values=names, from_data=True)
 
 
-def classes(values: np.ndarray, source: str) -> Column:
+def classes(written: pa.ChunkedArray, source: str) -> Column:
     """Labels as classes, as they are written, in order.
 
     Raises:
       ValueError: a label is missing or a fraction, or there are too many of them.
     """
-    written = column_values.texts(values, source)
+    if (blank := cells.is_missing(written)).any():
+        raise ValueError(
+            f"{source} lacks a label {place(written, blank)}; leave such rows out, or "
+            "declare the class in a schema (`fedsvp schema`)"
+        )
+    numbers = cells.values_of(written, "number", Notation())
+    fractions = np.isfinite(numbers) & (np.rint(numbers) != numbers)
+    if fractions.any():
+        raise ValueError(
+            f"{source} holds numbers that are no classes {place(written, fractions)}"
+        )
     column = encoding.of_names(written, None, source)
-    for text in column.categories:
-        at = place(written, written == text)
-        if text in _NO_LABEL:
-            raise ValueError(
-                f"{source} lacks a label {at}; leave such rows out, or declare the "
-                "class in a schema (`fedsvp schema`)"
-            )
-        number = column_values.number(text)
-        if number is not None and not number.is_integer():
-            raise ValueError(f"{source} holds numbers that are no classes {at}")
     if not 2 <= len(column.categories) <= MOST_CLASSES:
         raise ValueError(
             f"{source} holds {len(column.categories)} different values; labels are 2 "

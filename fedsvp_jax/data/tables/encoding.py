@@ -3,37 +3,42 @@
 One error names all faults of a table, each by column, row and remedy.
 """
 
+import contextlib
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.dtypes import StringDType
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES
 from fedsvp_jax.data.dataset import Column
-from fedsvp_jax.data.tables import column_values, files
-from fedsvp_jax.data.tables.column_values import place
+from fedsvp_jax.data.tables import cells, files, literals
+from fedsvp_jax.data.tables.cells import Columns, place
+from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
-_POINT = re.compile(r"\.0*$")
+_POINT = r"\.0*$"
 _SHOWN = 8  # columns of which an error tells
 
 
 class Encoded(NamedTuple):
     """A table as a model takes it."""
 
-    inputs: np.ndarray  # (rows, f) float32
-    columns: dict[str, Column]  # what may be an attribute, by name
+    inputs: list[np.ndarray]  # (rows, f) float32, of each part
+    columns: dict[str, Column]  # what may be an attribute, by name, of all rows
+    clamped: dict[str, int]  # cells beyond the bounds, of columns that have any
 
 
 def encode(
     schema: Schema,
-    table: Mapping[str, np.ndarray],
+    table: Columns,
     source: str,
     *,
+    parts: Sequence[np.ndarray],
     most_bytes: float = math.inf,
     wrong: Sequence[str] = (),
 ) -> Encoded:
@@ -41,42 +46,64 @@ def encode(
 
     Args:
       schema: says what each column is.
-      table: (rows,) values by column, of any type; others than the schema's are left
-        out.
+      table: columns by name, which are taken out of it one after the other, so that
+        texts and features do not need their memory at once.
       source: the file, in messages.
+      parts: the rows of each part (to train, to test).
       most_bytes: that the features may take.
       wrong: what is wrong with the table already.
 
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults = list(wrong)
-    features, attributes, size = [], {}, 0
-    for name, column in schema.columns.items():
-        if column.type == "drop":
-            continue
+    faults, attributes, clamped = list(wrong), {}, {}
+    declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
+    rows = sum(map(len, parts))
+    size = np.cumsum([4 * rows * column.width for column in declared.values()])
+    within = [k for k, total in zip(declared, size, strict=True) if total <= most_bytes]
+    encoded: list[tuple[int, Callable[[np.ndarray], np.ndarray]]] = []
+    for name, column in declared.items():
         at = f"{source}: column {name}"
         try:
             if name not in table:
                 raise ValueError(f"{source} lacks the column {name}")
-            size += 4 * len(table[name]) * column.width
-            if size > most_bytes:
+            if len(within) < len(declared) and name not in within:
                 raise ValueError(
                     f"{at} would make more than {most_bytes / 2**30:.1f} GiB of "
                     'features; leave columns of many texts out (type = "drop", or '
                     "--drop_columns)"
                 )
-            part, attribute = _encode_column(table[name], column, schema.decimal, at)
+            features, attribute, beyond = _encode_column(
+                table.pop(name), column, schema.notation, at
+            )
         except ValueError as error:
             faults.append(str(error))
             continue
-        features.append(part)
+        pa.default_memory_pool().release_unused()
+        encoded.append((column.width, features))
         if attribute is not None:
             attributes[name] = attribute
+        if beyond:
+            clamped[name] = beyond
     refuse(faults)
-    if not features:
+    if not encoded:
         raise ValueError(f"{source} has no column of features")
-    return Encoded(np.concatenate(features, axis=1), attributes)
+    width, start = sum(width for width, _ in encoded), 0
+    inputs = [np.empty((len(part), width), np.float32) for part in parts]
+    for width, features in encoded:
+        for target, part in zip(inputs, parts, strict=True):
+            target[:, start : start + width] = features(part)
+        start += width
+    return Encoded(inputs, attributes, clamped)
+
+
+@contextlib.contextmanager
+def collected(faults: list[str]) -> Iterator[None]:
+    """Adds what a column is refused for to the faults, which are refused at once."""
+    try:
+        yield
+    except ValueError as error:
+        faults.append(str(error))
 
 
 def refuse(faults: Sequence[str]) -> None:
@@ -87,38 +114,40 @@ def refuse(faults: Sequence[str]) -> None:
 
 
 def _encode_column(
-    values: np.ndarray, column: SchemaColumn, decimal: str, source: str
-) -> tuple[np.ndarray, Column | None]:
-    """(rows, k) float32 features, and the categories; None: too many, or fractions."""
+    values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
+) -> tuple[Callable[[np.ndarray], np.ndarray], Column | None, int]:
+    """(k,) row numbers -> (k, width) features; categories; cells beyond the bounds.
+
+    Categories are None where there are too many, or fractions.
+    """
     if column.type == "category":
-        written = column_values.texts(values, source)
-        codes = coded(written, column.values, source)
-        one_hot = _category_features(column.values)[codes]
+        codes = coded(values, column.values, source)
+        one_hot = _category_features(column.values)
         few = len(column.values) <= MAX_ATTRIBUTES
         attribute = Column(codes, column.values, not column.from_data) if few else None
-        return one_hot, attribute
-    numbers = numbers_of(values, column, decimal, source)
+        return lambda rows: one_hot[codes[rows]], attribute, 0
+    numbers = numbers_of(values, column, notation, source)
+    attribute = None
+    whole = column.type == "number" and not column.missing and column.fill is None
+    if whole and all((part == np.rint(part)).all() for part in _blocks(numbers)):
+        written = pc.replace_substring_regex(cells.texts(values), _POINT, "")
+        if pc.count_distinct(written).as_py() <= MAX_ATTRIBUTES:
+            attribute = of_names(written, None, source)
     low, high = column.bounds
-    if not high > low:
-        scaled = np.zeros((len(numbers), 1), np.float32)
-    else:
-        above, span = np.clip(numbers, low, high) - low, high - low
-        part = np.log1p(above) / np.log1p(span) if column.log else above / span
-        scaled = (2 * part - 1).astype(np.float32)[:, None]
-    is_whole = column.type == "number" and (np.rint(numbers) == numbers).all()
-    if not is_whole or column.missing or column.fill is not None:
-        return scaled, None
-    if len(np.unique(numbers)) > MAX_ATTRIBUTES:
-        return scaled, None
-    distinct, places = np.unique(
-        column_values.texts(values, source), return_inverse=True
-    )
-    if len(distinct) > MAX_ATTRIBUTES:
-        return scaled, None
-    plain = np.array(
-        [_POINT.sub("", text) for text in distinct.tolist()], StringDType()
-    )
-    return scaled, of_names(plain[places], None, source)
+    scaled, beyond = np.zeros(len(numbers), np.float32), 0
+    for part, target in zip(_blocks(numbers), _blocks(scaled), strict=True):
+        beyond += int(((part < low) | (part > high)).sum())
+        if high > low:
+            above, span = np.clip(part, low, high) - low, high - low
+            share = np.log1p(above) / np.log1p(span) if column.log else above / span
+            target[:] = 2 * share - 1
+    return lambda rows: scaled[rows, None], attribute, beyond
+
+
+def _blocks(values: np.ndarray) -> list[np.ndarray]:
+    """Views of a part of the rows each, so that temporaries stay small."""
+    starts = range(0, len(values), cells.ROWS)
+    return [values[start : start + cells.ROWS] for start in starts]
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:
@@ -136,84 +165,101 @@ def _category_features(values: Sequence[str]) -> np.ndarray:
 
 
 def numbers_of(
-    values: np.ndarray, column: SchemaColumn, decimal: str, source: str
+    values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
 ) -> np.ndarray:
-    """(rows,) float64: the numbers or days of a column, missing cells filled.
+    """(rows,) float64: what the cells of a column mean, missing ones filled.
 
     Raises:
       ValueError: a cell is missing without a fill value, or something else.
     """
-    if column.type == "number" and not column.missing:
-        plain = column_values.plain_numbers(values, decimal)
-        if plain is not None:
-            return plain
-    written = column_values.texts(values, source)
-    distinct, places = np.unique(written, return_inverse=True)
-    numbers, kinds, is_date = np.empty(len(distinct)), [], column.type == "date"
-    for row, text in enumerate(distinct.tolist()):
-        missing, number = text in column.missing, None
-        if not missing:
-            days, of_number = column_values.days, column_values.number
-            number = days(text) if is_date else of_number(text, decimal)
-        kind = "number"
-        if number is None:
-            kind = "missing" if missing else column_values.kind(text, decimal)
-            if kind == "missing" and column.fill is not None:
-                number, kind = column.fill, "number"
-            elif is_date and kind != "missing":
-                kind = "text"  # a number is no date
-        numbers[row] = np.nan if number is None else number
-        kinds.append(kind)
-    _refuse_kinds(written, np.array(kinds)[places], column.type, decimal, source)
-    return numbers[places]
+    numbers = cells.values_of(values, column.type, notation, column.form)
+    if column.missing:
+        numbers[cells.holds(values, column.missing)] = np.nan
+    if column.fill is not None and np.isnan(numbers).any():
+        missing = cells.holds(values, column.missing) | cells.is_missing(values)
+        numbers[missing & np.isnan(numbers)] = column.fill
+    if (wrong := np.isnan(numbers)).any():
+        _refuse(values, wrong, column, notation, source)
+    return numbers
 
 
-_REMEDIES = {
-    "missing": "lacks a finite number {at}; fill it in, state a fill value in a schema "
-    "(`fedsvp schema`), or leave the column out (--drop_columns)",
+_STATED = "in a schema (`fedsvp schema`)"
+_REMEDIES = {  # by what the cells hold, where numbers are wanted
+    "text": "holds numbers and texts {at}; mend it, or state "
+    f"{_STATED} that it means a missing number, or that the column is a category",
+    "date": f'holds dates {{at}}; state type = "date" {_STATED}, or leave the column '
+    "out (--drop_columns)",
+    "time": f'holds times {{at}}; state type = "time" {_STATED}, or leave the column '
+    "out (--drop_columns)",
+    "percent": f'holds per cents {{at}}; state type = "percent" {_STATED}',
+    "grouped": "has marks in numbers that may stand between thousands {at}; state "
+    f"which {_STATED}: "
+    "{marks}",
     "comma": "has commas in numbers {at}; write 3.5 and 1200, or state "
-    'decimal = "," in a schema (`fedsvp schema`)',
-    "text": "holds numbers and texts {at}; mend it, or state in a schema (`fedsvp "
-    "schema`) that it means a missing number, or that the column is a category",
-    "date": 'holds dates {at}; state type = "date" in a schema (`fedsvp schema`), or '
-    "leave the column out (--drop_columns)",
-    "no date": "holds no date {at}; write 2024-12-31, or state that it means a missing "
-    "date",
+    f'decimal = "," {_STATED}',
+    "missing": f"lacks a finite number {{at}}; fill it in, state a fill value {_STATED}"
+    ", or leave the column out (--drop_columns)",
+}
+_OTHERWISE = {  # where something else is wanted
+    "date": "holds no date {at}; write 2024-12-31, state form = "
+    '"dd/mm/yyyy" or "mm/dd/yyyy", or state that it means a missing date',
+    "time": "holds no time {at}; write 08:30, or state that it means a missing time",
+    "percent": "holds no per cent {at}; write 45 %, or state that it means a missing "
+    "one",
 }
 
 
-def _refuse_kinds(
-    written: np.ndarray, kinds: np.ndarray, type_: str, decimal: str, source: str
+def _refuse(
+    values: pa.ChunkedArray,
+    wrong: np.ndarray,
+    column: SchemaColumn,
+    notation: Notation,
+    source: str,
 ) -> None:
-    for kind in ("text", "date", "comma", "missing"):
-        wrong = kinds == kind
-        if type_ == "date":
-            wrong = kinds != "number"
-            kind = "missing" if (kinds[wrong] == "missing").all() else "no date"
-        if not wrong.any():
-            continue
-        remedy = _REMEDIES[kind].format(at=place(written, wrong))
-        if decimal == "," and kind == "text":
-            remedy += "; the table's decimals have commas, so 1.234 is refused"
+    """Raises ValueError: which cells are wrong, and what mends them."""
+    odd = wrong & ~cells.is_missing(values)
+    if column.type in _OTHERWISE and odd.any():
+        remedy = _OTHERWISE[column.type].format(at=place(values, odd))
         raise ValueError(f"{source} {remedy}")
+    rows = np.flatnonzero(wrong)
+    names, codes = cells.distinct(values.take(pa.array(rows)))
+    kinds = np.array([literals.kind(text, notation) for text in names])[codes]
+    for kind, remedy in _REMEDIES.items():
+        if not (of_kind := kinds == kind).any():
+            continue
+        mark = literals.grouped(names[codes[of_kind.argmax()]])
+        marks = f'thousands = "{mark}"'
+        if mark in literals.DECIMALS:
+            marks += f' or decimal = "{mark}"'
+        at = place(values, np.isin(np.arange(len(wrong)), rows[of_kind]))
+        raise ValueError(f"{source} {remedy.format(at=at, marks=marks)}")
 
 
-def coded(values: np.ndarray, names: Sequence[str], source: str) -> np.ndarray:
+def check_clients(written: pa.ChunkedArray, source: str) -> None:
+    """Raises ValueError: a row names no client."""
+    if (blank := cells.is_missing(written)).any():
+        raise ValueError(
+            f"{source} names no client {place(written, blank)}; name one, or leave the "
+            "row out"
+        )
+
+
+def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndarray:
     """(rows,) int32: which of the categories each value is.
 
     Args:
-      values: (rows,) of any type.
+      values: (rows,) cells.
       names: the categories; `OTHERS` among them takes what is none of them.
       source: the column, in messages.
 
     Raises:
       ValueError: a value is none of them.
     """
-    distinct, rows = np.unique(values, return_inverse=True)
-    places = {name: number for number, name in enumerate(names)}
-    other = places.get(OTHERS, -1)
-    codes = [places.get(str(text), other) for text in distinct.tolist()]
-    of_row = np.asarray(codes, np.int32)[rows]
+    texts, codes = cells.distinct(values)
+    numbers = {name: number for number, name in enumerate(names)}
+    other = numbers.get(OTHERS, -1)
+    of_text = np.array([numbers.get(text, other) for text in texts], np.int32)
+    of_row: np.ndarray = of_text[codes]
     if (of_row < 0).any():
         raise ValueError(
             f"{source} holds a text that is none of its categories "
@@ -223,7 +269,9 @@ def coded(values: np.ndarray, names: Sequence[str], source: str) -> np.ndarray:
     return of_row
 
 
-def of_names(values: np.ndarray, names: Sequence[str] | None, source: str) -> Column:
+def of_names(
+    values: pa.ChunkedArray, names: Sequence[str] | None, source: str
+) -> Column:
     """A column by its declared categories; None: those that occur, in order.
 
     Whole numbers are in the order of numbers, whatever else in that of letters.
@@ -233,12 +281,11 @@ def of_names(values: np.ndarray, names: Sequence[str] | None, source: str) -> Co
     """
     if names is not None:
         return Column(coded(values, names, source), tuple(names))
-    distinct, codes = np.unique(values, return_inverse=True)
-    texts = [str(text) for text in distinct.tolist()]
+    texts, codes = cells.distinct(values)
     files.check_printable(texts, source)
-    order = list(range(len(texts)))
+    keys: Sequence[Any] = texts
     if all(map(_WHOLE.fullmatch, texts)):
-        order = sorted(order, key=lambda number: (int(texts[number]), texts[number]))
+        keys = [(int(text), text) for text in texts]
+    order = sorted(range(len(texts)), key=keys.__getitem__)
     rank = np.argsort(np.asarray(order, np.int32)).astype(np.int32)
-    names = tuple(texts[number] for number in order)
-    return Column(rank[codes], names, public=False)
+    return Column(rank[codes], tuple(texts[number] for number in order), public=False)

@@ -23,7 +23,7 @@ from fedsvp_jax.data.dataset import (
     non_finite,
 )
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import encoding, files
+from fedsvp_jax.data.tables import files
 
 _TRAIN, _TEST = ("x_train", "y_train"), ("x_test", "y_test")
 
@@ -122,7 +122,10 @@ def _codes(
             f"{path}: {key} is {values.dtype} of the shape {values.shape}; it must "
             f"hold integers or text of the shape {arrays['y_train'].shape}"
         )
-    return encoding.of_names(values, names, f"{path}: {key}")
+    from fedsvp_jax.data.tables import cells, encoding
+
+    source = f"{path}: {key}"
+    return encoding.of_names(cells.column_of(values, source), names, source)
 
 
 def _labels(

@@ -12,18 +12,22 @@ import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import column_values, csv_file, draft, encoding, files
+from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, table_file
+from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 _MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its features
+NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
+_LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _DROP = SchemaColumn("drop")
 _PERSON = re.compile(
     r"(^|[ _.-])(id|mrn|uuid|patient|person|subject|participant)([ _.-]|$)", re.I
@@ -31,29 +35,36 @@ _PERSON = re.compile(
 _FEW, _MOST_ROWS = 20, 50  # values of such a column; rows for each of them, at most
 
 
-def load_csv(path: Path, settings: TableSettings) -> Dataset:
-    """A CSV file with a header, as `from_table` makes it.
+def load_file(path: Path, settings: TableSettings) -> Dataset:
+    """A table in a file, as `from_table` makes it.
 
     Raises:
       FileNotFoundError: there is no such file.
       ValueError: it is damaged, or the settings name a column that it lacks.
     """
     schema = settings.declared()
-    columns, test = _read(path, "data_dir", schema), None
-    size = path.stat().st_size
+    size = _size(path, "data_dir")
     if settings.test_path is not None:
-        test = _read(settings.test_path, "test_data", schema)
-        size += settings.test_path.stat().st_size
+        size += _size(settings.test_path, "test_data")
+    codec = schema.encoding if schema else None
+    columns, form = table_file.read_table(path, codec)
     label = settings.label_column or (schema.label if schema else None)
     if label is None:
         raise ValueError(
             f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
         )
+    drop = named(settings.drop_columns or "", columns)
+    if schema is None and form is not None and form.divider == ";":
+        features = {k: v for k, v in columns.items() if k not in (label, *drop)}
+        draft.written_notation(features, form.divider, str(path))
+    test = None
+    if settings.test_path is not None:
+        test, _ = table_file.read_table(settings.test_path, codec)
     return from_table(
         columns,
         label=label,
         client=settings.client_column,
-        drop=settings.dropped,
+        drop=drop,
         schema=schema,
         test=test,
         test_fraction=settings.test_fraction,
@@ -62,25 +73,71 @@ def load_csv(path: Path, settings: TableSettings) -> Dataset:
     )
 
 
-def _read(path: Path, setting: str, schema: Schema | None) -> dict[str, np.ndarray]:
+def _size(path: Path, setting: str) -> int:
     if not path.is_file():
         raise FileNotFoundError(
-            f"{setting} {path} is not a file; csv expects the path of a CSV file"
+            f"{setting} {path} is not a file; csv expects the path of a table"
         )
-    return csv_file.read_csv(path, schema.encoding if schema else None)
+    return path.stat().st_size
 
 
-def load_rows(path: Path, schema: Schema) -> np.ndarray:
-    """(n, f) float32: the rows of a CSV file as features, by the schema of a training.
+def named(listed: str, columns: Collection[str]) -> list[str]:
+    """The columns that a flag lists; a name may hold commas, with quotes or without.
+
+    What is no column is listed too, for the caller to refuse.
+    """
+    names, words = [], listed.split(",")
+    while words:
+        ends = range(len(words), 0, -1)
+        tried = {end: literals.normal(",".join(words[:end])) for end in ends}
+        plain = {end: name.strip("\"'") for end, name in tried.items()}
+        end = next((end for end in ends if plain[end] in columns), 1)
+        names.append(plain[end])
+        words = words[end:]
+    return [name for name in names if name]
+
+
+class LoadedRows(NamedTuple):
+    """Rows of a file, by the schema of a training.
+
+    Attributes:
+      inputs: (n, f) float32 features.
+      carried: n texts by column: columns that are no features, such as an id.
+      clamped: how many numbers lie beyond the schema's bounds, by column.
+    """
+
+    inputs: np.ndarray
+    carried: Mapping[str, list[str]]
+    clamped: Mapping[str, int]
+
+
+def load_rows(path: Path, schema: Schema, rows: np.ndarray | None = None) -> LoadedRows:
+    """Rows of a table's file; by default all of them.
+
+    Args:
+      path: of the file.
+      schema: of the training.
+      rows: (n,) which of them, from 1.
 
     Raises:
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
-    table = csv_file.read_csv(path, schema.encoding)
-    if not len(next(iter(table.values()))):
+    columns, _ = table_file.read_table(path, schema.encoding)
+    if rows is not None:
+        columns = Columns({k: values.take(rows - 1) for k, values in columns.items()})
+    count = len(next(iter(columns.values())))
+    if not count:
         raise ValueError(f"{path} has no rows")
-    return encoding.encode(schema, table, str(path)).inputs
+    features = {k for k, column in schema.columns.items() if column.type != "drop"}
+    carried = {
+        name: cells.texts(column).to_pylist()
+        for name, column in columns.items()
+        if name not in features
+    }
+    parts = [np.arange(count)]
+    encoded = encoding.encode(schema, columns, str(path), parts=parts)
+    return LoadedRows(encoded.inputs[0], carried, encoded.clamped)
 
 
 def from_table(
@@ -106,7 +163,7 @@ def from_table(
       label: the column of the class; texts and whole numbers are numbered in order.
         None: the schema's.
       client: the column that says which client's each row is; None: the schema's, if
-        any.
+        any; `NOBODY`: none, whatever the schema says.
       person: the column that says whose each row is; None: the schema's, if any. A
         person is the unit of privacy then, unless the schema's is a client.
       rows_per_person: so many rows of a person are kept, drawn once; None: the
@@ -125,36 +182,52 @@ def from_table(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    dropped: set[str | None] = {*drop}
+    dropped: set[str | None] = set(map(literals.normal, drop))
+    label, client = (text and literals.normal(text) for text in (label, client))
     if schema is not None:
+        dropped |= {schema.client}
         label, client = label or schema.label, client or schema.client
+        schema = dataclasses.replace(schema, client=None)
         person = person or schema.person
         rows_per_person = rows_per_person or schema.rows_per_person
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
     if person is None and rows_per_person is not None and schema is None:
         raise ValueError(f"{name}: rows_per_person needs person, a column")
-    dropped |= {client, person}
-    columns, num_train = _join_tables(table, test, name, optional=dropped)
-    for column in filter(None, (label, client, person, image, *drop)):
+    client = None if client == NOBODY else client
+    left_out = dropped | {client, person}
+    tables = [table] if test is None else [table, test]
+    pixels = [one for part in tables for one in (part[image] if image else ())]
+    columns = table_file.columns_of(table, name, image)
+    num_train = _check_lengths(columns, name)
+    for column in filter(None, (label, client, person, *drop)):
         if column not in columns:
             raise ValueError(
                 f"{name}: " + unknown("a named column", column, tuple(columns))
             )
+    if test is not None:
+        tested = table_file.columns_of(test, name, image)
+        columns = _joined(columns, tested, name, optional=left_out)
     if label is None:
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
-    dropped |= {label, image}
-    persons = _persons(columns, person, num_train, name)
+    dropped = left_out | {label}
+    clients = cells.distinct(columns[client]) if client is not None else None
+    persons = (
+        None
+        if person is None
+        else _persons(columns[person], num_train, f"{name}: column {person}")
+    )
     is_test, divides = _split_rows(
         columns,
         None if test is None else num_train,
         test_fraction,
         dropped,
-        name,
+        None if clients is None else clients[1],
         persons,
+        name,
     )
     chosen = np.ones(len(is_test), bool)
-    if person is None:
+    if persons is None:
         _warn_of_persons(columns, {label, client, image}, schema, name)
     elif schema is None or schema.unit != "client":
         rows_per_person = rows_per_person or 1
@@ -182,42 +255,37 @@ def from_table(
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     classes, writers, writer_names, test_writers = None, None, None, None
-    try:
+    with encoding.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
-            written = column_values.texts(columns[label], source)
-            classes = encoding.of_names(written, schema.classes, source)
-    except ValueError as error:
-        wrong.append(str(error))
+            classes = encoding.of_names(columns[label], schema.classes, source)
     if person is not None:
         unit = "client" if schema.unit == "client" else "person"
         schema = dataclasses.replace(
             schema, person=person, unit=unit, rows_per_person=rows_per_person or 1
         )
-    if client is not None:
+    if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
-        source = f"{name}: column {client}"
-        of_row = column_values.texts(columns[client], source)
-        if (of_row == "").any():
-            at = column_values.place(of_row, of_row == "")
-            wrong.append(
-                f"{source} names no client {at}; name one, or leave the row out"
-            )
-        names, writers = np.unique(of_row[train], return_inverse=True)
-        writers, writer_names = writers.astype(np.int32), tuple(names.tolist())
+        with encoding.collected(wrong):
+            encoding.check_clients(columns[client], f"{name}: column {client}")
+        names, codes = clients
+        present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
+        number = np.full(len(names), -1, np.int32)
+        number[present] = np.arange(len(present))
+        writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
         if test is None:  # a table of test rows may lack the column
-            places = {text: number for number, text in enumerate(writer_names)}
-            numbers = [places.get(text, -1) for text in of_row[test_rows].tolist()]
-            test_writers = np.array(numbers, np.int32)
+            test_writers = number[codes[test_rows]]
     features = any(column.type != "drop" for column in schema.columns.values())
+    parts = (train, test_rows)
     if features:
-        inputs, attributes = encoding.encode(
-            schema, columns, name, most_bytes=most_bytes, wrong=wrong
+        inputs, attributes, _ = encoding.encode(
+            schema, columns, name, parts=parts, most_bytes=most_bytes, wrong=wrong
         )
     encoding.refuse(wrong)
     if image is not None:
-        inputs = np.stack([np.asarray(pixels) for pixels in columns[image]])
-        inputs = inputs[..., None] if inputs.ndim == 3 else inputs
+        images = np.stack([np.asarray(one) for one in pixels])
+        images = images[..., None] if images.ndim == 3 else images
+        inputs = [images[part] for part in parts]
         attributes = attributes if features else {}
     elif not features:
         raise ValueError(f"{name} has no column but {', '.join(columns)}")
@@ -225,9 +293,9 @@ def from_table(
     described = schema if image is None else dataclasses.replace(schema, columns={})
     return Dataset(
         name=name,
-        train_inputs=inputs[train],
+        train_inputs=inputs[0],
         train_labels=classes.codes[train],
-        test_inputs=inputs[test_rows],
+        test_inputs=inputs[1],
         test_labels=classes.codes[test_rows],
         num_classes=len(classes.categories),
         class_names=classes.categories,
@@ -241,29 +309,25 @@ def from_table(
         from_records=described.from_records,
         schema=schema if image is None else None,
         public_test=test is not None,
-        train_persons=None if person is None else persons[train].astype(np.int32),
+        test_rows=test_rows + 1 - (0 if test is None else num_train),
+        train_persons=None if persons is None else persons[train].astype(np.int32),
         rows_per_person=None if person is None else rows_per_person,
     )
 
 
-def _persons(
-    columns: Mapping[str, np.ndarray], person: str | None, num_train: int, name: str
-) -> np.ndarray:
-    """(rows,) numbers from 0: whose each row is; without a column, of another each.
+def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray:
+    """(rows,) numbers from 0: whose each row is.
 
-    So is a row of a test table, from `num_train` on.
+    A row of a test table, from `num_train` on, is of another person each.
     """
-    rows = np.arange(len(next(iter(columns.values()))))
-    if person is None:
-        return rows
-    source = f"{name}: column {person}"
-    texts = column_values.texts(columns[person], source)
-    if (texts == "").any():
-        at = column_values.place(texts, texts == "")
+    if (blank := cells.is_missing(column)).any():
         raise ValueError(
-            f"{source} names no person {at}; name one, or leave the row out"
+            f"{source} names no person {cells.place(column, blank)}; name one, or "
+            "leave the row out"
         )
-    names, persons = np.unique(texts, return_inverse=True)
+    names, codes = cells.distinct(column)
+    persons = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
+    rows = np.arange(len(column))
     return np.where(rows < num_train, persons, len(names) + rows)
 
 
@@ -279,7 +343,7 @@ def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
 
 
 def _warn_of_persons(
-    columns: Mapping[str, np.ndarray],
+    columns: Columns,
     dropped: set[str | None],
     schema: Schema | None,
     name: str,
@@ -290,11 +354,10 @@ def _warn_of_persons(
     for column in columns.keys() - dropped:
         if not _PERSON.search(column):
             continue
-        texts = column_values.texts(columns[column], f"{name}: column {column}")
-        values, counts = np.unique(texts, return_counts=True)
-        if _FEW < len(values) < counts.sum() <= _MOST_ROWS * len(values):
+        rows, persons = len(columns[column]), len(cells.distinct(columns[column])[0])
+        if _FEW < persons < rows <= _MOST_ROWS * persons:
             warnings.warn(
-                f"{name}: column {column} has {len(values)} values in {counts.sum()} "
+                f"{name}: column {column} has {persons} values in {rows} "
                 "rows: ε protects one row, so a person with several is protected less; "
                 f'[person] column = "{column}" in the schema makes a person the unit',
                 stacklevel=3,
@@ -303,7 +366,7 @@ def _warn_of_persons(
 
 def _fit_schema(
     schema: Schema,
-    columns: Mapping[str, np.ndarray],
+    columns: Columns,
     label: str,
     dropped: set[str | None],
     source: str,
@@ -314,7 +377,8 @@ def _fit_schema(
         wrong.append(
             f"label_column {label} is not the schema's, {schema.label}; name one alone"
         )
-    unknown_to_it = [k for k in columns if k not in dropped | schema.columns.keys()]
+    declared = dropped | schema.columns.keys()
+    unknown_to_it = [name for name in columns if name not in declared]
     wrong += [
         f"{source}: column {name} is not in the schema; declare it there, with "
         'type = "drop" to leave it out'
@@ -328,19 +392,21 @@ def _fit_schema(
 
 
 def _split_rows(
-    columns: Mapping[str, np.ndarray],
+    columns: Columns,
     num_train: int | None,
     test_fraction: float,
     dropped: set[str | None],
+    clients: np.ndarray | None,
+    persons: np.ndarray | None,
     source: str,
-    persons: np.ndarray,
 ) -> tuple[np.ndarray, set[str]]:
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
 
     Args:
       num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
-      persons: (rows,) numbers from 0, each of whom is on one side.
+      clients: (rows,) which client's each row is, or None.
+      persons: (rows,) numbers from 0, each of whom is on one side, or None.
 
     Raises:
       ValueError: a column of the name split says something else, or divides a person.
@@ -354,19 +420,12 @@ def _split_rows(
                 f"{source}: column {name} and the test table both say which rows are "
                 f"for the test; leave one out (--drop_columns={name})"
             )
-        parts = column_values.texts(columns[name], f"{source}: column {name}")
-        distinct = set(np.unique(parts).tolist())
-        if name == _SPLIT and distinct == {"train", "test"}:
-            is_test = parts == "test"
-            both = np.intersect1d(persons[is_test], persons[~is_test])
-            if len(both):
-                at = column_values.place(parts, persons == both[0])
-                raise ValueError(
-                    f"{source}: column {name} puts {len(both)} persons on both sides, "
-                    f"the first {at}; put all rows of a person on one side"
-                )
+        parts, codes = cells.distinct(columns[name])
+        if name == _SPLIT and set(parts) == {"train", "test"}:
+            is_test = codes == parts.index("test")
+            _check_sides(columns[name], is_test, persons, source)
             return is_test, {_SPLIT}
-        other = sorted(distinct - {"train", "test"}) or sorted(distinct)
+        other = sorted(set(parts) - {"train", "test"}) or parts
         raise ValueError(
             f"{source}: column {name} holds {files.quoted(other[0])}; a column `split` "
             "must say train or test of each row, and both must occur: write it so, "
@@ -374,51 +433,93 @@ def _split_rows(
         )
     if num_train is not None:
         return np.arange(rows) >= num_train, set()
-    number = int(persons.max()) + 1
-    order = np.random.default_rng(0).permutation(number)
-    return (order < round(test_fraction * number))[persons], set()
+    if persons is not None:
+        number = int(persons.max()) + 1
+        order = np.random.default_rng(0).permutation(number)
+        return (order < round(test_fraction * number))[persons], set()
+    order = np.random.default_rng(0).permutation(rows)
+    return _drawn(order, round(test_fraction * rows), clients), set()
 
 
-def _join_tables(
-    table: Any, test: Any, name: str, *, optional: Collection[str | None]
-) -> tuple[dict[str, np.ndarray], int]:
-    """The columns of both tables, one below the other, and the rows of the first.
+def _check_sides(
+    split: pa.ChunkedArray,
+    is_test: np.ndarray,
+    persons: np.ndarray | None,
+    source: str,
+) -> None:
+    """Raises ValueError: rows of one person are on both sides."""
+    if persons is None:
+        return
+    both = np.intersect1d(persons[is_test], persons[~is_test])
+    if len(both):
+        at = cells.place(split, persons == both[0])
+        raise ValueError(
+            f"{source}: column {_SPLIT} puts {len(both)} persons on both sides, "
+            f"the first {at}; put all rows of a person on one side"
+        )
+
+
+def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
+    """(rows,) bool: the first rows of an order, but the last two of every client.
+
+    So whoever has two rows trains. Where too few others are left, all rows of some
+    clients of two are for the test.
+    """
+    is_test = order < size
+    if clients is None:
+        return is_test
+    counts = np.bincount(clients)
+    if np.bincount(clients[~is_test], minlength=len(counts)).min() >= _LEAST:
+        return is_test
+    by_client = np.lexsort((-order, clients))
+    rank = np.empty(len(order), np.int64)
+    starts = counts.cumsum() - counts
+    rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
+    kept = (rank < _LEAST) & (counts[clients] >= _LEAST)
+    is_test[:] = False
+    free = np.flatnonzero(~kept)
+    is_test[free[np.argsort(order[free])[:size]]] = True
+    short = (size - len(free)) // _LEAST
+    if short > 0:
+        pairs = np.flatnonzero(counts == _LEAST)
+        first = np.full(len(counts), len(order))
+        np.minimum.at(first, clients, order)
+        is_test |= np.isin(clients, pairs[np.argsort(first[pairs])[:short]])
+    return is_test
+
+
+def _check_lengths(columns: Columns, source: str) -> int:
+    """The number of rows."""
+    lengths = set(map(len, columns.values()))
+    if len(lengths) > 1 or 0 in lengths:
+        raise ValueError(f"{source} must have columns of one length, at least one row")
+    return lengths.pop() if lengths else 0
+
+
+def _joined(
+    columns: Columns,
+    tested: Columns,
+    source: str,
+    *,
+    optional: Collection[str | None],
+) -> Columns:
+    """The columns of both tables, one below the other.
 
     A test table may lack the columns of `optional`, which nothing reads of its rows.
     """
-    columns = _columns(table)
-    lengths = {len(values) for values in columns.values()}
-    if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"{name} must have columns of one length, at least one row")
-    (num_train,) = lengths
-    if test is None:
-        return columns, num_train
-    test_columns = _columns(test)
-    rows = len(next(iter(test_columns.values()), ()))
-    for left_out in columns.keys() & optional:
-        test_columns[left_out] = columns[left_out][:1].repeat(rows)
-    if differ := sorted(columns.keys() ^ test_columns.keys()):
+    rows = len(next(iter(tested.values()), ()))
+    for name in columns.keys() & optional:
+        tested[name] = pa.chunked_array([pa.repeat(columns[name][0], rows)])
+    if differ := sorted(columns.keys() ^ tested.keys()):
         raise ValueError(
-            f"{name}: the test table must have the same columns; "
+            f"{source}: the test table must have the same columns; "
             f"{', '.join(differ)} is in one of the two alone: add it, or leave it out "
             "(--drop_columns)"
         )
-    return {
-        k: np.concatenate([v, test_columns[k]]) for k, v in columns.items()
-    }, num_train
-
-
-def _columns(table: Any) -> dict[str, np.ndarray]:
-    """A table's columns by name, of any object that maps names to columns."""
-    names = getattr(table, "column_names", None) or list(table)
-    arrays = {}
-    for name in names:
-        values = table[name]
-        if not (isinstance(values, np.ndarray) and values.ndim == 1):
-            values = list(values)
-            if {type(cell) for cell in values} not in ({int}, {float}, {bool}):
-                cells, values = values, np.empty(len(values), object)
-                for row, cell in enumerate(cells):  # a text, None or an array
-                    values[row] = cell
-        arrays[str(name)] = np.asarray(values)
-    return arrays
+    whole = Columns()
+    for name, column in columns.items():
+        both = [column, tested[name]]
+        if both[0].type != both[1].type:
+            both = [cells.texts(part) for part in both]
+        whole[name] = pa.chunked_array([c for part in both for c in part.chunks])
+    return whole

@@ -106,7 +106,8 @@ function axis(plot, letter) {
     if (spread < 7 * Math.min(...values)) made.nticks = 6;
   }
   if (plot.percent.includes(letter)) {
-    made.tickformat = `.${spread < 0.006 ? 2 : spread < 0.06 ? 1 : 0}%`;
+    made.tickformat = `.${spread && spread < 0.006 ? 2 : spread && spread < 0.06 ? 1 : 0}%`;
+    Object.assign(made, { minallowed: -0.03, maxallowed: 1.03 });
   }
   if (letter === "x" && plot.x_title === "round" && Math.max(...values) <= 10) made.dtick = 1;
   return made;

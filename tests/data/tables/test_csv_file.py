@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import csv_file
-from fedsvp_jax.data.tables.table import load_csv
+from fedsvp_jax.data.tables import csv_file, literals
+from fedsvp_jax.data.tables.table import load_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
 ROWS = 20
@@ -37,7 +37,7 @@ def with_one(values: list[str], *others: str) -> list[str]:
 
 def load(path: pathlib.Path, content: str | bytes, **told: str):
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return load_csv(path, TableSettings(label_column="y", **told))
+    return load_file(path, TableSettings(label_column="y", **told))
 
 
 SPLIT = ["train"] * 15 + ["test"] * 5
@@ -103,12 +103,11 @@ REFUSED = {
         table_of() + "1\n2\n",
         "line 22, has 1 values; .*another number, too",
     ),
-    "an open quote": (table_of() + '1,"no\n', "cannot be read after line 2"),
+    "an open quote": (table_of() + '1,"no\n', "line 22, opens a quote that no later"),
     "a long text among numbers": (
         table_of(x=with_one(NUMBERS, "z" * 1000)),
         "texts .'z{40}…' in row 20",
     ),
-    "a cell beyond the limit": (table_of(t=["z" * 200_000] * ROWS), "field limit"),
 }
 
 
@@ -140,7 +139,6 @@ def test_all_columns_that_are_wrong_are_named_at_once(tmp_path: pathlib.Path) ->
         (["1", "one"], ("1", "one")),
         (["none", "mild"], ("mild", "none")),
         (["=1+1", "b"], ("=1+1", "b")),
-        (["3/4/2024", "4/3/2024"], ("3/4/2024", "4/3/2024")),  # which day, who knows
     ],
 )
 def test_labels_are_what_is_written(
@@ -151,7 +149,7 @@ def test_labels_are_what_is_written(
     data = load(tmp_path / "a.csv", table_of(y=y))
     assert data.class_names == classes
     assert len(data.train_labels) + len(data.test_labels) == ROWS
-    if all(one.isdigit() or "/" in one for one in labels):
+    if all(one.isdigit() for one in labels):
         column = load(tmp_path / "b.csv", table_of(t=y)).columns["t"]
         assert column.categories == classes
 
@@ -187,8 +185,10 @@ def test_every_text_that_is_written_is_read(
         writer = csv.writer(file, delimiter=divider, quoting=csv.QUOTE_ALL)
         writer.writerows([("a", "b", "c"), *rows])
     read = csv_file.read_csv(path)
-    columns = [[text.strip() for text in column] for column in zip(*rows, strict=True)]
-    assert [read[name].tolist() for name in "abc"] == (columns or [[], [], []])
+    columns = [
+        [literals.normal(text) for text in column] for column in zip(*rows, strict=True)
+    ]
+    assert [read[name].to_pylist() for name in "abc"] == (columns or [[], [], []])
 
 
 def _wide(file: io.TextIOBase) -> None:
@@ -217,7 +217,7 @@ def test_time_and_memory_follow_the_size_of_the_file(
         write(file)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
-    load_csv(path, TableSettings(label_column="y"))
+    load_file(path, TableSettings(label_column="y"))
     assert time.process_time() - started < 30
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert grown <= 20 * path.stat().st_size + 2**30
@@ -253,7 +253,7 @@ READ = {  # a cell, by which decimal: the number that it is, or what is said of 
     ("1,234.5", "."): 20.0,
     ("+.5e1", "."): 5.0,
     ("1,5", "."): "commas in numbers .'1,5' in row 20",
-    ("1.234", ","): "'1.234' in row 20.*decimals have commas",
+    ("1.234", ","): "between thousands .'1.234' in row 20.*thousands = ... or decimal",
     ("<5", "."): "numbers and texts .'<5' in row 20",
     ("5 mg", "."): "numbers and texts .'5 mg' in row 20",
     ("31.12.2020", "."): "holds dates",

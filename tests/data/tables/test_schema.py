@@ -15,7 +15,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import draft
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
-from fedsvp_jax.data.tables.table import from_table, load_csv, load_rows
+from fedsvp_jax.data.tables.table import from_table, load_file, load_rows
 from fedsvp_jax.federation import build
 
 pytestmark = pytest.mark.hole
@@ -86,7 +86,7 @@ def declared_inputs(
     quoted = [[b'"%b"' % cell.replace(b'"', b'""') for cell in one] for one in lines]
     (folder / "a.csv").write_bytes(b"\n".join(map(b",".join, quoted)))
     (folder / "s.toml").write_text(FILE.format(encoding=said), encoding="utf-8")
-    return load_csv(folder / "a.csv", TableSettings(schema=str(folder / "s.toml")))
+    return load_file(folder / "a.csv", TableSettings(schema=str(folder / "s.toml")))
 
 
 @pytest.mark.parametrize("column", ["town", "note"])
@@ -289,7 +289,7 @@ def test_rows_of_another_file_become_the_features_that_training_had(
     settings = TableSettings(
         label_column="kind", client_column="ward", drop_columns="id"
     )
-    data = load_csv(trained, settings)
+    data = load_file(trained, settings)
     trained.unlink()
     assert data.schema is not None
     schema = from_toml(to_toml(data.schema), "a.toml")
@@ -298,7 +298,7 @@ def test_rows_of_another_file_become_the_features_that_training_had(
     turned = [",".join(reversed(row.split(",")[2:5])) for row in tested]
     new = tmp_path / "new.csv"
     new.write_text("\n".join(["size,dose,age", *turned]))
-    np.testing.assert_array_equal(load_rows(new, schema), data.test_inputs)
+    np.testing.assert_array_equal(load_rows(new, schema).inputs, data.test_inputs)
     for content, message in {
         "age,dose\n1,2": "lacks the column size",
         "age,dose,size\n1,2,XL": "categories .'XL' in row 1",

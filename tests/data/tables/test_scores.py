@@ -1,10 +1,14 @@
 """Scores of a table's test rows, against scikit-learn's and by hand."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn import metrics
 
-from fedsvp_jax.data.tables import scores
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.tables import scores, table
+from fedsvp_jax.federation import loading
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -37,3 +41,22 @@ def test_a_guess_is_called_one() -> None:
     found = scores.of_table(ranks, labels, None)
     assert found["useful"] and not found["better_than_guessing"]
     assert scores.auc(np.ones(3), np.ones(3, bool)) is None
+
+
+def test_each_test_row_has_its_client_also_after_the_validation() -> None:
+    """A client with no row for training is none; x names the client."""
+    clients = ["Bern", "Basel", "Bern", "Chur", "Basel", "Bern"]
+    columns = {
+        "x": [2.0, 1.0, 2.0, 3.0, 1.0, 2.0],
+        "client": clients,
+        "y": ["a", "b", "a", "b", "b", "a"],
+        "split": ["train", "train", "test", "test", "test", "test"],
+    }
+    data = table.from_table(columns, label="y", client="client")
+    assert data.test_clients == ["Bern", "", "Basel", "Bern"]
+    config = ExperimentConfig(validation_examples=2)
+    rest, _ = loading.withhold_validation(config, data)
+    names = {data.test_inputs[n, 0]: name for n, name in enumerate(data.test_clients)}
+    assert rest.test_clients == [names[x] for x in rest.test_inputs[:, 0]]
+    without = dataclasses.replace(data, test_writers=None)
+    assert without.test_clients is None and without.fingerprint == data.fingerprint

@@ -1,14 +1,17 @@
 """Tables with a header: CSV files, frames, and what columns become."""
 
+import dataclasses
+import os
 import pathlib
 
 import numpy as np
 import pandas
 import pytest
 
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import draft
+from fedsvp_jax.data.tables import csv_file, draft
 from fedsvp_jax.data.tables.schema import from_toml, to_toml
 from fedsvp_jax.data.tables.table import from_table
 
@@ -44,6 +47,34 @@ def test_numbers_are_scaled_texts_are_one_hot_and_classes_keep_their_names() -> 
     assert set(data.train_writers.tolist()) == {0, 1, 2, 3}
     of_sex = data.train_inputs[np.arange(32), 1 + data.columns["sex"].codes]
     assert np.all(of_sex == 1)
+
+
+@pytest.mark.hole
+def test_nobodys_column_takes_the_place_of_the_schemas(tmp_path: pathlib.Path) -> None:
+    """`none` was looked for as a column by train, and taken by schema alone."""
+    schema = from_toml(SCHEMA, "s")
+    path, named = write(tmp_path / "a.csv"), tmp_path / "a.toml"
+    named.write_text(SCHEMA)
+    settings = TableSettings(schema=str(named), client_column="none")
+    data = sources.load("csv", path, settings)
+    assert data.train_writers is None and data.schema.client is None
+    assert data.train_inputs.shape[1] == 1 and schema.client == "ward"
+
+
+SCHEMA = """schema = 1
+[label]
+column = "ill"
+classes = ["no", "yes", "unsure"]
+[client]
+column = "ward"
+[columns.age]
+type = "number"
+bounds = [0, 100]
+[columns.sex]
+type = "drop"
+[columns.id]
+type = "drop"
+"""
 
 
 def test_a_csv_file_is_the_table_that_it_holds(tmp_path: pathlib.Path) -> None:
@@ -123,6 +154,9 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     texts = {
         k: np.array(v.tolist(), np.dtypes.StringDType()) for k, v in columns.items()
     }
+    with pytest.raises(ValueError, match=r"ward names no client .'' in row 3"):
+        draft.proposed(texts, label="dead", client="ward", source="a.csv")
+    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
     found, notes = draft.proposed(texts, label="dead", client="ward", source="a.csv")
     kinds = {name: column.type for name, column in found.columns.items()}
     assert kinds == {
@@ -132,7 +166,9 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
         "id": "drop",
         "empty": "drop",
     }
-    assert found.decimal == "," and found.columns["age"].missing == ("unknown",)
+    assert found.notation.decimal == "," and found.columns["age"].missing == (
+        "unknown",
+    )
     assert "missing number" in notes["columns.age"]
     assert set(found.from_records) == {
         "the classes of dead",
@@ -141,7 +177,6 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     }
     again = from_toml(to_toml(found, notes, "head"), "a.toml")
     assert again == found
-    texts["ward"] = np.where(texts["ward"] == "", "d", texts["ward"])
     data = from_table(texts, schema=again)
     assert data.train_inputs.shape[1] == 3 and len(set(data.train_writers)) == 4
     assert np.abs(data.train_inputs).max() <= 1
@@ -151,3 +186,27 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
         from_table(texts | {"admitted": dates}, schema=again)
     with pytest.raises(ValueError, match="column more is not in the schema"):
         from_table(texts | {"more": texts["id"]}, schema=again)
+
+
+@pytest.mark.hole
+def test_a_command_reads_a_table_once_and_a_changed_one_anew(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Facts for the defaults and rows for the training were two readings."""
+    read, times = csv_file.read_columns, []
+    monkeypatch.setattr(
+        csv_file, "read_columns", lambda *of: times.append(1) or read(*of)
+    )
+    path = write(tmp_path / "a.csv")
+    named = {"label_column": "ill", "client_column": "ward", "drop_columns": "id"}
+    config = ExperimentConfig(dataset="csv", data_dir=str(path), **named)
+    facts = sources.facts(config)
+    data = sources.load("csv", path, config)
+    assert facts.num_examples == len(data.train_labels) and len(times) == 1
+    before = path.stat()
+    path.write_text(path.read_text().replace("unsure", "  sure"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert "sure" in sources.load("csv", path, config).class_names
+    other = dataclasses.replace(config, drop_columns=None)
+    assert "row 1" in sources.load("csv", path, other).columns["id"].categories
+    assert len(times) == 3

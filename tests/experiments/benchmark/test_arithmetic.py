@@ -3,10 +3,12 @@
 import itertools
 import json
 import pathlib
+import re
+from typing import Any
 
 import pytest
 
-from experiments.benchmark import arithmetic, measure, workloads
+from experiments.benchmark import arithmetic, compiled, measure, workloads
 from fedsvp_jax.devices import target
 
 
@@ -69,21 +71,78 @@ def test_a12_products_of_a_round_are_those_of_the_models_layers(
         assert round(LEAF / 1e6, 1) == 102.0
 
 
+RESULTS = pathlib.Path(__file__).parents[3] / "docs" / "results"
+RESNET = resnet_step(1, 32, 10, winograd=False)
+# Of a round of FedAvg, by hand: K clients' examples, epochs and products.
+BY_HAND = {
+    "W1": 10 * 200 * 2 * LEAF,
+    "W2": 10 * 14 * 2 * SMALL,
+    "W3": 10 * 50 * 1 * RESNET,
+    "PE-W1": 3 * 200 * 2 * LEAF,
+    "PE-W2": 10 * 14 * 2 * SMALL,
+}
+
+
+def result_rows(name: str) -> list[dict[str, Any]]:
+    lines = (RESULTS / f"{name}.jsonl").read_text().splitlines()
+    return list(map(json.loads, lines))
+
+
+def table(name: str) -> list[dict[str, str]]:
+    """The table of a page's section, row by row."""
+    page = (RESULTS / "performance.md").read_text()
+    section = page.split(f"{{#{name}}}")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")]
+    head, _, *rows = ([cell.strip() for cell in x[1:-1].split("|")] for x in lines)
+    return [dict(zip(head, row, strict=True)) for row in rows]
+
+
 @pytest.mark.hole
-def test_a12_kept_shares_are_those_of_the_kept_seconds() -> None:
-    """W1's was eight times what it is."""
-    file = pathlib.Path(__file__).parents[3] / "docs" / "results" / "bench_gpu.jsonl"
-    lines = file.read_text().splitlines()
-    rows = {row["work"]: row for row in map(json.loads, lines)}
-    by_hand = {
-        "W1": 4000 * LEAF,
-        "W2": 280 * SMALL,
-        "W3": 500 * resnet_step(1, 32, 10, winograd=False),
-    }
-    for name, flops in by_hand.items():
-        row = rows[name]
+@pytest.mark.parametrize("name", ["bench_gpu", "bench"])
+def test_kept_shares_are_those_of_the_kept_seconds(name: str) -> None:
+    """W1's on a GPU was eight times what it is.
+
+    A row of PE has FedAvg's products times the ratio in its note.
+    """
+    share_of = "share of the matrix-product rate"
+    for row, printed in zip(result_rows(name), table(name), strict=True):
+        assert row["work"] == printed["workload"]
+        assert f"{row['gemm_fraction']:.2g}" == f"{float(printed[share_of]):.2g}"
+        if row["work"] == workloads.SWEEP:
+            continue  # counted for the largest client
+        ratio = re.search(r"counted: ([\d.]+) times", row["note"])
+        work = re.sub("-(DP|BF16)$", "", row["work"])
+        flops = BY_HAND[work] * (float(ratio[1]) if ratio else 1)
+        if name == "bench" and row["work"] == "W3":
+            flops = 500 * resnet_step(1, 32, 10, winograd=True)
         share = flops / row["seconds_per_round_median"] / 1e9 / row["gemm_gflops"]
-        assert row["gemm_fraction"] == pytest.approx(share)
+        assert row["gemm_fraction"] == pytest.approx(share, rel=1e-3)
+
+
+# By hand: weights and biases of the layers, and of GroupNorm.
+NUM_WEIGHTS = {"W1": 6_603_710, "W2": 22_602, "W3": 11_173_962}
+
+
+@pytest.mark.hole
+def test_kept_limits_are_flops_or_bytes_by_hand() -> None:
+    """The longer of the products and of two copies of each client's weights."""
+    for row, printed in zip(
+        result_rows("accelerators"), table("accelerators"), strict=True
+    ):
+        assert (row["device"], row["work"]) == (printed["device"], printed["workload"])
+        device = compiled.DEVICES[row["device"]]
+        work = {"SWEEP": "W2", "PE-W2": "W2"}.get(row["work"], row["work"])
+        cells = 25 if row["work"] == "SWEEP" else 1
+        moved = cells * 2 * 10 * 4 * NUM_WEIGHTS[work] / device.bandwidth
+        if row["num_attributes"] == 1:
+            products = cells * BY_HAND[work] / device.flops
+            limit = max(products, moved)
+            assert row["limit_seconds"] == pytest.approx(limit, rel=1e-6)
+        assert row["limit_seconds"] >= moved
+        if row["round_cycles"] is not None:
+            share = row["limit_seconds"] * device.clock / row["round_cycles"]
+            assert row["limit_share"] == pytest.approx(share, rel=1e-4)
+            assert f"{share:.2g}" == f"{float(printed['limit ÷ round']):.2g}"
 
 
 @pytest.mark.hole

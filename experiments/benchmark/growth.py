@@ -1,0 +1,344 @@
+"""How the cost of what grows grows: CPU seconds at four sizes, and their exponent.
+
+  make growth
+  python -m experiments.benchmark.growth [CASE ...] | tee docs/results/growth.jsonl
+
+Each size is measured in a process of its own, as the median of three, so that its peak
+memory is its own. A row of a case has its seconds and MiB by size, the exponent of the
+seconds (the slope of their logarithms), the commit and the kind of the machine.
+docs/scaling.md shows them. The library's tests measure the smaller sizes, and fail
+where an exponent passes 1.25.
+
+Exit status: 0 done; 1 a size failed (its error is on standard error).
+"""
+
+import json
+import os
+import pathlib
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedsvp_jax import federation
+from fedsvp_jax.accounting import Account, Participation, composed_epsilon
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.structs import Model
+from fedsvp_jax.data import partition
+from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.store.clients import StoredClients
+from fedsvp_jax.data.train_validation import Division
+from fedsvp_jax.deploy import Site, Trained, answer, chain, make_policy
+from fedsvp_jax.deploy.witness import Seen
+from fedsvp_jax.mechanisms import nothing_private
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
+from fedsvp_jax.report import ledger
+from fedsvp_jax.run.trainer import Trainer
+
+from .. import provenance
+
+Run = Callable[[], Any]
+_TIMES = 3
+
+
+class Case(NamedTuple):
+    """A cost and what it grows with.
+
+    Attributes:
+      by: the unit of the sizes.
+      prepare: `(size, folder) -> run`; what `run` does is measured, more than once.
+      sizes: four, for the table.
+      quick: four, for the tests; () where they cannot be quick.
+    """
+
+    by: str
+    prepare: Callable[[int, pathlib.Path], Run]
+    sizes: tuple[int, ...]
+    quick: tuple[int, ...] = ()
+
+
+def _log(entries: int, folder: pathlib.Path) -> Site:
+    """A site whose log has so many entries, countersigned as a round's are."""
+    config = ExperimentConfig(
+        dataset="digits",
+        mechanism="gaussian",
+        sensitivity="update_clip",
+        relation="add_remove",
+        num_rounds=10**6,
+    )
+    site = Site(folder / "log", make_policy(config, min_num_examples=20))
+    site.begin(30)
+    _round(site, 1)
+    written, _ = chain.read_entries(site.path.read_bytes(), "log")
+    site_key = chain.Key(folder / "log.key")
+    witness_key = chain.Key(folder / "witness" / "witness.key")
+    first, newest, lines = written[0].body, written[-1], []
+
+    def seen() -> Seen:
+        shown = Seen(first["site"], newest.number, newest.hash, first["witness"])
+        return shown._replace(signature=witness_key.sign(shown.message("log")))
+
+    for number in range(len(written) + 1, entries + 1):
+        old, round_num = written[1 + number % 2], number // 2
+        state = old.body["state"] | {"last_round": round_num}
+        body = old.body | {"state": state, "round": round_num}
+        body["witnessed"] = seen().signature
+        newest, line = chain.new_entry(site_key, newest, old.kind, body)
+        lines.append(line)
+    with site.path.open("ab") as file:
+        file.writelines(lines)
+    text = json.dumps(seen()._asdict())
+    (folder / "witness" / "log.seen.json").write_text(text)
+    return Site(site.path)
+
+
+def _round(site: Site, round_num: int) -> None:
+    model = [np.zeros((4, 8), np.float32)]
+    answer(site, model, lambda: Trained(model), round_num=round_num)
+
+
+def _cold(entries: int, folder: pathlib.Path) -> Run:
+    path = _log(entries, folder).path
+    return lambda: Site(path).read()
+
+
+def _warm(entries: int, folder: pathlib.Path) -> Run:
+    site = _log(entries, folder)
+
+    def next_round() -> None:
+        _round(site, site.read().last_round + 1)
+
+    next_round()
+    return next_round
+
+
+def _audit(entries: int, folder: pathlib.Path) -> Run:
+    path = _log(entries, folder).path
+    return lambda: ledger.audit(path, folder / "witness" / "log.seen.json")
+
+
+def _account(clients: int, folder: pathlib.Path) -> Run:
+    del folder
+    config = ExperimentConfig(dataset="digits", mechanism="gaussian")
+    account = make_policy(config, min_num_examples=20).account
+    participation = Participation(clients)
+    newest = [Account.of(account.mechanism, participation, account.terms)]
+    rng, one = np.random.default_rng(0), nothing_private()
+    noise = jax.tree.map(lambda leaf: np.full(100, leaf), one)
+
+    def record() -> None:
+        for _ in range(100):
+            ids = rng.choice(clients, 100, replace=False, shuffle=False)
+            newest[0] = newest[0].record(ids, noise)
+            newest[0].row(last=False)
+
+    record()
+    return record
+
+
+def _store(clients: int, folder: pathlib.Path) -> Run:
+    del folder
+    rows = np.arange(4 * clients, dtype=np.int32)
+    store = ClientStore(
+        name="store",
+        train_inputs=rows[:, None],
+        train_labels=rows % 10,
+        clients=np.stack([np.arange(clients) * 4, np.full(clients, 4)], axis=1),
+        digests=np.zeros((clients, 32), np.uint8),
+        test_inputs=rows[:1, None],
+        test_labels=rows[:1],
+        num_classes=10,
+        fingerprint="",
+    )
+    chosen = np.random.default_rng(0).permutation(clients)
+    table = np.arange(10, dtype=np.int32) // 5
+    division = Division(0, frozenset(), 0, 0.8, "stratified")
+    return StoredClients(store, chosen, table, False, 2, division).attribute_counts
+
+
+def _writers(writers: int, folder: pathlib.Path) -> Run:
+    del folder
+    whose = np.random.default_rng(0).permutation(np.repeat(np.arange(writers), 10))
+    return lambda: partition.by_writer(whose, writers, seed=0)
+
+
+def _steps(number: int, folder: pathlib.Path) -> Run:
+    del folder
+    deltas = iter(np.linspace(1e-5, 2e-5, 100))  # what was composed is remembered
+    steps = SampledSteps(2.0, 1e-3, number)
+    return lambda: composed_epsilon("pld", 0.0, float(next(deltas)), steps=steps)
+
+
+def _weights(weights: int, folder: pathlib.Path) -> Run:
+    """A round of two clients, whose model has so many weights."""
+    del folder
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(40, 100)).astype(np.float32)
+    labels = np.arange(40, dtype=np.int32) % 2
+    data = Dataset("made", inputs, labels, inputs, labels, num_classes=2)
+    width = weights // 102
+
+    def init(key: Any, batch: Any) -> Any:
+        first = jax.random.normal(key, (100, width)) / 10
+        return {"first": first, "last": jnp.zeros((width, 2))}, {}
+
+    def apply(params: Any, stats: Any, batch: Any, **rest: Any) -> Any:
+        return jnp.tanh(batch @ params["first"]) @ params["last"], stats
+
+    config = ExperimentConfig(
+        dataset="npz",
+        mechanism="gaussian",
+        sensitivity="update_clip",
+        num_clients=2,
+        cohort_size=2,
+        num_hbc_clients=0,
+        num_attributes=1,
+        partition="iid",
+        batch_size=20,
+        num_rounds=100,
+    )
+    program = federation.build([resolve(config, data)], data, model=Model(init, apply))
+    trainer = Trainer(program)
+    state: list[Any] = [trainer.initial_state(), 0]
+
+    def advance() -> None:
+        state[0], _ = trainer.advance(state[0], state[1], 1)
+        state[1] += 1
+        jax.block_until_ready(state[0])
+
+    advance()
+    return advance
+
+
+def _command(*words: str) -> None:
+    python = [sys.executable, "-m", *words]
+    subprocess.run(python, check=True, stdout=subprocess.DEVNULL)
+
+
+def _table(rows: int, columns: int, folder: pathlib.Path) -> Run:
+    """`fedsvp schema` of a table of numbers and categories."""
+    rng, path = np.random.default_rng(0), folder / "table.csv"
+    numbers = rng.normal(size=(rows, columns)).round(3).astype(str)
+    names = ",".join(["class", *(f"c{number}" for number in range(columns))])
+    classes = rng.choice(["a", "b"], rows)
+    lines = (
+        ",".join([label, *line]) for label, line in zip(classes, numbers, strict=True)
+    )
+    path.write_text("\n".join([names, *lines, ""]))
+    places = iter(range(100))
+
+    def draft() -> None:
+        output = f"--output={folder / f'{next(places)}.toml'}"
+        _command("experiments.schema", str(path), output)
+
+    return draft
+
+
+def _rows(rows: int, folder: pathlib.Path) -> Run:
+    return _table(rows, 10, folder)
+
+
+def _columns(columns: int, folder: pathlib.Path) -> Run:
+    return _table(100, columns, folder)
+
+
+def _cells(cells: int, folder: pathlib.Path) -> Run:
+    places = iter(range(100))
+
+    def swept() -> None:
+        seeds = ",".join(map(str, range(cells)))
+        output = f"--output_dir={folder / str(next(places))}"
+        settings = ["--dataset=digits", "--mechanisms=gaussian", "--num_rounds=5"]
+        _command("experiments.sweep", *settings, f"--seeds={seeds}", output)
+
+    return swept
+
+
+_ENTRIES = (1_000, 10_000, 30_000, 100_000), (250, 500, 1_000, 2_000)
+_CLIENTS = (1_000, 10_000, 100_000, 1_000_000), (30_000, 60_000, 120_000, 240_000)
+CASES = {
+    "cold start of a site": Case("entries of its log", _cold, *_ENTRIES),
+    "warm round of a site": Case("entries of its log", _warm, *_ENTRIES),
+    "audit of a log": Case("entries", _audit, *_ENTRIES),
+    "100 rounds in the account": Case("clients", _account, *_CLIENTS),
+    "start of a store": Case("clients", _store, *_CLIENTS),
+    "partition by writer": Case("writers", _writers, *_CLIENTS),
+    "PLD of Poisson batches": Case(
+        "steps", _steps, (10**4, 10**5, 10**6, 10**7), (10**4, 10**5, 10**6, 10**7)
+    ),
+    "round of two clients": Case(
+        "weights", _weights, (10**6, 10**7, 3 * 10**7, 10**8), ()
+    ),
+    "schema of a table": Case("rows", _rows, (10**3, 10**4, 10**5, 10**6)),
+    "schema of a wide table": Case("columns", _columns, (10, 100, 1_000, 10_000)),
+    "sweep": Case("cells", _cells, (10, 30, 100, 300)),
+}
+
+
+def measured(case: Case, size: int) -> float:
+    """CPU seconds of a run and of the processes that it starts: the median of three."""
+
+    def now() -> float:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.process_time() + children.ru_utime + children.ru_stime
+
+    with tempfile.TemporaryDirectory() as folder:
+        run, seconds = case.prepare(size, pathlib.Path(folder)), []
+        for _ in range(_TIMES):
+            begun = now()
+            run()
+            seconds.append(now() - begun)
+    return statistics.median(seconds)
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """The slope of ln seconds by ln size, by least squares."""
+    slope, _ = np.polyfit(np.log(sizes), np.log(np.maximum(seconds, 1e-4)), 1)
+    return float(slope)
+
+
+def _peak_mb() -> float:
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1024
+
+
+def _row(name: str) -> dict[str, Any]:
+    case, points = CASES[name], []
+    for size in case.sizes:
+        words = [sys.executable, "-m", __spec__.name, name, str(size)]
+        run = subprocess.run(words, check=True, stdout=subprocess.PIPE)
+        points.append(json.loads(run.stdout.splitlines()[-1]))
+    seconds = [point["seconds"] for point in points]
+    return {
+        "case": name,
+        "by": case.by,
+        "sizes": case.sizes,
+        "seconds": seconds,
+        "peak_mb": [point["peak_mb"] for point in points],
+        "exponent": round(exponent(case.sizes, seconds), 2),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "provenance": provenance.stamp(None, None),
+    }
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints one size's point, or the rows of the named cases."""
+    if len(arguments) == 2 and arguments[1].isdigit():
+        seconds = measured(CASES[arguments[0]], int(arguments[1]))
+        print(json.dumps({"seconds": round(seconds, 4), "peak_mb": round(_peak_mb())}))
+        return
+    for name in arguments or CASES:
+        print(json.dumps(_row(name)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

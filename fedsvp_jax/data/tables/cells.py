@@ -1,0 +1,211 @@
+"""The columns of a table as Arrow's arrays: texts as written, and what they mean.
+
+Text is normalised here, where it enters, and nowhere else. Nothing is guessed: a cell
+that could be meant in two ways is no number.
+"""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fedsvp_jax.data.tables import files
+from fedsvp_jax.data.tables.literals import (
+    BLANKS,
+    DATE_FORMS,
+    NO_VALUE,
+    TAIL,
+    Notation,
+    days,
+    hours,
+)
+
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_HOLDS_ARRAYS = "{} holds arrays; name it as image, or leave it out"
+_EXACT = 2**53  # float64 holds every whole number below
+ROWS = 2**18  # that are worked on at a time, so that temporaries stay small
+
+
+class Columns(dict[str, pa.ChunkedArray]):
+    """A table's columns by name, whose texts are normalised."""
+
+
+def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`normal` of every text, (rows,)."""
+    if not pc.all(pc.string_is_ascii(column), min_count=0).as_py():
+        spaced = pc.replace_substring_regex(column, BLANKS, " ")
+        column = pc.utf8_normalize(spaced, form="NFC")
+    return pc.utf8_trim_whitespace(column)
+
+
+def column_of(values: Any, source: str) -> pa.ChunkedArray:
+    """(rows,) texts, or numbers and truth values as they are, of any sequence.
+
+    Raises:
+      ValueError: the column holds arrays or durations; `source` names it.
+    """
+    if isinstance(values, np.ndarray) and values.dtype.kind == "T":
+        values = values.astype(object)
+    try:
+        is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+        array = values if is_arrow else pa.array(values, from_pandas=True)
+    except (pa.ArrowException, ValueError):  # cells of several types
+        if np.ndim(next(iter(values))):
+            raise ValueError(_HOLDS_ARRAYS.format(source)) from None
+        array = pa.array([_text(value) for value in values], pa.string())
+    column = pa.chunked_array([array]) if isinstance(array, pa.Array) else array
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if pa.types.is_nested(kind):
+        raise ValueError(_HOLDS_ARRAYS.format(source))
+    if pa.types.is_duration(kind):
+        raise ValueError(
+            f"{source} holds durations; write them as numbers "
+            "(.dt.total_seconds()), or leave the column out (--drop_columns)"
+        )
+    if pa.types.is_timestamp(kind):
+        if kind.tz is not None:
+            column = pc.local_timestamp(column)
+        column = column.cast(pa.timestamp("s"), safe=False).cast(pa.date32())
+    if is_numeric(column):
+        return column
+    return normal_texts(column.cast(pa.string()).fill_null(""))
+
+
+def is_numeric(column: pa.ChunkedArray) -> bool:
+    """Whether a column came as numbers or truth values."""
+    kind, types = column.type, pa.types
+    numeric = types.is_integer(kind) or types.is_floating(kind)
+    return numeric or types.is_decimal(kind) or types.is_boolean(kind)
+
+
+def _text(value: Any) -> str:
+    if value is None or value != value or type(value).__name__ == "NAType":
+        return ""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
+    return str(int(value) if whole else value)
+
+
+def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """(rows,) texts: numbers as they are written, whole ones without a point."""
+    if not is_numeric(column):
+        return column
+    if pa.types.is_boolean(column.type):
+        column = pc.if_else(column, "True", "False")
+    elif not pa.types.is_integer(column.type):
+        number = column.cast(pa.float64())
+        exact = pc.less(pc.abs(number), _EXACT)
+        whole = pc.and_(exact, pc.equal(pc.floor(number), number))
+        integers = pc.if_else(whole, number, None).cast(pa.int64())
+        number = pc.if_else(pc.is_nan(number), None, number)
+        column = pc.coalesce(integers.cast(pa.string()), number.cast(pa.string()))
+    return column.cast(pa.string()).fill_null("")
+
+
+def distinct(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
+    """The different texts, and (rows,) int32: which of them each cell is."""
+    encoded = texts(column).dictionary_encode().combine_chunks()
+    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+
+
+def holds(column: pa.ChunkedArray, marks: Sequence[str]) -> np.ndarray:
+    """(rows,) bool: which cells are one of these texts."""
+    return _numpy(pc.is_in(texts(column), pa.array(marks, pa.string())))
+
+
+def is_missing(column: pa.ChunkedArray) -> np.ndarray:
+    """(rows,) bool: blanks, NA, ?, and what is no finite number."""
+    return holds(pc.ascii_lower(texts(column)), NO_VALUE)
+
+
+def numbers(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
+    """(rows,) float64: the finite numbers that are plainly written; NaN elsewhere."""
+    decimal, thousands = notation
+    if is_numeric(column):
+        return _floats(column)
+    if decimal == "." and not thousands:
+        try:
+            return _floats(column)
+        except pa.ArrowInvalid:
+            pass
+    mark, other = re.escape(decimal), "," if decimal == "." else "."
+    group, tail = re.escape(thousands or other), f"{mark}[0-9]+"
+    if thousands:
+        tail = f"(?:{tail})?"
+    digits = rf"[0-9]+{mark}?[0-9]*|{mark}[0-9]+"
+    grouped = f"[1-9][0-9]{{0,2}}(?:{group}[0-9]{{3}})+{tail}"
+    pattern = rf"^[+-]?(?:(?:{digits})(?:[eE][+-]?[0-9]+)?|{grouped})$"
+    plain = pc.if_else(pc.match_substring_regex(column, pattern), column, None)
+    plain = pc.replace_substring(plain, thousands or other, "")
+    return _floats(pc.replace_substring(plain, decimal, "."))
+
+
+def percents(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
+    """(rows,) float64: `45 %` is 45, and so is `45%`; NaN elsewhere."""
+    with_sign = pc.ends_with(texts(column), "%")
+    number = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
+    return np.where(_numpy(with_sign), numbers(number, notation), np.nan)
+
+
+def _of_each(column: pa.ChunkedArray, meaning: Callable[[str], float]) -> np.ndarray:
+    names, codes = distinct(column)
+    return np.array([meaning(text) for text in names] or [math.nan])[codes]
+
+
+def values_of(
+    column: pa.ChunkedArray, type_: str, notation: Notation, form: str = DATE_FORMS[0]
+) -> np.ndarray:
+    """(rows,) float64: what the cells mean as a `type_`; NaN where they mean nothing.
+
+    Args:
+      column: of a table.
+      type_: number, percent (45 of `45 %`), date (days since 1970-01-01) or time (hours
+        since midnight).
+      notation: of numbers.
+      form: of dates with slashes, of `DATE_FORMS`.
+    """
+    if type_ in ("number", "percent"):
+        read = numbers if type_ == "number" else percents
+        values = read(column, notation)
+        if np.isfinite(values).all():
+            return values
+        return np.where(np.isfinite(values), values, np.nan)
+    written = texts(column)
+    if type_ == "time":
+        return _of_each(written, hours)
+    # Without the time of the day: else every second would be another text.
+    written = pc.replace_substring_regex(written, f"^({_DAY}){TAIL}$", r"\1")
+    return _of_each(written, lambda text: days(text, form))
+
+
+def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
+    """`('old' in row 20, the first of 3; the first row is 1)`: where cells are wrong.
+
+    Args:
+      column: (rows,) the cells.
+      wrong: (rows,) bool, at least one.
+    """
+    rows = np.flatnonzero(wrong)
+    note = f", the first of {len(rows)}" if len(rows) > 1 else ""
+    cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
+    return f"({files.quoted(cell)} in row {rows[0] + 1}{note}; the first row is 1)"
+
+
+def _floats(column: pa.ChunkedArray) -> np.ndarray:
+    """(rows,) float64, some rows at a time; NaN where there is no value."""
+    values = np.empty(len(column))
+    for start in range(0, len(column), ROWS):
+        part = column.slice(start, ROWS).cast(pa.float64())
+        values[start : start + ROWS] = _numpy(part)
+    return values
+
+
+def _numpy(column: Any) -> np.ndarray:
+    array: np.ndarray = column.to_numpy(zero_copy_only=False)
+    return array

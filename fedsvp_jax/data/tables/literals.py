@@ -1,0 +1,107 @@
+"""What is written in a table: numbers, dates, times, and marks of missing cells.
+
+Nothing is guessed: a cell that could be meant in two ways is neither.
+"""
+
+import datetime
+import math
+import re
+import unicodedata
+from typing import NamedTuple
+
+ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
+MISSING = ("", "na", "n/a", "#n/a", "nan", "nat", "<na>", "null", "-", "?", ".")
+NO_VALUE = (*MISSING, "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity")
+DECIMALS, THOUSANDS = (".", ","), (",", ".", " ", "'")
+DATE_FORMS = ("yyyy-mm-dd", "dd/mm/yyyy", "mm/dd/yyyy")
+BLANKS = "[\u00a0\u2007\u2009\u202f]"  # no-break and thin
+TAIL = r"(?:[T ][0-9:.]{5,15}(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
+_ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){TAIL}")
+_DOTTED = re.compile(rf"([0-9]{{1,2}})\.([0-9]{{1,2}})\.([0-9]{{4}}){TAIL}")
+_SLASHED = re.compile(rf"([0-9]{{1,2}})[/-]([0-9]{{1,2}})[/-]([0-9]{{4}}){TAIL}")
+_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?")
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+class Notation(NamedTuple):
+    """How a table writes its numbers."""
+
+    decimal: str = "."  # the mark before a fraction
+    thousands: str = ""  # the mark between groups of three digits; "": none is stated
+
+
+def normal(text: str) -> str:
+    """The text in Unicode's form C, blanks as blanks, and none around it."""
+    return unicodedata.normalize("NFC", re.sub(BLANKS, " ", text)).strip()
+
+
+def days(text: str, form: str = DATE_FORMS[0]) -> float:
+    """Days since 1970-01-01 of `2024-03-31`, `31.3.2024`, or `31/3/2024`; else NaN.
+
+    A time of the day may follow. `3/4/2024` may be March or April: `form` decides, and
+    without one of the two it is no date.
+    """
+    if match := _ISO.fullmatch(text):
+        year, month, day = map(int, match.groups())
+    elif match := _DOTTED.fullmatch(text):
+        day, month, year = map(int, match.groups())
+    elif (match := _SLASHED.fullmatch(text)) and form != DATE_FORMS[0]:
+        first, second, year = map(int, match.groups())
+        day, month = (first, second) if form == "dd/mm/yyyy" else (second, first)
+    else:
+        return math.nan
+    try:
+        return float((datetime.date(year, month, day) - _EPOCH).days)
+    except ValueError:
+        return math.nan
+
+
+def date_of(number_of_days: float) -> datetime.date:
+    """The date of so many days since 1970-01-01, rounded."""
+    return _EPOCH + datetime.timedelta(days=round(number_of_days))
+
+
+def hours(text: str) -> float:
+    """Hours since midnight of `08:30` or `8:30:15`; else NaN."""
+    if match := _TIME.fullmatch(text):
+        hour, minute, second = match.groups("0")
+        return int(hour) + int(minute) / 60 + float(second) / 3600
+    return math.nan
+
+
+def time_of(number_of_hours: float) -> datetime.time:
+    """The time of the day after so many hours, rounded to seconds."""
+    seconds = min(round(3600 * number_of_hours), 86_399)
+    return (datetime.datetime.min + datetime.timedelta(seconds=seconds)).time()
+
+
+_COMMA = re.compile(r"[+-]?[0-9.]*[0-9],[0-9]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ])[0-9]{3}(?:\1[0-9]{3})*")
+
+
+def grouped(text: str) -> str:
+    """The mark between groups of three digits (`12,697`); "" where there is none."""
+    match = _GROUPED.fullmatch(text)
+    return match[1] if match else ""
+
+
+def kind(text: str, notation: Notation) -> str:
+    """What a cell is that is no number: missing, date, time, percent, grouped, ... .
+
+    `grouped` has groups of three digits, which nobody stated; `comma` has a decimal
+    comma in a table of decimal points.
+    """
+    if grouped(text) not in ("", *notation):
+        return "grouped"
+    other = "," if notation.decimal == "." else "."
+    plain = "" if other in text else text.replace(notation.decimal, ".")
+    if text.lower() in NO_VALUE or _NUMBER.fullmatch(plain):
+        return "missing"
+    if _SLASHED.fullmatch(text) or not math.isnan(days(text)):
+        return "date"
+    if not math.isnan(hours(text)):
+        return "time"
+    if text.endswith("%"):
+        return "percent"
+    return "comma" if other == "," and _COMMA.fullmatch(text) else "text"

@@ -1,0 +1,115 @@
+"""A table from a file: CSV, Parquet, a workbook, or what SPSS, Stata and SAS write."""
+
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.core import extras
+from fedsvp_jax.data.tables import cells, csv_file, files, literals
+from fedsvp_jax.data.tables.cells import Columns
+from fedsvp_jax.data.tables.csv_file import Form
+
+_LABELLED = {"apply_value_formats": True}
+_STATISTICS: dict[str, tuple[str, dict[str, bool]]] = {  # readers of pyreadstat
+    ".sav": ("read_sav", _LABELLED),
+    ".zsav": ("read_sav", _LABELLED),
+    ".por": ("read_por", _LABELLED),
+    ".dta": ("read_dta", _LABELLED),
+    ".sas7bdat": ("read_sas7bdat", {}),
+    ".xpt": ("read_xport", {}),
+}
+
+
+def read_table(
+    path: Path, encoding: str | None = "utf-8"
+) -> tuple[Columns, Form | None]:
+    """The columns by name, and how the text of a CSV file is written.
+
+    Labels of values, as SPSS and Stata keep them, stand in the place of their codes.
+
+    Args:
+      path: of the file; every ending but those of the other formats is a CSV file.
+      encoding: of a CSV file, as `csv_file.form_of` takes it.
+
+    Raises:
+      MissingExtra: the reader's library is not installed.
+      OSError: it cannot be read.
+      ValueError: it is no such file.
+    """
+    ending = path.suffix.lower()
+    if ending in _READERS:
+        return columns_of(_opened(path), str(path)), None
+    form = csv_file.form_of(path, encoding)
+    return csv_file.read_columns(path, form), form
+
+
+def _opened(path: Path) -> Any:
+    """What the reader of an ending makes of a file, or one sentence."""
+    with extras.needed("tables", path.name):
+        try:
+            return _READERS[path.suffix.lower()](path)
+        except (OSError, ImportError):
+            raise
+        except Exception as error:  # every library has errors of its own
+            why = files.reason(error)
+            raise ValueError(f"{path} cannot be read ({why})") from error
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.read_table(path)
+
+
+def _workbook(path: Path) -> Any:
+    """The one sheet that holds a table."""
+    import openpyxl  # noqa: F401  # which pandas would miss in other words
+    import pandas
+
+    options: dict[str, Any] = {"sheet_name": None, "dtype": object, "na_filter": False}
+    sheets = pandas.read_excel(path, **options)
+    filled = [name for name, sheet in sheets.items() if sheet.size]
+    if len(filled) != 1:
+        raise ValueError(
+            f"{len(filled)} sheets hold a table: {', '.join(filled)}; leave one in it"
+        )
+    return sheets[filled[0]]
+
+
+def _of_statistics(path: Path) -> Any:
+    import pyreadstat
+
+    name, options = _STATISTICS[path.suffix.lower()]
+    return getattr(pyreadstat, name)(path, **options)[0]
+
+
+_READERS = {
+    ".parquet": _parquet,
+    ".xlsx": _workbook,
+    ".xlsm": _workbook,
+    **dict.fromkeys(_STATISTICS, _of_statistics),
+}
+
+
+def columns_of(table: Any, source: str, image: str | None = None) -> Columns:
+    """A table's columns by name, of any object that maps names to columns.
+
+    Those of images are left out.
+
+    Raises:
+      ValueError: there are no rows, two names are one, or a column cannot be read.
+    """
+    if isinstance(table, Columns):
+        return table
+    columns = Columns()
+    for name in getattr(table, "column_names", None) or list(table):
+        if name == image:
+            continue
+        key = literals.normal(str(name))
+        if key in columns:
+            raise ValueError(
+                f"{source} has two columns of the name {files.quoted(key)}; rename one"
+            )
+        columns[key] = table[name]
+    for name, values in list(columns.items()):
+        columns[name] = cells.column_of(values, f"{source}: column {name}")
+    return columns

@@ -1,0 +1,244 @@
+"""A classifier for scikit-learn, trained by DP-SGD in memory: no file is written.
+
+    model = DPClassifier(epsilon=3, bounds=(0, 100), classes=["no", "yes"])
+    model.fit(X, y).predict_proba(X_new)
+    print(model.epsilon_, model.status_, model.claim_)
+
+It is the route of docs/own_data.md with one client that holds all rows. Needs
+scikit-learn.
+"""
+
+import dataclasses
+import os
+from typing import Any, Self
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from fedsvp_jax import federation
+from fedsvp_jax.accounting.claims import Claim, table
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.run import records
+from fedsvp_jax.run.placement import Placement
+from fedsvp_jax.run.trainer import Trainer
+
+FROM_DATA = "from_data"  # in the place of bounds or classes: every claim is nominal
+_ROUTE: dict[str, Any] = {
+    "dataset": "npz",  # whose defaults are taken; the data are in memory
+    "mechanism": "gaussian",
+    "relation": "add_remove",
+    "total_accounting": "pld",
+    "solve": "noise",
+    "sensitivity": "per_example",
+    "batches": "poisson",
+    "local_steps": 1,
+    "server_momentum": 0.9,
+    "model": "logistic",
+    "num_attributes": 1,
+    "num_clients": 1,
+    "cohort_size": 1,
+    "num_hbc_clients": 0,
+    "partition": "iid",
+    "split": "by_position",
+    "train_fraction": 1 - 1e-6,
+}
+_SHARE, _LARGEST_BATCH = 8, 512  # a batch is a part of the rows, and no more
+_SEEDED = (
+    "nominal, because random_state is a number: whoever knows it removes the noise"
+)
+
+
+class DPClassifier(ClassifierMixin, BaseEstimator):
+    """Logistic regression with (ε, δ)-differential privacy for one row more or less.
+
+    Features are clamped to their bounds and scaled to [-1, 1]. One row, drawn without a
+    look at any, is not trained on. The number of rows is public. No ε covers what else
+    looks at the rows: a scaler or an imputer before it, a choice among several fits.
+
+    Args:
+      epsilon: ε of the fitted model (total_epsilon of a run).
+      delta: δ.
+      bounds: (low, high), numbers or one for each feature, stated without a look at the
+        rows; or "from_data".
+      classes: all classes, stated likewise; or "from_data".
+      num_rounds: steps of DP-SGD, on Poisson batches of an eighth of the rows.
+      l2_norm_clip: C, of the gradient of one row.
+      learning_rate: of a step.
+      random_state: None draws the noise from the system's entropy. A number gives the
+        same model again, and every claim is nominal.
+
+    Attributes:
+      classes_: (k,) sorted.
+      coef_, intercept_: (k, f) and (k,), of the scaled features.
+      claim_: ε with all that it means (`accounting.claims.Claim`), against who sees
+        every step.
+      epsilon_, adversary_, status_: of `claim_`; the status is proved or nominal.
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-5,
+        bounds: Any = None,
+        classes: Any = None,
+        num_rounds: int = 60,
+        l2_norm_clip: float = 2.0,
+        learning_rate: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.classes = classes
+        self.num_rounds = num_rounds
+        self.l2_norm_clip = l2_norm_clip
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Trains on (n, f) numbers and (n,) classes.
+
+        Raises:
+          ValueError: bounds or classes are not stated, a label is none of the classes,
+            or settings and rows do not go together.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        check_classification_targets(y)
+        from_records = self._state(X, y)
+        codes = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
+        if (undeclared := self.classes_[codes] != y).any():
+            raise ValueError(
+                f"classes must name every label, and y holds {y[undeclared][0]!r}; "
+                "state it there"
+            )
+        nobody = np.zeros((1, X.shape[1]), np.float32)
+        data = Dataset(
+            "rows in memory",
+            train_inputs=self._scaled(X),
+            train_labels=codes,
+            test_inputs=nobody,
+            test_labels=np.zeros(1, np.int32),
+            num_classes=len(self.classes_),
+            from_records=from_records,
+        )
+        seed, is_seeded = self._seed()
+        config = ExperimentConfig(
+            **_ROUTE,
+            total_epsilon=self.epsilon,
+            delta=self.delta,
+            target_delta=self.delta,
+            num_rounds=self.num_rounds,
+            eval_every=self.num_rounds,
+            l2_norm_clip=self.l2_norm_clip,
+            learning_rate=self.learning_rate,
+            batch_size=max(1, min(round(len(y) / _SHARE), _LARGEST_BATCH)),
+            seed=seed,
+        )
+        params, claim = _trained(resolve(config, data), data, is_seeded=is_seeded)
+        self.coef_, self.intercept_ = params
+        self.claim_, self.epsilon_ = claim, claim.epsilon
+        self.adversary_, self.status_ = claim.adversary, claim.status
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(n, k) the probability of each class, in the order of `classes_`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        logits = self._scaled(X) @ self.coef_.T + self.intercept_
+        weights = np.exp(logits - logits.max(1, keepdims=True))
+        return np.asarray(weights / weights.sum(1, keepdims=True))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(n,) the class of the largest probability."""
+        codes = self.predict_proba(X).argmax(1)
+        return np.asarray(self.classes_[codes])
+
+    def _state(self, rows: np.ndarray, labels: np.ndarray) -> tuple[str, ...]:
+        """Sets classes and bounds, as stated; what the rows decided, in words."""
+        from_records = []
+        for name in ("bounds", "classes"):
+            value = getattr(self, name)
+            if value is None:
+                raise ValueError(
+                    f"{name} must be stated without a look at the rows, or be "
+                    f'"{FROM_DATA}", which makes every claim nominal; got None'
+                )
+            if isinstance(value, str) and value == FROM_DATA:
+                from_records.append(f"the {name}")
+        by_rows = "the classes" in from_records
+        self.classes_ = np.unique(labels if by_rows else np.asarray(self.classes))
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"classes must be at least 2 classes, got {len(self.classes_)} class"
+            )
+        by_rows = "the bounds" in from_records
+        ends = (rows.min(0), rows.max(0)) if by_rows else self.bounds
+        try:
+            low, high = (
+                np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
+                for end in ends
+            )
+            is_valid = bool(np.isfinite([low, high]).all() and (low <= high).all())
+        except (ValueError, TypeError):
+            is_valid = False
+        if not is_valid:
+            raise ValueError(
+                "bounds must be (low, high) of finite numbers, low <= high, one of "
+                f"each or one for each of {rows.shape[1]} features; got {ends!r}"
+            )
+        self._low, self._high = low, high
+        return tuple(from_records)
+
+    def _scaled(self, rows: np.ndarray) -> np.ndarray:
+        """(n, f) float32: clamped, 2 u - 1 with u = (x - low) / (high - low)."""
+        span = self._high - self._low
+        share = (np.clip(rows, self._low, self._high) - self._low) / (
+            span + (span == 0)
+        )
+        return np.where(span > 0, 2 * share - 1, 0).astype(np.float32)
+
+    def _seed(self) -> tuple[int, bool]:
+        """The seed, and whether somebody may know it."""
+        if self.random_state is None:
+            return int.from_bytes(os.urandom(4)) >> 1, False
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31 - 1)), True
+        return int(self.random_state), True
+
+
+def _trained(
+    config: ExperimentConfig, data: Dataset, *, is_seeded: bool
+) -> tuple[tuple[np.ndarray, np.ndarray], Claim]:
+    """(weights by class, biases), and the claim on what was spent."""
+    program = federation.build([config], data)
+    if not is_seeded:  # a seed has too few bits: all might be tried
+        words = jnp.asarray(np.frombuffer(os.urandom(16), np.uint32))
+        root = prng.Keys(*map(prng.key_of, words.reshape(2, 1, 2)))
+        cells = dataclasses.replace(program.cells, root=root)
+        program = dataclasses.replace(program, cells=cells)
+    trainer = Trainer(program, placement=Placement(rounds_per_call=config.num_rounds))
+    start = trainer.initial_state()
+    state, metrics = trainer.advance(start, 0, config.num_rounds)
+    (account,) = program.accounts
+    for index in range(config.num_rounds):
+        of_round = cell_of(metrics, (index, 0))
+        account = records.record_round(account, of_round)
+        records.check_finite(of_round, round_num=index + 1, mechanism=config.mechanism)
+    claim = next(
+        claim
+        for claim in table(account, ("pld",))
+        if claim.method == "pld" and claim.copies == 1
+    )
+    if is_seeded:
+        reasons = f"{_SEEDED}; {claim.assumptions}"
+        claim = claim._replace(proved=False, assumptions=reasons)
+    layer = cell_of(jax.device_get(state.params), 0)
+    return (np.asarray(layer["kernel"]), np.asarray(layer["bias"])), claim

@@ -1,0 +1,571 @@
+"""Odd tables of hospitals: each is read as it was meant, or refused in one sentence."""
+
+import pathlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas
+import pytest
+
+from fedsvp_jax.data.source_settings import TableSettings
+from fedsvp_jax.data.tables import cells, draft, literals, table, table_file
+from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+
+pytestmark = pytest.mark.hole
+ROWS = 120
+RNG = np.random.default_rng(54)
+DIED = ["no", "yes"] * (ROWS // 2)
+AGES = (20 + np.arange(ROWS) // 2).tolist()
+COSTS = [int(n) for n in RNG.integers(40, 60_000, ROWS)]
+LATIN = {
+    "Zürich": "Zu\u0308rich",
+    "Genève": "Gene\u0300ve",
+    "St. Gallen": "St.\u00a0Gallen",
+}
+
+
+def each(*values: Any) -> list[str]:
+    """A column in which the values take turns."""
+    return [str(values[n % len(values)]) for n in range(ROWS)]
+
+
+def of_rows(cell: Callable[[int], Any]) -> list[str]:
+    return [str(cell(n)) for n in range(ROWS)]
+
+
+def written(
+    columns: dict[str, list[str]], divider: str = ",", before: str = ""
+) -> bytes:
+    """A file in which every cell stands in quotes where it must."""
+    rows = [list(columns), *zip(*columns.values(), strict=True)]
+    quoted = [
+        [f'"{c}"' if any(m in c for m in (divider, "\n")) else c for c in row]
+        for row in rows
+    ]
+    return (before + "\n".join(map(divider.join, quoted)) + "\n").encode()
+
+
+class Read(NamedTuple):
+    """What `fedsvp schema` shows of one file, and what the encoder makes of it."""
+
+    schema: Schema
+    notes: dict[str, str]
+    data: Any
+
+
+def read(
+    path: pathlib.Path, content: bytes, notation: literals.Notation | None = None
+) -> Read:
+    """Drafts a schema, writes and reads it, and loads the file by it."""
+    path.write_bytes(content)
+    columns, form = table_file.read_table(path, None)
+    label, client = draft.guessed(columns)
+    assert label == "died"
+    schema, notes = draft.proposed(
+        columns,
+        label=label,
+        client=client,
+        source="a.csv",
+        form=form,
+        notation=notation,
+    )
+    toml = path.with_suffix(".toml")
+    toml.write_text(to_toml(schema, notes, "head"))
+    assert from_toml(toml.read_text(), "s") == schema
+    return Read(schema, notes, table.load_file(path, TableSettings(schema=str(toml))))
+
+
+def column(cells: list[str], name: str = "x", **form: str) -> bytes:
+    return written({"age": list(map(str, AGES)), name: cells, "died": DIED}, **form)
+
+
+def grouped(mark: str) -> list[str]:
+    return [f"{cost:,}".replace(",", mark) for cost in COSTS]
+
+
+def number(cells: list[float]) -> np.ndarray:
+    """The feature by the formula of schema.py, with the extremes as bounds."""
+    values = np.array(cells, float)
+    low, high = values.min(), values.max()
+    upper = np.sort(values)[int(np.ceil(0.9 * len(values))) - 1]
+    share = (values - low) / (high - low)
+    if upper - low < 0.25 * (high - low):
+        share = np.log1p(values - low) / np.log1p(high - low)
+    return np.sort(2 * share - 1)
+
+
+Stated = literals.Notation
+# A file, how it says it writes numbers, and the numbers that x holds.
+NUMBERS: dict[str, tuple[bytes, Stated | None, list[float]]] = {
+    "thousands by commas": (column(grouped(",")), Stated(".", ","), COSTS),
+    "thousands by points": (
+        column(grouped("."), divider=";"),
+        Stated(",", "."),
+        COSTS,
+    ),
+    "thousands by blanks": (column(grouped(" ")), Stated(".", " "), COSTS),
+    "thousands by no-break blanks": (
+        column(grouped("\u202f")),
+        Stated(".", " "),
+        COSTS,
+    ),
+    "thousands by apostrophes": (column(grouped("'")), Stated(".", "'"), COSTS),
+    "thousands and a fraction": (
+        column([f"{cost:,}.5" for cost in COSTS]),
+        Stated(".", ","),
+        [cost + 0.5 for cost in COSTS],
+    ),
+    "points before fractions": (
+        column(of_rows(lambda n: f"{n + 1}.697"), divider=";"),
+        Stated("."),
+        [n + 1.697 for n in range(ROWS)],
+    ),
+    "commas before fractions": (
+        column(of_rows(lambda n: f"{n + 1},697")),
+        Stated(","),
+        [n + 1.697 for n in range(ROWS)],
+    ),
+    "fractions of other lengths": (
+        column(of_rows(lambda n: f"{n + 1},{n % 9}"), divider=";"),
+        None,
+        [n + 1 + (n % 9) / 10 for n in range(ROWS)],
+    ),
+    "per cents": (
+        column(of_rows(lambda n: f"{n % 97} %")),
+        None,
+        [n % 97 for n in range(ROWS)],
+    ),
+    "per cents without a blank": (
+        column(of_rows(lambda n: f"{n % 97},5%"), divider=";"),
+        Stated(","),
+        [n % 97 + 0.5 for n in range(ROWS)],
+    ),
+    "per cents with a no-break blank": (
+        column(of_rows(lambda n: f"{n % 97}\u00a0%")),
+        None,
+        [n % 97 for n in range(ROWS)],
+    ),
+    "times": (
+        column(of_rows(lambda n: f"{n % 24:02}:30")),
+        None,
+        [n % 24 + 0.5 for n in range(ROWS)],
+    ),
+    "times without a leading zero": (
+        column(of_rows(lambda n: f"{n % 24}:15")),
+        None,
+        [n % 24 + 0.25 for n in range(ROWS)],
+    ),
+    "times with seconds": (
+        column(of_rows(lambda n: f"{n % 24:02}:00:{n % 60:02}")),
+        None,
+        [n % 24 + (n % 60) / 3600 for n in range(ROWS)],
+    ),
+    "days before months": (
+        column(of_rows(lambda n: f"{1 + n % 31}/01/2024")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
+    "months before days": (
+        column(of_rows(lambda n: f"01/{1 + n % 31}/2024")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
+    "days between hyphens": (
+        column(of_rows(lambda n: f"{1 + n % 31}-01-2024")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
+    "zoned times": (
+        column(of_rows(lambda n: f"2024-01-{1 + n % 31:02}T08:30:00+01:00")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
+    "times of Zulu": (
+        column(of_rows(lambda n: f"2024-01-{1 + n % 31:02} 23:59:59.999Z")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
+    "years first, with slashes": (
+        column(of_rows(lambda n: f"2024/1/{1 + n % 31}")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
+    "a tab is said in the first line": (
+        column(list(map(str, COSTS)), divider="\t", before="sep=\t\n"),
+        None,
+        COSTS,
+    ),
+    "a tab is said by its name": (
+        column(list(map(str, COSTS)), divider="\t", before="sep=\\t\n"),
+        None,
+        COSTS,
+    ),
+    "a bar is said in quotes": (
+        column(list(map(str, COSTS)), divider="|", before='"sep=|"\r\n'),
+        None,
+        COSTS,
+    ),
+    "zeros and ones": (column(each(0, 1, 1)), None, [0, 1, 1] * (ROWS // 3)),
+}
+
+
+@pytest.mark.parametrize("name", list(NUMBERS))
+def test_numbers_are_what_their_table_means(name: str, tmp_path: pathlib.Path) -> None:
+    content, notation, values = NUMBERS[name]
+    schema, _, data = read(tmp_path / "a.csv", content, notation)
+    assert list(schema.columns) == ["age", "x"]
+    found = np.concatenate([data.train_inputs, data.test_inputs])[:, 1]
+    np.testing.assert_allclose(np.sort(found), number(values), atol=2e-6)
+
+
+# A column of the name, and what the draft says where it leaves it out.
+LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
+    "leading zeros": ("x", of_rows(lambda n: f"{n + 501:05}"), "'00501': a code"),
+    "NHS numbers": ("nhs", of_rows(lambda n: f"{7304561 + n % 90:010}"), "a code, no"),
+    "letters that look like powers": (
+        "x",
+        of_rows(lambda n: f"{n % 60}E05"),
+        "'0E05': a code, no number",
+    ),
+    "a number of each row": ("x", of_rows(lambda n: n + 1), "an identifier?"),
+    "seven digits in every row": (
+        "provnum",
+        of_rows(lambda n: 3_000_000 + n % 40),
+        "7 digits in every row: a code?",
+    ),
+    "an id that repeats": ("id", of_rows(lambda n: 7 * (n % 60)), "by its name"),
+    "names of an id that repeats": (
+        "patient id",
+        of_rows(lambda n: f"p{n % 60}"),
+        "by its name",
+    ),
+    "a text of its own in each row": ("x", of_rows(lambda n: f"note {n}"), "own in ev"),
+    "one number": ("x", each(7), "constant: '7' in every row"),
+    "one text": ("x", each("Spital"), "constant: 'Spital'"),
+    "one of all spellings": (
+        "x",
+        each("Genève", LATIN["Genève"]),
+        "constant: 'Genève'",
+    ),
+    "no value": ("x", each("", "NA", "n/a", "?", "NaT", "null"), "no cell has a value"),
+    "years of two digits": ("x", of_rows(lambda n: f"{1 + n % 28}.01.20"), "four digi"),
+    "dates of two orders": (
+        "x",
+        of_rows(lambda n: f"{1 + n % 9}/{1 + n % 8}/2024"),
+        'state type = "date" and form',
+    ),
+    "numbers with blanks": ("x", grouped(" "), 'state --thousands=" "'),
+    "numbers with units": (
+        "x",
+        of_rows(lambda n: f"{n % 60} mg/dl"),
+        "write it plainly",
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*makes a person the unit")
+@pytest.mark.parametrize("case", list(LEFT_OUT))
+def test_what_is_no_feature_is_left_out_with_a_word(
+    case: str, tmp_path: pathlib.Path
+) -> None:
+    name, values, note = LEFT_OUT[case]
+    schema, notes, _ = read(tmp_path / "a.csv", column(values, name))
+    assert schema.columns[name] == SchemaColumn("drop", from_data=True)
+    assert note in notes[f"columns.{name}"], notes
+
+
+def test_what_has_two_values_is_no_logarithm(tmp_path: pathlib.Path) -> None:
+    values = ["0"] * (ROWS - 2) + ["1"] * 2
+    schema, notes, _ = read(tmp_path / "a.csv", column(values))
+    assert not schema.columns["x"].log and notes["columns.x"] == "binary: 0 or 1"
+
+
+def test_a_few_codes_are_categories(tmp_path: pathlib.Path) -> None:
+    schema, notes, _ = read(tmp_path / "a.csv", column(each("01", "02", "10")))
+    assert schema.columns["x"].values == ("01", "02", "10", "*")
+    assert notes["columns.x"] == "'01': a code, no number"
+
+
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "thousands or fractions": (
+        column(grouped(",")),
+        r'every .,. in numbers of x \(.* in row 1.*--thousands=","\).*--decimal=","',
+    ),
+    "points among semicolons": (
+        column(of_rows(lambda n: f"{n + 1}.697"), divider=";"),
+        r'every .\.. in numbers of x \(.1.697. in row 1.*--thousands="\."',
+    ),
+    "points among decimal commas": (
+        written({"x": grouped("."), "z": of_rows(lambda n: f"{n},5"), "died": DIED}),
+        r"every .\.. in numbers of x",
+    ),
+    "fractions of both kinds": (
+        written({"x": each("1,5"), "z": each("1.5", "2.25"), "died": DIED}),
+        "decimal commas in x .*decimal points in z .*one way",
+    ),
+    **{
+        f"a hospital {mark!r}": (
+            column(["Bern"] * (ROWS - 1) + [mark], "hospital"),
+            f"hospital names no client .'.*' in row {ROWS}",
+        )
+        for mark in ("", "NA", "-")
+    },
+    **{
+        f"a label {mark!r}": (
+            written({"age": each(1, 2, 3), "died": [*DIED[:-1], mark]}),
+            f"column died lacks a label .* in row {ROWS}",
+        )
+        for mark in ("?", "-", "null", "n/a", "NaT", "#N/A", "\u00a0")
+    },
+    "one name in two forms": (
+        written({"Zürich": DIED, LATIN["Zürich"]: DIED, "died": DIED}),
+        "2 columns have the name 'Zürich'",
+    ),
+    "a quote in a cell": (
+        column(['5" high', *each("a")[1:]]),
+        "line 2, has a quote inside a cell; put quotes around the whole",
+    ),
+    "a quote that is not doubled": (
+        column(['"said "hi" to"', *each("a")[1:]]),
+        "line 2, has a quote inside a cell",
+    ),
+    "blanks around quotes": (
+        column(['"a" ', *each("b")[1:]]),
+        "line 2, has a quote inside a cell",
+    ),
+    "half a letter": (column(each("a")) + b"\xc3", "UTF-8 nor|has 1 values"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*Windows-1252")
+@pytest.mark.parametrize("case", list(REFUSED))
+def test_what_nobody_can_read_is_one_sentence(
+    case: str, tmp_path: pathlib.Path
+) -> None:
+    content, message = REFUSED[case]
+    with pytest.raises(ValueError, match=message) as caught:
+        read(tmp_path / "a.csv", content)
+    assert "\n" not in str(caught.value)
+
+
+WITHOUT_A_SCHEMA = {
+    "thousands": (grouped(","), r'between thousands \(.*thousands = ","'),
+    "dates with slashes": (each("31/12/2024", "1/2/2024"), 'type = "date"'),
+    "times": (each("08:30", "09:45"), 'holds times .*type = "time"'),
+    "per cents": (each("45 %", "7 %"), 'holds per cents .*type = "percent"'),
+    "marks of missing texts": (each("a", "b", "?"), "lacks a text .'[?]' in row 3"),
+}
+
+
+@pytest.mark.parametrize("case", list(WITHOUT_A_SCHEMA))
+def test_a_run_without_a_schema_names_the_type_that_a_schema_would_state(
+    case: str, tmp_path: pathlib.Path
+) -> None:
+    values, message = WITHOUT_A_SCHEMA[case]
+    path = tmp_path / "a.csv"
+    path.write_bytes(column(values))
+    with pytest.raises(ValueError, match=f"column x .*{message}"):
+        table.load_file(path, TableSettings(label_column="died"))
+
+
+def test_points_among_semicolons_are_refused_without_a_schema(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(column(of_rows(lambda n: f"{n + 1}.697"), divider=";"))
+    with pytest.raises(ValueError, match="three digits behind it"):
+        table.load_file(path, TableSettings(label_column="died"))
+
+
+@pytest.mark.parametrize("town", list(LATIN))
+def test_spellings_of_one_text_are_one(town: str, tmp_path: pathlib.Path) -> None:
+    """As a client, as a category, in the header and in the schema."""
+    other = LATIN[town]
+    wards = each(town, other, f" {other}\u00a0", "Bern")
+    content = written({other: each(town, other, "a"), "hospital": wards, "died": DIED})
+    schema, _, data = read(tmp_path / "a.csv", content)
+    assert list(schema.columns) == [town] and town in schema.columns[town].values
+    assert data.writer_names == tuple(sorted(("Bern", town)))
+    told = to_toml(schema).replace(town, other)
+    assert from_toml(told, "s") == schema
+    path = tmp_path / "a.csv"
+    settings = TableSettings(label_column="died", client_column="hospital")
+    alone = table.load_file(path, settings)
+    assert alone.writer_names == data.writer_names
+    dropped = TableSettings(label_column="died", drop_columns=other)
+    assert town not in table.load_file(path, dropped).columns
+
+
+@pytest.mark.parametrize(
+    ("header", "divider", "name"),
+    [
+        ("weight\n(kg)", ";", "weight (kg)"),
+        ("weight\r\n (kg)", ",", "weight (kg)"),
+        (" weight\u00a0(kg) ", "\t", "weight (kg)"),
+    ],
+)
+def test_a_header_is_one_line_of_names(
+    header: str, divider: str, name: str, tmp_path: pathlib.Path
+) -> None:
+    columns = {header: each(1.5, 2.5, 3.5), "age": each(*AGES), "died": DIED}
+    schema, _, _ = read(tmp_path / "a.csv", written(columns, divider))
+    assert list(schema.columns) == [name, "age"]
+
+
+@pytest.mark.parametrize(
+    "listed", ["comment, free,id", '"comment, free",id', "id,'comment, free'"]
+)
+def test_names_with_commas_are_left_out_as_they_are_written(
+    listed: str, tmp_path: pathlib.Path
+) -> None:
+    content = written(
+        {
+            "comment, free": of_rows(str),
+            "id": of_rows(str),
+            "x": each(1, 2),
+            "died": DIED,
+        }
+    )
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    data = table.load_file(
+        path, TableSettings(label_column="died", drop_columns=listed)
+    )
+    assert data.train_inputs.shape[1] == 1
+    wrong = TableSettings(label_column="died", drop_columns="commentt, free")
+    with pytest.raises(ValueError, match="got 'commentt'"):
+        table.load_file(path, wrong)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_who_has_two_rows_trains(size: int) -> None:
+    """46 of 120 wards of two rows were left out."""
+    wards = of_rows(lambda n: n // size)
+    data = table.from_table(
+        {"ward": wards, "x": np.arange(ROWS), "died": DIED}, label="died", client="ward"
+    )
+    counts = np.bincount(data.train_writers)
+    assert counts.min() >= 2 and len(data.train_labels) + len(data.test_labels) == ROWS
+    assert len(data.test_labels) == ROWS // 5
+    assert len(counts) == (48 if size == 2 else ROWS // size)
+
+
+def test_a_large_ward_gives_rows_where_small_ones_would_lack_them() -> None:
+    wards = ["large"] * 60 + of_rows(lambda n: n // 2)[:60]
+    data = table.from_table(
+        {"ward": wards, "x": np.arange(ROWS), "died": DIED}, label="died", client="ward"
+    )
+    assert len(np.bincount(data.train_writers)) == 31
+    assert len(data.test_labels) == ROWS // 5
+
+
+FRAME = pandas.DataFrame(
+    {
+        "seen": pandas.date_range("2024-01-01", periods=ROWS, tz="Europe/Zurich"),
+        "ward": pandas.Categorical(each("a", "b", "c")),
+        "dose": pandas.array([None, 1.5, 2.5] * (ROWS // 3), dtype="Float64"),
+        "old": pandas.array([True, False] * (ROWS // 2)),
+        "at": [
+            pandas.Timestamp(f"2024-01-01 {n % 24:02}:30").time() for n in range(ROWS)
+        ],
+        "died": DIED,
+    }
+)
+
+
+def test_a_frame_is_read_by_its_types() -> None:
+    schema, _ = draft.proposed(FRAME, label="died", client=None, source="frame")
+    kinds = {name: declared.type for name, declared in schema.columns.items()}
+    assert kinds == dict(
+        seen="date", ward="category", dose="number", old="number", at="time"
+    )
+    data = table.from_table(FRAME, schema=schema)
+    seen = np.sort(np.concatenate([data.train_inputs, data.test_inputs])[:, 0])
+    np.testing.assert_allclose(seen, np.linspace(-1, 1, ROWS), atol=1e-6)
+    assert schema.columns["dose"].fill == 1.5
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (FRAME.assign(wait=pandas.Timedelta("3h")), "wait holds durations; .*seconds"),
+        (
+            pandas.concat([FRAME, FRAME[["dose"]]], axis=1),
+            "has two columns of the name 'dose'; rename one",
+        ),
+        (
+            FRAME.rename(columns={"dose": "Zürich", "old": LATIN["Zürich"]}),
+            "two columns of the name 'Zürich'",
+        ),
+    ],
+)
+def test_a_frame_that_cannot_be_read_names_its_column(
+    frame: pandas.DataFrame, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        table.from_table(frame, label="died")
+
+
+def test_a_file_of_another_program_is_the_same_table(tmp_path: pathlib.Path) -> None:
+    """Parquet, xlsx, SPSS, Stata and SAS's transport, against the CSV file."""
+    pytest.importorskip("openpyxl")
+    pyreadstat = pytest.importorskip("pyreadstat")
+    frame = pandas.DataFrame(
+        {
+            "ward": each("Zürich", "Bern", "Genève"),
+            "dose": [0.5 + n % 7 for n in range(ROWS)],
+            "visits": [n % 5 for n in range(ROWS)],
+            "died": DIED,
+        }
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    codes = frame.assign(died=(frame["died"] == "yes").astype(float))
+    labels = {"variable_value_labels": {"died": {0.0: "no", 1.0: "yes"}}}
+    pyreadstat.write_sav(codes, tmp_path / "a.sav", **labels)
+    pyreadstat.write_dta(codes, tmp_path / "a.dta", **labels)
+    pyreadstat.write_xport(frame, tmp_path / "a.xpt")
+    whole, _ = table_file.read_table(tmp_path / "a.csv")
+    wanted = [cells.texts(one).to_pylist() for one in whole.values()]
+    schema, _ = draft.proposed(whole, label="died", client="ward", source="a")
+    (tmp_path / "s.toml").write_text(to_toml(schema))
+    settings = TableSettings(schema=str(tmp_path / "s.toml"))
+    data = table.load_file(tmp_path / "a.csv", settings)
+    for ending in ("parquet", "xlsx", "sav", "dta", "xpt"):
+        path = tmp_path / f"a.{ending}"
+        found, form = table_file.read_table(path)
+        assert form is None and list(found) == list(whole)
+        assert [cells.texts(one).to_pylist() for one in found.values()] == wanted, (
+            ending
+        )
+        assert table.load_file(path, settings).fingerprint == data.fingerprint
+        path.write_bytes(b"PK no such file")
+        with pytest.raises(ValueError, match=rf"a\.{ending} cannot be read"):
+            table_file.read_table(path)
+
+
+def test_a_workbook_of_two_tables_is_refused(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("openpyxl")
+    with pandas.ExcelWriter(tmp_path / "a.xlsx") as book:
+        for sheet in ("one", "two"):
+            FRAME[["dose", "died"]].to_excel(book, sheet_name=sheet)
+    with pytest.raises(ValueError, match="2 sheets hold a table: one, two; leave one"):
+        table_file.read_table(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "date"),
+    [
+        ("3/4/2024", "dd/mm/yyyy", "2024-04-03"),
+        ("3-4-2024 08:30", "mm/dd/yyyy", "2024-03-04"),
+        ("3.4.2024", "mm/dd/yyyy", "2024-04-03"),
+        ("3/4/2024", "yyyy-mm-dd", "NaT"),
+        ("30/2/2024", "dd/mm/yyyy", "NaT"),
+    ],
+)
+def test_a_date_is_what_its_form_says(text: str, form: str, date: str) -> None:
+    days = literals.days(text, form)
+    wanted = np.datetime64(date)
+    assert np.isnan(days) if np.isnat(wanted) else days == wanted.astype(int)

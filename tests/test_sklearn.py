@@ -1,0 +1,129 @@
+"""`DPClassifier`: scikit-learn's own checks, its claim, and what it refuses."""
+
+import pathlib
+import pickle
+from typing import Any
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import pld
+from sklearn.datasets import load_breast_cancer
+from sklearn.utils.estimator_checks import check_estimator
+
+from fedsvp_jax import sklearn
+from fedsvp_jax.accounting.claims import Claim
+from fedsvp_jax.sklearn import FROM_DATA, DPClassifier
+
+X, Y = load_breast_cancer(return_X_y=True)
+ENDS = (0.0, 2 * X.max(0))  # no row's own extremes
+OF_ROWS = DPClassifier(bounds=FROM_DATA, classes=FROM_DATA)
+# What no private fit may do: take its classes from the rows that it hides.
+STATED = {
+    name: f"the classes are the stated ones, and {why}"
+    for name, why in {
+        "check_dtype_object": "its fourth class is none of them",
+        "check_classifiers_classes": "its texts are none of them",
+        "check_classifiers_train": "classes_ has one that does not occur in its rows",
+    }.items()
+}
+
+
+def by_centres(_: Any, data: Any, *, is_seeded: bool) -> Any:
+    """In the place of training: the nearest mean of a class, as a linear model."""
+    assert is_seeded or data.from_records or data.num_classes
+    rows, codes = data.train_inputs, data.train_labels
+    means = np.stack([rows[codes == c].sum(0) for c in range(data.num_classes)])
+    means /= np.maximum(np.bincount(codes, minlength=len(means)), 1)[:, None]
+    claim = Claim("server", "", "pld", 1.0, 1e-5, False, "")
+    return (8 * means, -4 * np.square(means).sum(1)), claim
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [(OF_ROWS, {}), (DPClassifier(bounds=(-100, 100), classes=[0, 1, 2]), STATED)],
+    ids=["read off the rows", "stated"],
+)
+def test_scikit_learns_checks_pass_but_for_what_no_private_fit_may_do(
+    model: DPClassifier, expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sklearn, "_trained", by_centres)
+    results = check_estimator(model, expected_failed_checks=expected, on_skip=None)
+    failed = {one["check_name"] for one in results if one["status"] == "xfail"}
+    assert failed == set(expected) and len(results) > 50
+
+
+@pytest.mark.slow
+def test_scikit_learns_checks_pass_with_the_training_itself() -> None:
+    """At ε = 20: the few rows of a check drown in the noise of ε = 1."""
+    model = DPClassifier(20, bounds=FROM_DATA, classes=FROM_DATA, num_rounds=30)
+    check_estimator(model, on_skip=None)
+
+
+def test_a_fit_is_proved_useful_and_leaves_no_file(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ε is at least that of dp-accounting for the noise that was added."""
+    accounts: list[Any] = []
+
+    def table(account: Any, methods: Any) -> list[Claim]:
+        accounts.append(account)
+        return claims_table(account, methods)
+
+    claims_table = sklearn.table
+    monkeypatch.setattr(sklearn, "table", table)
+    monkeypatch.chdir(tmp_path)
+    model = DPClassifier(3, bounds=ENDS, classes=[0, 1]).fit(X, Y)
+    assert not any(tmp_path.iterdir())
+    assert model.score(X, Y) > 0.85
+    assert (model.status_, model.adversary_) == ("proved", "server")
+    assert model.claim_.delta == 1e-5 and 2.9 < model.epsilon_ <= 3
+    (account,) = accounts
+    step = dp_accounting.PoissonSampledDpEvent(
+        round(len(Y) / 8) / (len(Y) - 1),  # one row is left out
+        dp_accounting.GaussianDpEvent(float(account.least[0])),
+    )
+    relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    exact = pld.PLDAccountant(relation).compose(step, 60).get_epsilon(1e-5)
+    assert exact == pytest.approx(model.epsilon_, rel=5e-3)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    # Rows beyond the bounds are those at the bounds.
+    np.testing.assert_array_equal(
+        model.predict_proba(np.full((1, 30), 1e9)),
+        model.predict_proba(ENDS[1][None]),
+    )
+
+
+def test_a_known_seed_gives_the_same_model_and_no_proof() -> None:
+    few = {"num_rounds": 5, "bounds": ENDS, "classes": [0, 1]}
+    rows = X[:60], Y[:60]
+    first, second = (DPClassifier(random_state=7, **few).fit(*rows) for _ in "ab")
+    np.testing.assert_array_equal(first.coef_, second.coef_)
+    assert first.status_ == "nominal" and "random_state" in first.claim_.assumptions
+    drawn, again = (DPClassifier(**few).fit(*rows) for _ in "ab")
+    assert np.all(drawn.coef_ != again.coef_)
+    read = DPClassifier(num_rounds=5, bounds=FROM_DATA, classes=[0, 1]).fit(*rows)
+    assert read.status_ == "nominal" and "the bounds" in read.claim_.assumptions
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bounds": None}, "bounds must be stated without a look at the rows"),
+        ({"classes": None}, "classes must be stated without a look at the rows"),
+        ({"classes": [0]}, "at least 2 classes, got 1 class"),
+        ({"classes": [0, 2]}, "classes must name every label, and y holds"),
+        ({"bounds": (1, 0)}, "low <= high"),
+        ({"bounds": (0, np.inf)}, "of finite numbers"),
+        ({"bounds": (np.zeros(3), np.ones(3))}, "one for each of 30 features"),
+        ({"bounds": 5}, "bounds must be .low, high."),
+        ({"epsilon": 0}, "total_epsilon must be greater than 0"),
+    ],
+)
+def test_what_is_not_stated_or_wrong_is_refused_in_a_sentence(
+    changes: dict[str, Any], message: str
+) -> None:
+    stated = {"bounds": ENDS, "classes": [0, 1]} | changes
+    with pytest.raises(ValueError, match=message):
+        DPClassifier(**stated).fit(X, Y)
