@@ -118,17 +118,17 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
         )
     spent = data.schema.shares_epsilon if data.schema is not None else 0.0
     if spent:
-        (left,) = left_of((values.total_epsilon,), spent)
+        (budget,) = unspent((values.total_epsilon,), spent)
         print(
             f"ε = {spent:g} was spent on counting the shares of the classes: of "
-            f"total_epsilon = {values.total_epsilon:g}, {left:g} are left for the run"
+            f"total_epsilon = {values.total_epsilon:g}, {budget:g} are left for the run"
         )
-        values["total_epsilon"].value = left
-        config = dataclasses.replace(config, total_epsilon=left)
+        values["total_epsilon"].value = budget
+        config = dataclasses.replace(config, total_epsilon=budget)
     return route_settings(config, data)
 
 
-def left_of(epsilons: tuple[float, ...], spent: float) -> tuple[float, ...]:
+def unspent(epsilons: tuple[float, ...], spent: float) -> tuple[float, ...]:
     """What is left of each ε (basic composition: two ε add up).
 
     Raises:
@@ -282,14 +282,14 @@ def trust(config: ExperimentConfig, data: Dataset) -> str:
     if len(sizes) < 2 or not config.clip.in_steps or epsilon is None:
         return ""
     bound = steps(np.array([sizes.sum()]), epsilon).noise
-    alone = steps(sizes, epsilon).noise / bound
+    separate = steps(sizes, epsilon).noise / bound
     secure = steps(sizes, epsilon, config.colluders).noise / bound
     text = (
         "noise on the mean gradient, beside that of one trusted server with all rows: "
-        f"{alone:.3g} times where the server sees each upload, {secure:.3g} times with "
-        "--noise_trust=secure_aggregation"
+        f"{separate:.3g} times where the server sees each upload, {secure:.3g} times "
+        "with --noise_trust=secure_aggregation"
     )
-    if config.noise_trust == "nobody" and alone > _MUCH * secure:
+    if config.noise_trust == "nobody" and separate > _MUCH * secure:
         text += (
             ": if you have secure aggregation, take it; `fedsvp plan` says how useful "
             "each model is"

@@ -100,12 +100,12 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
     rng = np.random.default_rng(0)
     fitted = scores[:_FITTED]
     draws = rng.gumbel(size=fitted.shape)
-    wanted = np.asarray(shares) / np.sum(shares)
+    proportions = np.asarray(shares) / np.sum(shares)
 
     def biased(slope: float) -> np.ndarray:
-        bias = np.log(wanted)
+        bias = np.log(proportions)
         for _ in range(_STEPS):
-            bias += np.log(wanted / _softmax(slope * fitted + bias).mean(0))
+            bias += np.log(proportions / _softmax(slope * fitted + bias).mean(0))
         return bias
 
     low, high = 0.0, 64.0
@@ -116,7 +116,7 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
         chances = _softmax(logits)
         areas = [
             table_scores.auc(chances[:, number], labels == number)
-            for number in range(len(wanted))
+            for number in range(len(proportions))
         ]
         area = np.mean([area for area in areas if area is not None] or [1.0])
         low, high = (slope, high) if area < auc else (low, slope)
@@ -225,10 +225,10 @@ def main(arguments: Sequence[str]) -> None:
     persons = None
     if schema.person is not None:
         sizes, persons = _persons(schema, table, train_share)
-    left = goal.left_of(epsilons, schema.shares_epsilon)
+    budgets = goal.unspent(epsilons, schema.shares_epsilon)
     with shared_programs():
         plans = [
-            _planned(synthetic(schema, sizes, _SEED.value, area, persons), left)
+            _planned(synthetic(schema, sizes, _SEED.value, area, persons), budgets)
             for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
@@ -339,20 +339,15 @@ def _row(point: dict[str, Any], bare: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _left(point: dict[str, Any], bare: dict[str, Any]) -> list[float]:
-    """Parts of AUC's gain over guessing that the noise leaves, by strength."""
-    ends = (value["auc_between"] for value in (point["accuracy"], bare))
-    pairs = zip(*ends, strict=True)
-    return [(area - 0.5) / max(best - 0.5, 1e-9) for area, best in pairs]
-
-
 def _word(point: dict[str, Any], bare: dict[str, Any]) -> str:
-    least, most = _left(point, bare)
-    if least >= _ENOUGH:
+    """By the part of AUC's gain over guessing that the noise leaves."""
+    ends = (value["auc_between"] for value in (point["accuracy"], bare))
+    parts = [
+        (area - 0.5) / max(best - 0.5, 1e-9) for area, best in zip(*ends, strict=True)
+    ]
+    if parts[0] >= _ENOUGH:
         return "useful"
-    if most < _LITTLE:
-        return "useless"
-    return "weaker" if least >= _LITTLE else "useful if columns tell much"
+    return "useless" if max(parts) < _LITTLE else "depends on your columns"
 
 
 def _verdict(points: Sequence[dict[str, Any]], bare: dict[str, Any]) -> str:

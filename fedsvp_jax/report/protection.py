@@ -166,6 +166,13 @@ def pyramid_table(parts: Mapping[str, Any]) -> page.Markup:
     return page.table(("part", "here"), rows, caption=caption)
 
 
+_SIMULATION = (
+    "All clients were simulated on one machine, with noise from a secret seed: whoever"
+    " knows the seed can subtract the noise, and two published runs of one seed may"
+    " share it. Other releases of the same records add to this ε."
+)
+
+
 def write_protection_page(
     run: read.RunFiles, folder: Path, *, timestamp: str | None = None
 ) -> Path | None:
@@ -215,7 +222,7 @@ def write_protection_page(
         digest = hashlib.sha256(schema.read_bytes()).hexdigest()
         hashes.append(("schema.toml, which the sites declared", digest))
     sentences = [headline.privacy(summary), *risk_sentences(claim)]
-    sentences += filter(None, [headline.unprotected(config)])
+    sentences += filter(None, [_SIMULATION, headline.unprotected(config)])
     not_published = [f"{', '.join(files)}: {why}" for files, why in EXPERIMENTER]
     body = page.part("facts", facts) + page.part("paragraphs", sentences)
     public = page.part("items", "Public, and so not protected", _plain(PUBLIC))

@@ -117,9 +117,9 @@ def test_stated_shares_are_where_training_starts_and_draw_noise_of_their_own() -
 
 @pytest.mark.hole
 def test_shares_that_were_counted_are_paid_for() -> None:
-    assert goal.left_of((1.0, 3.0), 0.25) == (0.75, 2.75)
+    assert goal.unspent((1.0, 3.0), 0.25) == (0.75, 2.75)
     with pytest.raises(ValueError, match=r"must be greater than 0\.25, which counting"):
-        goal.left_of((0.25, 3.0), 0.25)
+        goal.unspent((0.25, 3.0), 0.25)
     schema = hospitals((0.7, 0.3)).schema
     text = to_toml(schema).replace("shares = ", "shares_epsilon = 0.5\nshares = ")
     read = from_toml(text, "a.toml")

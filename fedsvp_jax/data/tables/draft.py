@@ -354,32 +354,28 @@ def _strict_column(
     column: pa.ChunkedArray, is_train: np.ndarray, source: str
 ) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
-    if np.isnan(numbers).all() and len(numbers):
-        missing = cells.is_missing(column)
-        kinds = {literals.kind(text, Notation()) for text in cells.distinct(column)[0]}
-        if "text" in kinds and kinds <= {"text", "missing"}:
-            return _strict_category(column, missing, source)
-    of_train = numbers[is_train & np.isfinite(numbers)]
-    low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
-    return SchemaColumn("number", (float(low), float(high)), from_data=True)
-
-
-def _strict_category(
-    column: pa.ChunkedArray, missing: np.ndarray, source: str
-) -> SchemaColumn:
-    if missing.any():
+    kinds = {"number"}
+    if np.isnan(numbers).all():
+        names = cells.distinct(column)[0]
+        kinds = {literals.kind(text, Notation()) for text in names}
+    if "text" not in kinds or kinds - {"text", "missing"}:  # the encoder refuses some
+        of_train = numbers[is_train & np.isfinite(numbers)]
+        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
+        return SchemaColumn("number", (float(low), float(high)), from_data=True)
+    if "missing" in kinds:
+        at = place(column, cells.is_missing(column))
         raise ValueError(
-            f"{source} lacks a text {place(column, missing)}; fill it in, leave "
+            f"{source} lacks a text {at}; fill it in, leave "
             "the column out (--drop_columns), or declare its categories in a schema "
             "(`fedsvp schema`) with * for all others"
         )
-    names = encoding.of_names(column, None, source).categories
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
             "leave it out (--drop_columns), or merge the rare ones"
         )
-    return SchemaColumn("category", values=names, from_data=True)
+    values = encoding.of_names(column, None, source).categories
+    return SchemaColumn("category", values=values, from_data=True)
 
 
 def classes(written: pa.ChunkedArray, source: str) -> Column:

@@ -123,7 +123,6 @@ def test_kept_shares_are_those_of_the_kept_seconds(name: str) -> None:
 NUM_WEIGHTS = {"W1": 6_603_710, "W2": 22_602, "W3": 11_173_962}
 
 
-@pytest.mark.hole
 def test_kept_limits_are_flops_or_bytes_by_hand() -> None:
     """The longer of the products and of two copies of each client's weights."""
     for row, printed in zip(
