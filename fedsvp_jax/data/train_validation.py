@@ -181,9 +181,9 @@ class Division(NamedTuple):
         """
         divided = []
         for client, rows in enumerate(parts):
-            person_of = None if persons is None else persons[rows]
-            places = self.of_client(client, attributes[rows], person_of)
-            divided.append([rows[place] for place in places])
+            owners = None if persons is None else persons[rows]
+            train, validation = self.of_client(client, attributes[rows], owners)
+            divided.append((rows[train], rows[validation]))
         train, validation = zip(*divided, strict=True)
         return Split(*_pad(train), *_pad(validation))
 

@@ -232,8 +232,8 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         )
     if rule.in_steps:
         return _per_example(config, left_out)
-    unit = "one record" if config.rows_per_person is None else OF_A_PERSON
-    whole_client = f"{OF_A_CLIENT} ({unit} among them)"
+    protected = "one record" if config.rows_per_person is None else OF_A_PERSON
+    whole_client = f"{OF_A_CLIENT} ({protected} among them)"
     if rule.of_weights:
         return Sensitivity(
             rule,
@@ -287,10 +287,10 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
     steps = subsampling.most_steps(config) if poisson else config.local_epochs
     root = math.sqrt(steps) / config.batch_size
     factor, c = 1.0 if left_out else 2.0, jnp.asarray(config.l2_norm_clip, jnp.float32)
-    most, changed, person = config.rows_per_person, "one record", ""
-    if most is not None:
-        root, changed = root * most, f"{OF_A_PERSON} (at most {most})"
-        person = "whose a row is, is given, and nobody has rows at two clients; "
+    limit, changed, persons = config.rows_per_person, "one record", ""
+    if limit is not None:
+        root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"
+        persons = "whose a row is, is given, and nobody has rows at two clients; "
     return Sensitivity(
         config.clip,
         no_clip,
@@ -299,7 +299,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
         "divisors stay"
         if left_out
         else f"replace {changed} of a client",
-        f"{person}every example's gradient is clipped to C, batches have the constant "
+        f"{persons}every example's gradient is clipped to C, batches have the constant "
         f"divisor B and {batches}, and the model keeps no statistics across examples "
         "(no BatchNorm)",
     )

@@ -212,7 +212,7 @@ def from_table(
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped = left_out | {label}
     clients = cells.distinct(columns[client]) if client is not None else None
-    person_of = (
+    persons = (
         None
         if person is None
         else _persons(columns[person], num_train, f"{name}: column {person}")
@@ -223,26 +223,26 @@ def from_table(
         test_fraction,
         dropped,
         None if clients is None else clients[1],
-        person_of,
+        persons,
         name,
     )
-    mask = np.ones(len(is_test), bool)
-    if person_of is None:
+    chosen = np.ones(len(is_test), bool)
+    if persons is None:
         _warn_of_persons(columns, {label, client, image}, schema, name)
     elif schema is None or schema.unit != "client":
         rows_per_person = rows_per_person or 1
-        mask = _keep_rows(person_of, rows_per_person)
-        if not mask.all():
+        chosen = _chosen_rows(persons, rows_per_person)
+        if not chosen.all():
             warnings.warn(
-                f"{name}: {(~mask).sum()} of {len(mask)} rows are left out, since "
+                f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
                 f"{rows_per_person} of each person are kept ([person] rows)",
                 stacklevel=2,
             )
     else:
         rows_per_person = None
     train, test_rows = (
-        np.flatnonzero(~is_test & mask),
-        np.flatnonzero(is_test & mask),
+        np.flatnonzero(~is_test & chosen),
+        np.flatnonzero(is_test & chosen),
     )
     if not len(train) or not len(test_rows):
         rows = len(is_test)
@@ -310,7 +310,7 @@ def from_table(
         schema=schema if image is None else None,
         public_test=test is not None,
         test_rows=test_rows + 1 - (0 if test is None else num_train),
-        train_persons=None if person_of is None else person_of[train].astype(np.int32),
+        train_persons=None if persons is None else persons[train].astype(np.int32),
         rows_per_person=None if person is None else rows_per_person,
     )
 
@@ -326,20 +326,20 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
             "leave the row out"
         )
     names, codes = cells.distinct(column)
-    person_of = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
+    persons = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
     rows = np.arange(len(column))
-    return np.where(rows < num_train, person_of, len(names) + rows)
+    return np.where(rows < num_train, persons, len(names) + rows)
 
 
-def _keep_rows(person_of: np.ndarray, limit: int) -> np.ndarray:
+def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
     """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
-    order = np.random.default_rng(1).permutation(len(person_of))
-    order = order[np.argsort(person_of[order], kind="stable")]
-    ordered = person_of[order]
-    place = np.arange(len(person_of)) - np.searchsorted(ordered, ordered)
-    mask = np.empty(len(person_of), bool)
-    mask[order] = place < limit
-    return mask
+    order = np.random.default_rng(1).permutation(len(persons))
+    order = order[np.argsort(persons[order], kind="stable")]
+    ordered = persons[order]
+    place = np.arange(len(persons)) - np.searchsorted(ordered, ordered)
+    chosen = np.empty(len(persons), bool)
+    chosen[order] = place < limit
+    return chosen
 
 
 def _warn_of_persons(
@@ -397,7 +397,7 @@ def _split_rows(
     test_fraction: float,
     dropped: set[str | None],
     clients: np.ndarray | None,
-    person_of: np.ndarray | None,
+    persons: np.ndarray | None,
     source: str,
 ) -> tuple[np.ndarray, set[str]]:
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
@@ -406,7 +406,7 @@ def _split_rows(
       num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
       clients: (rows,) which client's each row is, or None.
-      whose: (rows,) persons from 0, each of whom is on one side, or None.
+      persons: (rows,) numbers from 0, each of whom is on one side, or None.
 
     Raises:
       ValueError: a column of the name split says something else, or divides a person.
@@ -423,7 +423,7 @@ def _split_rows(
         parts, codes = cells.distinct(columns[name])
         if name == _SPLIT and set(parts) == {"train", "test"}:
             is_test = codes == parts.index("test")
-            _check_sides(columns[name], is_test, person_of, source)
+            _check_sides(columns[name], is_test, persons, source)
             return is_test, {_SPLIT}
         other = sorted(set(parts) - {"train", "test"}) or parts
         raise ValueError(
@@ -433,10 +433,10 @@ def _split_rows(
         )
     if num_train is not None:
         return np.arange(rows) >= num_train, set()
-    if person_of is not None:
-        persons = int(person_of.max()) + 1
-        order = np.random.default_rng(0).permutation(persons)
-        return (order < round(test_fraction * persons))[person_of], set()
+    if persons is not None:
+        number = int(persons.max()) + 1
+        order = np.random.default_rng(0).permutation(number)
+        return (order < round(test_fraction * number))[persons], set()
     order = np.random.default_rng(0).permutation(rows)
     return _draw_rows(order, round(test_fraction * rows), clients), set()
 
@@ -444,15 +444,15 @@ def _split_rows(
 def _check_sides(
     split: pa.ChunkedArray,
     is_test: np.ndarray,
-    person_of: np.ndarray | None,
+    persons: np.ndarray | None,
     source: str,
 ) -> None:
     """Raises ValueError: rows of one person are on both sides."""
-    if person_of is None:
+    if persons is None:
         return
-    both = np.intersect1d(person_of[is_test], person_of[~is_test])
+    both = np.intersect1d(persons[is_test], persons[~is_test])
     if len(both):
-        at = cells.place(split, person_of == both[0])
+        at = cells.place(split, persons == both[0])
         raise ValueError(
             f"{source}: column {_SPLIT} puts {len(both)} persons on both sides, "
             f"the first {at}; put all rows of a person on one side"
