@@ -182,8 +182,8 @@ class Division(NamedTuple):
         divided = []
         for client, rows in enumerate(parts):
             owners = None if persons is None else persons[rows]
-            train, validation = self.of_client(client, attributes[rows], owners)
-            divided.append((rows[train], rows[validation]))
+            places = self.of_client(client, attributes[rows], owners)
+            divided.append([rows[place] for place in places])
         train, validation = zip(*divided, strict=True)
         return Split(*_pad(train), *_pad(validation))
 
