@@ -39,6 +39,7 @@ _ROUTE: dict[str, Any] = {
     "sensitivity": "per_example",
     "batches": "poisson",
     "local_steps": 1,
+    "learning_rate_schedule": "cosine",
     "server_momentum": 0.9,
     "model": "logistic",
     "num_attributes": 1,
@@ -49,7 +50,7 @@ _ROUTE: dict[str, Any] = {
     "split": "by_position",
     "train_fraction": 1 - 1e-6,
 }
-_SHARE, _LARGEST_BATCH = 8, 512  # a batch is a part of the rows, and no more
+_LARGEST_BATCH = 4096  # rows in a step
 _SEEDED = (
     "nominal, because random_state is a number: whoever knows it removes the noise"
 )
@@ -68,9 +69,10 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
       bounds: (low, high), numbers or one for each feature, stated without a look at the
         rows; or "from_data".
       classes: all classes, stated likewise; or "from_data".
-      num_rounds: steps of DP-SGD, on Poisson batches of an eighth of the rows.
+      num_rounds: steps of DP-SGD, each on all rows; of more than 4,096 rows, on Poisson
+        batches of so many.
       l2_norm_clip: C, of the gradient of one row.
-      learning_rate: of a step.
+      learning_rate: of the first step; it falls to 0 by cosine.
       random_state: None draws the noise from the system's entropy. A number gives the
         same model again, and every claim is nominal.
 
@@ -91,7 +93,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         classes: Any = None,
         num_rounds: int = 60,
         l2_norm_clip: float = 2.0,
-        learning_rate: float = 0.1,
+        learning_rate: float = 0.2,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -139,7 +141,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             eval_every=self.num_rounds,
             l2_norm_clip=self.l2_norm_clip,
             learning_rate=self.learning_rate,
-            batch_size=max(1, min(round(len(y) / _SHARE), _LARGEST_BATCH)),
+            batch_size=min(len(y) - 1, _LARGEST_BATCH),
             seed=seed,
         )
         params, claim = _trained(resolve(config, data), data, is_seeded=is_seeded)
@@ -186,7 +188,9 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
                 for end in ends
             )
-            is_valid = bool(np.isfinite([low, high]).all() and (low <= high).all())
+            with np.errstate(over="ignore", invalid="ignore"):
+                span = high - low
+            is_valid = bool(np.isfinite(span).all() and (span >= 0).all())
         except (ValueError, TypeError):
             is_valid = False
         if not is_valid:

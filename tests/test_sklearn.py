@@ -72,6 +72,7 @@ def test_a_fit_is_proved_useful_and_leaves_no_file(
 
     claims_table = sklearn.table
     monkeypatch.setattr(sklearn, "table", table)
+    monkeypatch.setattr(sklearn, "_LARGEST_BATCH", 100)
     monkeypatch.chdir(tmp_path)
     model = DPClassifier(3, bounds=ENDS, classes=[0, 1]).fit(X, Y)
     assert not any(tmp_path.iterdir())
@@ -79,10 +80,9 @@ def test_a_fit_is_proved_useful_and_leaves_no_file(
     assert (model.status_, model.adversary_) == ("proved", "server")
     assert model.claim_.delta == 1e-5 and 2.9 < model.epsilon_ <= 3
     (account,) = accounts
-    step = dp_accounting.PoissonSampledDpEvent(
-        round(len(Y) / 8) / (len(Y) - 1),  # one row is left out
-        dp_accounting.GaussianDpEvent(float(account.least[0])),
-    )
+    rate = 100 / (len(Y) - 1)  # one row is left out
+    noise = dp_accounting.GaussianDpEvent(float(account.least[0]))
+    step = dp_accounting.PoissonSampledDpEvent(rate, noise)
     relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
     exact = pld.PLDAccountant(relation).compose(step, 60).get_epsilon(1e-5)
     assert exact == pytest.approx(model.epsilon_, rel=5e-3)
@@ -116,6 +116,7 @@ def test_a_known_seed_gives_the_same_model_and_no_proof() -> None:
         ({"classes": [0, 2]}, "classes must name every label, and y holds"),
         ({"bounds": (1, 0)}, "low <= high"),
         ({"bounds": (0, np.inf)}, "of finite numbers"),
+        ({"bounds": (-1e308, 1e308)}, "of finite numbers"),
         ({"bounds": (np.zeros(3), np.ones(3))}, "one for each of 30 features"),
         ({"bounds": 5}, "bounds must be .low, high."),
         ({"epsilon": 0}, "total_epsilon must be greater than 0"),

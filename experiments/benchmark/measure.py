@@ -131,8 +131,6 @@ def row(
     size = _GEMM_SIZE[jax.default_backend()]
     rate = gemm_gflops(size, plan.recipe.compute_dtype)
     flops = num_cells * arithmetic.round_flops(trainer).total
-    steps = arithmetic.coalition_steps(trainer).values()
-    examples = num_cells * plan.cohort_size * sum(b * count for b, count in steps)
     median = clock["seconds_per_round_median"]
     return {
         "work": name,
@@ -140,7 +138,6 @@ def row(
         "num_attributes": plan.estimation.num_attributes,
         "shapley": plan.estimation.estimator,
         **clock,
-        "examples_per_second": examples / median,
         "gemm_gflops": rate,
         "gemm_fraction": flops / median / 1e9 / rate,
         "arithmetic_bound": bound,

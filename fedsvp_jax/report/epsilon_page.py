@@ -23,7 +23,19 @@ _FACTS = {  # by the id under which the script places them
     "mu": "μ of Gaussian DP",
     "left": "rounds left under the promise",
 }
-_COLUMNS = ("adversary", "relation", "spent", "right", "tpr", "mu", "status")
+_COLUMNS = {  # of the table, by their heads
+    "mechanism": "mechanism",
+    "ε of the run": "epsilon",
+    "accuracy": "mean",
+    "AUC": "auc",
+    "against": "adversary",
+    "what may change": "relation",
+    "ε spent": "spent",
+    "of 100 guesses right": "right",
+    "TPR at 1 %": "tpr",
+    "μ": "mu",
+    "status": "status",
+}
 
 
 def document(
@@ -227,12 +239,8 @@ def _chooser(content: Mapping[str, Any]) -> page.Markup:
 
 
 def _table(content: Mapping[str, Any]) -> page.Markup:
-    heads = ["mechanism", "ε of the run", "accuracy", "AUC", "against"]
-    heads += ["what may change"]
-    heads += ["ε spent", "of 100 guesses right", "TPR at 1 %", "μ", "status"]
     rows = [
-        [point[name] for name in ("mechanism", "epsilon", "mean", "auc")]
-        + [claim[name] for name in _COLUMNS]
+        {head: str((claim | point)[name]) for head, name in _COLUMNS.items()}
         for point in _shown_points(content)
         for claim in point["guarantees"]
     ]
@@ -240,4 +248,4 @@ def _table(content: Mapping[str, Any]) -> page.Markup:
         "All but accuracy are at most. TPR: rows recognised at 1 % false alarms. μ: of "
         "the Gaussian mechanism that hides no more."
     )
-    return page.table(heads, rows, caption=caption)
+    return page.table_of(rows, caption=caption)

@@ -17,7 +17,7 @@ from fedsvp_jax.report.curves import plots_of
 from fedsvp_jax.report.plots import Numbers, Plot
 from fedsvp_jax.report.style import Look
 
-COLUMN, DOUBLE = 3.3, 7.0  # inches: one column of a two-column paper, and both
+COLUMN = 3.5  # inches, of a two-column paper
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
@@ -96,13 +96,7 @@ def draw_each(folder: str | Path, kind: str) -> list[Path]:
     ]
 
 
-def panels(
-    path: Path,
-    draws: Sequence[Callable[[Any], None]],
-    *,
-    plot_height: float = _PLOT_HEIGHT,
-    wide: bool = False,
-) -> Path:
+def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
     """Draws one panel at a column's width, or several in two columns.
 
     Each panel has its own legend below it.
@@ -110,8 +104,6 @@ def panels(
     Args:
       path: where to write; its suffix (.svg, .pdf, .png) chooses the format.
       draws: one function per panel; it is called with matplotlib's axes.
-      plot_height: of a panel without its legend, in inches.
-      wide: each panel is as wide as both columns.
 
     Returns:
       The figure's path.
@@ -128,34 +120,32 @@ def panels(
     kind = path.suffix.removeprefix(".").lower()
     if kind not in FORMATS:
         raise ValueError(f"path must end in one of .{', .'.join(FORMATS)}, got {path}")
-    columns = 1 if wide else min(2, len(draws))
+    columns = min(2, len(draws))
     rows = -(-len(draws) // columns)
     with matplotlib.rc_context(_STYLE):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
         cells = figure.subfigures(rows, columns, squeeze=False).ravel()
-        panel_axes = []
+        lines = 0
         for cell, draw in zip(cells, draws, strict=False):
             axes = cell.subplots()
             draw(axes)
             axes.set_title(textwrap.fill(axes.get_title("left"), 46), loc="left")
             axes.set_ylabel(textwrap.fill(axes.get_ylabel(), 28))
-            panel_axes.append((cell, axes))
-        width = DOUBLE if wide or columns == 2 else COLUMN
-        lines = [_add_legend(cell, axes, width / columns) for cell, axes in panel_axes]
-        below = rows * _LEGEND_LINE * max(lines)
-        figure.set_size_inches(width, rows * plot_height + below)
+            lines = max(lines, _add_legend(cell, axes))
+        height = rows * (_PLOT_HEIGHT + _LEGEND_LINE * lines)
+        figure.set_size_inches(columns * COLUMN, height)
         figure.savefig(path, dpi=200, metadata=_UNDATED.get(kind))
     return path
 
 
-def _add_legend(place: Any, axes: Any, width: float) -> int:
+def _add_legend(place: Any, axes: Any) -> int:
     """A legend below a panel of several curves; how many lines it takes."""
     curves, names = axes.get_legend_handles_labels()
     if len(names) < 2:
         return 0
     longest = max(len(name) for name in names)
-    beside = max(1, min(len(names), int(width / (0.5 + 0.055 * longest))))
+    beside = max(1, min(len(names), int(COLUMN / (0.5 + 0.055 * longest))))
     place.legend(curves, names, loc="outside lower center", ncols=beside)
     return -(-len(names) // beside)
 

@@ -4,6 +4,7 @@ They are made from summary.json and config.json alone.
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ DOING = (
     ("add or remove", "Adding or removing"),
 )
 _NOMINAL = "nominal, because "
+_NOTHING = "nothing is hidden"
 REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's folder
 
 
@@ -26,41 +28,35 @@ def privacy(summary: Mapping[str, Any]) -> str:
     It is about one copy of a record. More copies and stronger adversaries follow with
     their own ε, or with none.
     """
-    guarantees = read.guarantees(summary)
-    by_adversary: dict[str, dict[str, Any]] = {}  # by adversary, from the strongest
-    for row in guarantees:
-        method, adversary = row.get("method"), str(row.get("adversary"))
-        epsilon = read.number(row.get("epsilon")) if method in _OF_RUN else None
-        if method == "none":
-            by_adversary.setdefault(adversary, {})
-        elif epsilon is not None and epsilon < (by_adversary.get(adversary) or {}).get(
-            "epsilon", float("inf")
-        ):
-            by_adversary[adversary] = row
+    least: dict[tuple[str, bool], dict[str, Any]] = {}  # by adversary, of copies or not
+    adversaries = []  # from the strongest
+    for row in read.guarantees(summary):
+        if row.get("method") in (*_OF_RUN, "none"):
+            adversaries.append(str(row.get("adversary")))
+            key = adversaries[-1], (row.get("copies") or 1) > 1
+            if _epsilon(row) < _epsilon(least.get(key)):
+                least[key] = row
     main = str(summary.get("adversary"))
-    if not by_adversary.get(main):
+    row = least.get((main, False), {})
+    if not row:
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
-    row = by_adversary[main]
     sentence = claim(row, _status(row))
-    copied = [
-        (epsilon, guarantee["copies"])
-        for guarantee in guarantees
-        if guarantee.get("adversary") == main
-        and guarantee.get("method") in _OF_RUN
-        and (guarantee.get("copies") or 1) > 1
-        and (epsilon := read.number(guarantee.get("epsilon"))) is not None
-    ]
-    if copied:
-        epsilon, copies = min(copied)
-        much = labels.significant(epsilon)
-        sentence += f" With a copy at each of {copies} clients: ε = {much}."
-    for adversary in list(by_adversary)[: list(by_adversary).index(main)]:
-        bound = by_adversary[adversary].get("epsilon")
-        if bound is not None and bound <= row["epsilon"]:
+    if copied := least.get((main, True)):
+        much = labels.significant(_epsilon(copied))
+        sentence += f" With a copy at each of {copied['copies']} clients: ε = {much}."
+    for adversary in dict.fromkeys(adversaries[: adversaries.index(main)]):
+        bound = least.get((adversary, False))
+        if _epsilon(bound) <= _epsilon(row):
             continue
-        much = f"ε = {labels.significant(bound)}" if bound else "nothing is hidden"
-        sentence += f" Against the {adversary}: {much}."
+        much = f"ε = {labels.significant(_epsilon(bound))}"
+        sentence += f" Against the {adversary}: {much if bound else _NOTHING}."
     return sentence
+
+
+def _epsilon(row: Mapping[str, Any] | None) -> float:
+    """ε of a guarantee; infinity where there is none."""
+    epsilon = read.number((row or {}).get("epsilon"))
+    return math.inf if epsilon is None else epsilon
 
 
 def _status(row: Mapping[str, Any]) -> str:

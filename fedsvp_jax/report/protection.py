@@ -166,10 +166,17 @@ def pyramid_table(parts: Mapping[str, Any]) -> page.Markup:
     return page.table(("part", "here"), rows, caption=caption)
 
 
+_SIMULATION = (
+    "All clients were simulated on one machine, with noise from a secret seed: whoever"
+    " knows the seed can subtract the noise, and two published runs of one seed may"
+    " share it. Other releases of the same records add to this ε."
+)
+
+
 def write_protection_page(
     run: read.RunFiles, folder: Path, *, timestamp: str | None = None
 ) -> Path | None:
-    """Writes FOLDER/protection.html; nothing for a run that claims no ε or goes on."""
+    """Writes FOLDER/protection.html; none for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config
     claims = strongest([summary])
     main = [
@@ -177,7 +184,9 @@ def write_protection_page(
         for row in claims
         if all(row[name] == summary.get(name) for name in ("adversary", "relation"))
     ]
+    path = folder / "protection.html"
     if run.unfinished is not None or not main:
+        path.unlink(missing_ok=True)  # an earlier run's
         return None
     claim = main[0]
     epsilon = labels.significant(claim["epsilon"])
@@ -215,7 +224,7 @@ def write_protection_page(
         digest = hashlib.sha256(schema.read_bytes()).hexdigest()
         hashes.append(("schema.toml, which the sites declared", digest))
     sentences = [headline.privacy(summary), *risk_sentences(claim)]
-    sentences += filter(None, [headline.unprotected(config)])
+    sentences += filter(None, [_SIMULATION, headline.unprotected(config)])
     not_published = [f"{', '.join(files)}: {why}" for files, why in EXPERIMENTER]
     body = page.part("facts", facts) + page.part("paragraphs", sentences)
     public = page.part("items", "Public, and so not protected", _plain(PUBLIC))
@@ -225,7 +234,7 @@ def write_protection_page(
     origin += page.table(("what", "SHA-256"), hashes, caption="Hashes.")
     origin += page.table(("package", "version"), versions, caption="Versions.")
     return page.write(
-        folder / "protection.html",
+        path,
         title=f"How the records of {labels.data_name(config)} are protected",
         subtitle=f"For those who answer for the data. {timestamp or ''}".strip(),
         sections=[

@@ -242,7 +242,8 @@ def training(
         step_hook=hook_of(more.get("counted", accountant)),
     )
     sampler = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
-    loader = of("opacus.data_loader.DPDataLoader", batch_sampler=of(sampler))
+    kind = more.get("loader", "opacus.data_loader.DPDataLoader")
+    loader = of(kind, batch_sampler=of(sampler))
     type(loader).__len__ = lambda self: more.get("batches", 94)
     return check.opacus.live(optimizer, loader, epochs=epochs, accountant=accountant)
 
@@ -288,6 +289,15 @@ def test_a_training_that_is_planned_is_nominal() -> None:
     (noise,) = training([])
     assert (noise.steps, noise.multiplier) == (94, 1.0)
     assert not check.claims(noise, 1e-6, None)[0].proved and "planned" in noise.flaws[0]
+
+
+def test_shuffled_batches_are_steps_of_an_epoch_and_replace_a_record() -> None:
+    loader = "torch.utils.data.dataloader.DataLoader"
+    (noise,) = training([], epochs=2, loader=loader)
+    assert (noise.steps, noise.rate, noise.std) == (2, 1.0, 1.0)
+    (row,) = check.claims(noise, 1e-5, None)
+    assert row.relation == "replace a record of a client" and not row.proved
+    assert row.epsilon == pytest.approx(gaussian_epsilon(8**-0.5, 1e-5), rel=1e-4)
 
 
 @pytest.mark.hole

@@ -77,7 +77,6 @@ def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case):
     assert_close(gpus, theirs, scale=20.0)
 
 
-@pytest.mark.hole
 @pytest.mark.parametrize("by_client", [(0, 0), (0, None), (None, 0)])
 @pytest.mark.parametrize(("channels", "stride"), [(1, 1), (5, 2)])
 def test_a_gpus_gradients_of_stacked_clients_are_xlas_own(by_client, channels, stride):

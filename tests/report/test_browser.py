@@ -306,12 +306,13 @@ def test_names_in_plots_are_text_and_pages_fit_a_phone(
       window.dispatchEvent(new Event("resize"));
       await wait(500);
       const parts = [...document.querySelectorAll("figure, .scroll, .facts")];
-      return { legend, csv: files[0],
+      const shares = document.getElementById("plot-accuracy")._fullLayout.yaxis;
+      return { legend, csv: files[0], shares: [shares.minallowed, shares.maxallowed],
         wide: Math.max(...parts.map((part) => part.scrollWidth)) };"""
     seen = play(report.write_run_report(run_dir), script, tmp_path)
     assert name in seen["legend"]
     assert '"<b>""a""</b> & <i>b</i>",1,' in seen["csv"]
-    assert seen["wide"] <= 390
+    assert seen["wide"] <= 390 and seen["shares"] == [-0.03, 1.03]  # of 0 to 100 %
     script = """
       document.body.style.width = "390px";
       return document.querySelector("main").scrollWidth;"""

@@ -45,7 +45,7 @@ def test_a_sweep_is_drawn_across_both_columns_and_each_plot_in_one(
     each = figures.draw_each(sweep_dir, "svg")
     assert {"accuracy_epsilon.svg", "noise.svg"} <= {path.name for path in each}
     assert {path.parent for path in each} == {sweep_dir / "figures"}
-    assert width(each[0]) == pytest.approx(3.3)
+    assert width(each[0]) == pytest.approx(3.5)
 
 
 def test_a_run_is_drawn_as_its_suffix_says(run_dir: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from small_folders import change
 
 from fedsvp_jax import report
+from fedsvp_jax.report import protection
 
 pytestmark = pytest.mark.hole
 SCORES = {
@@ -24,13 +25,13 @@ SCORES = {
 }
 
 
-def protection(run_dir: Path) -> str:
+def page_of(run_dir: Path) -> str:
     report.write_run_report(run_dir)
     return (run_dir / "protection.html").read_text()
 
 
 def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None:
-    text = protection(run_dir)
+    text = page_of(run_dir)
     summary = json.loads((run_dir / "summary.json").read_text())
     claim = min(
         (row["epsilon"], row)
@@ -44,7 +45,8 @@ def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None
         claim["adversary"],
         claim["relation"],
         *claim["assumptions"].split("; "),
-        *("unit of privacy", "trust model", "side channels", "query model"),
+        *("whoever knows the seed can subtract the noise", "unit of privacy"),
+        *("trust model", "side channels", "query model"),
         summary["params_sha256"],
     ):
         assert part.replace("'", "&#39;").replace("<", "&lt;") in text, part
@@ -58,7 +60,7 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     change(run_dir / "config.json", seed=918273, data_dir="/home/eve/secret.csv")
     change(run_dir / "config.json", public_test=False, dataset="csv")
     change(run_dir / "summary.json", test_scores=SCORES, published_scores=published)
-    text = protection(run_dir)
+    text = page_of(run_dir)
     config = json.loads((run_dir / "config.json").read_text())
     secrets = [str(config["seed"]), config["data_fingerprint"], "/home/eve"]
     secrets += [f"{SCORES[name]:.3f}" for name in ("accuracy", "auc", "log_loss")]
@@ -72,12 +74,31 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
 def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
     change(run_dir / "summary.json", test_scores=SCORES)
     change(run_dir / "config.json", public_test=False)
-    assert "0.871" not in protection(run_dir)
+    assert "0.871" not in page_of(run_dir)
     change(run_dir / "config.json", public_test=True)
-    assert "Accuracy 0.871 (AUC 0.916) on 100 test rows" in protection(run_dir)
+    assert "Accuracy 0.871 (AUC 0.916) on 100 test rows" in page_of(run_dir)
 
 
 def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:
+    text = report.write_run_report(run_dir).read_text()
+    assert "protection.html beside it may be published" in text
     (run_dir / "summary.json").unlink()
-    report.write_run_report(run_dir)
+    assert "protection.html" not in report.write_run_report(run_dir).read_text()
     assert not (run_dir / "protection.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("relation", "unit"),
+    [
+        ("replace one record of a client", "row"),
+        ("replace all records of a client (all rows of a person among them)", "client"),
+        ("add or remove a client (its update against zero)", "client"),
+        ("leave all rows of a person out of its batches", "person"),
+    ],
+)
+def test_a_risk_is_that_of_the_claims_unit(relation: str, unit: str) -> None:
+    """At most 73.2 of 100, and 6.06 of 100: upwards to 74 and 61 of 1,000."""
+    risk = {"right_of_100": 73.2, "recognised": 0.0606}
+    guess, known = protection.risk_sentences({"relation": relation, "risk": risk})
+    assert f"but one {unit} guesses" in guess and "At most 74 of 100" in guess
+    assert f"1,000 {unit}s" in known and "at most 61 are" in known

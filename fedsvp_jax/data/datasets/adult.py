@@ -126,13 +126,13 @@ def load_adult(data_dir: Path) -> Dataset:
       FileNotFoundError: `adult.csv` does not exist.
       ValueError: a column is missing or holds an impossible value.
     """
-    from fedsvp_jax.data.tables import cells, csv_file
+    from fedsvp_jax.data.tables import cells, table_file
 
     folder = folders.find_folder(data_dir, ["adult"], "adult.csv", data_set="adult")
     path = folder / "adult.csv"
     read = {
         name: np.array(cells.texts(column).to_pylist(), np.dtypes.StringDType())
-        for name, column in csv_file.read_csv(path).items()
+        for name, column in table_file.read_table(path)[0].items()
     }
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
     if missing := [name for name in expected if name not in read]:

@@ -23,10 +23,14 @@ _BLOCK = 2**23  # bytes that are read at a time
 _BLOCKS = (_BLOCK, 2**27, 2**31 - 1)  # of a file with longer and longer records
 _OF_COLUMN = 2**12  # bytes of a block for each column, at least
 _DIVIDERS = ",;\t|"
-_DECLARED = re.compile(r'"?sep=(\\t|[^"])"?[ \t]*\r?\n?', re.I)
+_DECLARED = re.compile(r'"?sep=(\\t|[\t -!#-~])"?[ \t]*\r?\n?', re.I)
 _QUOTED = re.compile('"[^"]*"')
 _SHOWN = 5  # faults of which an error tells
-_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
 _WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
 
 
@@ -45,19 +49,6 @@ class Form(NamedTuple):
         return self.codec if self.codec in ENCODINGS else ENCODINGS[0]
 
 
-def read_csv(path: Path, encoding: str | None = "utf-8") -> Columns:
-    """Every column as (rows,) text, normalised.
-
-    Args:
-      path: of the file.
-      encoding: as `form_of` takes it.
-
-    Raises:
-      OSError, ValueError: as `form_of` and `read_columns`.
-    """
-    return read_columns(path, form_of(path, encoding))
-
-
 def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
     """How the file is written; its header alone decides what divides the columns.
 
@@ -68,8 +59,9 @@ def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
     Args:
       path: of the file.
       encoding: of ENCODINGS, where it was stated without the records; a file with the
-        mark of UTF-16 is read as that. None: UTF-8, or else cp1252 with a warning. One
-        byte of one record decides that guess, and it changes how all others are read.
+        mark of UTF-8 or UTF-16 is read as that. None: UTF-8, or else cp1252 with a
+        warning. One byte of one record decides that guess, and it changes how all
+        others are read.
 
     Raises:
       OSError: it cannot be read.
@@ -83,31 +75,11 @@ def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
             f"{path} is a workbook or an archive, not a CSV file; give it the ending "
             ".xlsx if it is one, or export the sheet as CSV (UTF-8)"
         )
-    mark, codec = (3 if first == codecs.BOM_UTF8 else 0), encoding or ENCODINGS[0]
-    if first[:2] in _UTF16:
-        mark, codec, encoding = 2, _UTF16[first[:2]], "utf-16"
-    try:
-        has_quotes = _check_text(path, codec, mark)
-    except UnicodeDecodeError as error:
-        if encoding is not None:
-            raise ValueError(
-                f"{path}, line {error.reason}, has the byte "
-                f"0x{error.object[error.start]:02x}, which is not {encoding}; save the "
-                'file as UTF-8, or state encoding = "cp1252" in its schema'
-            ) from error
-        codec = ENCODINGS[1]
-        warnings.warn(
-            f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)", stacklevel=2
-        )
-        try:
-            has_quotes = _check_text(path, codec, mark)
-        except UnicodeDecodeError as second:
-            raise ValueError(
-                f"{path}, line {second.reason}, is neither UTF-8 nor Windows-1252; "
-                "save the file as UTF-8"
-            ) from second
+    mark = next((mark for mark in _MARKS if first.startswith(mark)), b"")
+    start, stated = len(mark), _MARKS.get(mark, encoding)
+    codec, has_quotes = _codec(path, (stated,) if stated else ENCODINGS, start)
     with path.open("rb") as handle:
-        handle.seek(mark)
+        handle.seek(start)
         lines = io.TextIOWrapper(handle, encoding=codec, newline="")
         before, header = "", lines.readline()
         declared = _DECLARED.fullmatch(header)
@@ -120,12 +92,33 @@ def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
     else:
         divider = max(_DIVIDERS, key=_QUOTED.sub("", header).count)
     if has_quotes:
-        _check_quotes(path, codec, mark, divider)
+        _check_quotes(path, codec, start, divider)
     written = next(csv.reader(io.StringIO(header, newline=""), delimiter=divider), [])
     names = tuple(re.sub(r"\s+", " ", literals.normal(name)) for name in written)
-    start = mark + len((before + header).encode(codec))
+    start += len((before + header).encode(codec))
     line = 1 + len((before + header).splitlines())
     return Form(codec, divider, names, start, line)
+
+
+def _codec(path: Path, tried: Sequence[str], start: int) -> tuple[str, bool]:
+    """The first codec that all of the text is in, and whether it has quotes."""
+    for codec in tried:
+        try:
+            has_quotes = sum(b'"' in block for block in _blocks(path, codec, start))
+        except UnicodeDecodeError as error:
+            fault = error
+            continue
+        if codec != tried[0]:
+            warnings.warn(
+                f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)",
+                stacklevel=3,
+            )
+        return codec, has_quotes > 0
+    raise ValueError(
+        f"{path}, line {fault.reason}, has the byte "
+        f"0x{fault.object[fault.start]:02x}, which is not {' or '.join(tried)}; save "
+        'the file as UTF-8, or state encoding = "cp1252" in its schema'
+    )
 
 
 def _blocks(path: Path, codec: str, start: int) -> Iterator[bytes]:
@@ -156,11 +149,6 @@ def _blocks(path: Path, codec: str, start: int) -> Iterator[bytes]:
 
 def _line_ends(written: bytes) -> int:
     return written.count(b"\n") or written.count(b"\r")
-
-
-def _check_text(path: Path, codec: str, start: int) -> bool:
-    """Whether the file has quotes; raises as `_blocks`."""
-    return sum(block.count(b'"') for block in _blocks(path, codec, start)) > 0
 
 
 def _check_quotes(path: Path, codec: str, start: int, divider: str) -> None:
@@ -255,7 +243,7 @@ def read_columns(path: Path, form: Form) -> Columns:
         text = cells.normal_texts(column)
         compact = text.nbytes < 2**31 - 1  # which one array may hold
         columns[name] = pa.chunked_array([text.combine_chunks()]) if compact else text
-        pa.default_memory_pool().release_unused()
+        cells.release(len(text))
     return columns
 
 

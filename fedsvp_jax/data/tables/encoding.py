@@ -7,11 +7,10 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES
 from fedsvp_jax.data.dataset import Column
@@ -21,7 +20,8 @@ from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
-_POINT = r"\.0*$"
+_POINT = re.compile(r"\.0*$")
+_SEEN = 2**12  # rows of which more different numbers are no categories
 _SHOWN = 8  # columns of which an error tells
 
 
@@ -79,7 +79,7 @@ def encode(
         except ValueError as error:
             faults.append(str(error))
             continue
-        pa.default_memory_pool().release_unused()
+        cells.release(rows)
         encoded.append((column.width, features))
         if attribute is not None:
             attributes[name] = attribute
@@ -128,11 +128,14 @@ def _encode_column(
         return lambda rows: one_hot[codes[rows]], attribute, 0
     numbers = numbers_of(values, column, notation, source)
     attribute = None
-    whole = column.type == "number" and not column.missing and column.fill is None
-    if whole and all((part == np.rint(part)).all() for part in _blocks(numbers)):
-        written = pc.replace_substring_regex(cells.texts(values), _POINT, "")
-        if pc.count_distinct(written).as_py() <= MAX_ATTRIBUTES:
-            attribute = of_names(written, None, source)
+    is_whole = column.type == "number" and not column.missing and column.fill is None
+    is_whole = is_whole and all(
+        (part == np.rint(part)).all() for part in _blocks(numbers)
+    )
+    if is_whole and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES:
+        texts, codes = cells.distinct(values)
+        plain = _by_name([_POINT.sub("", text) for text in texts], codes, source)
+        attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
     low, high = column.bounds
     scaled, beyond = np.zeros(len(numbers), np.float32), 0
     for part, target in zip(_blocks(numbers), _blocks(scaled), strict=True):
@@ -217,9 +220,9 @@ def _refuse(
     source: str,
 ) -> None:
     """Raises ValueError: which cells are wrong, and what mends them."""
-    odd = wrong & ~cells.is_missing(values)
-    if column.type in _OTHERWISE and odd.any():
-        remedy = _OTHERWISE[column.type].format(at=place(values, odd))
+    unknown_cells = wrong & ~cells.is_missing(values)
+    if column.type in _OTHERWISE and unknown_cells.any():
+        remedy = _OTHERWISE[column.type].format(at=place(values, unknown_cells))
         raise ValueError(f"{source} {remedy}")
     rows = np.flatnonzero(wrong)
     names, codes = cells.distinct(values.take(pa.array(rows)))
@@ -281,11 +284,16 @@ def of_names(
     """
     if names is not None:
         return Column(coded(values, names, source), tuple(names))
-    texts, codes = cells.distinct(values)
+    return _by_name(*cells.distinct(values), source)
+
+
+def _by_name(texts: Sequence[str], codes: np.ndarray, source: str) -> Column:
+    """The column of (rows,) codes of texts; equal texts are one category."""
     files.check_printable(texts, source)
-    keys: Sequence[Any] = texts
-    if all(map(_WHOLE.fullmatch, texts)):
-        keys = [(int(text), text) for text in texts]
-    order = sorted(range(len(texts)), key=keys.__getitem__)
-    rank = np.argsort(np.asarray(order, np.int32)).astype(np.int32)
-    return Column(rank[codes], tuple(texts[number] for number in order), public=False)
+    key = (
+        (lambda text: (int(text), text)) if all(map(_WHOLE.fullmatch, texts)) else None
+    )
+    names = sorted(set(texts), key=key)
+    numbers = {name: number for number, name in enumerate(names)}
+    of_text = np.array([numbers[text] for text in texts], np.int32)
+    return Column(of_text[codes], tuple(names), public=False)

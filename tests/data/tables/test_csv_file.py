@@ -95,7 +95,7 @@ REFUSED = {
     ),
     "Windows bytes that mean nothing": (
         table_of().encode() + b"1,\x81\n",
-        "neither UTF-8 nor Windows-1252",
+        "has the byte 0x81, which is not utf-8 or cp1252",
     ),
     "nothing": ("", "is empty; the first line must name the columns"),
     "a header alone": ("x,y\n", "at least one row"),
@@ -184,7 +184,7 @@ def test_every_text_that_is_written_is_read(
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=divider, quoting=csv.QUOTE_ALL)
         writer.writerows([("a", "b", "c"), *rows])
-    read = csv_file.read_csv(path)
+    read = csv_file.read_columns(path, csv_file.form_of(path))
     columns = [
         [literals.normal(text) for text in column] for column in zip(*rows, strict=True)
     ]
@@ -218,7 +218,7 @@ def test_time_and_memory_follow_the_size_of_the_file(
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
     load_file(path, TableSettings(label_column="y"))
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 60
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert grown <= 20 * path.stat().st_size + 2**30
 
