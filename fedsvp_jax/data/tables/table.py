@@ -53,7 +53,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         raise ValueError(
             f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
         )
-    drop = named(settings.drop_columns or "", columns)
+    drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
         features = {k: v for k, v in columns.items() if k not in (label, *drop)}
         draft.written_notation(features, form.divider, str(path))
@@ -81,7 +81,7 @@ def _size(path: Path, setting: str) -> int:
     return path.stat().st_size
 
 
-def named(listed: str, columns: Collection[str]) -> list[str]:
+def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     """The columns that a flag lists; a name may hold commas, with quotes or without.
 
     What is no column is listed too, for the caller to refuse.
@@ -197,7 +197,7 @@ def from_table(
     client = None if client == NOBODY else client
     left_out = dropped | {client, person}
     tables = [table] if test is None else [table, test]
-    pixels = [one for part in tables for one in (part[image] if image else ())]
+    pixels = [picture for part in tables for picture in (part[image] if image else ())]
     columns = table_file.columns_of(table, name, image)
     num_train = _check_lengths(columns, name)
     for column in filter(None, (label, client, person, *drop)):
@@ -280,7 +280,7 @@ def from_table(
         )
     encoding.refuse(wrong)
     if image is not None:
-        images = np.stack([np.asarray(one) for one in pixels])
+        images = np.stack([np.asarray(picture) for picture in pixels])
         images = images[..., None] if images.ndim == 3 else images
         inputs = [images[part] for part in parts]
         attributes = attributes if features else {}
@@ -435,7 +435,7 @@ def _split_rows(
         order = np.random.default_rng(0).permutation(persons)
         return (order < round(test_fraction * persons))[whose], set()
     order = np.random.default_rng(0).permutation(rows)
-    return _drawn(order, round(test_fraction * rows), clients), set()
+    return _test_rows(order, round(test_fraction * rows), clients), set()
 
 
 def _check_sides(
@@ -456,7 +456,7 @@ def _check_sides(
         )
 
 
-def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
+def _test_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
     """(rows,) bool: the first rows of an order, but the last two of every client.
 
     So whoever has two rows trains. Where too few others are left, all rows of some
@@ -472,9 +472,9 @@ def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarr
     rank = np.empty(len(order), np.int64)
     starts = counts.cumsum() - counts
     rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
-    kept = (rank < _LEAST) & (counts[clients] >= _LEAST)
+    protected = (rank < _LEAST) & (counts[clients] >= _LEAST)
     is_test[:] = False
-    free = np.flatnonzero(~kept)
+    free = np.flatnonzero(~protected)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST
     if short > 0:
@@ -513,10 +513,10 @@ def _joined(
             f"{', '.join(differ)} is in one of the two alone: add it, or leave it out "
             "(--drop_columns)"
         )
-    whole = Columns()
+    joined = Columns()
     for name, column in columns.items():
         both = [column, tested[name]]
         if both[0].type != both[1].type:
             both = [cells.texts(part) for part in both]
-        whole[name] = pa.chunked_array([c for part in both for c in part.chunks])
-    return whole
+        joined[name] = pa.chunked_array([c for part in both for c in part.chunks])
+    return joined
