@@ -220,9 +220,9 @@ def _refuse(
     source: str,
 ) -> None:
     """Raises ValueError: which cells are wrong, and what mends them."""
-    unclear = wrong & ~cells.is_missing(values)
-    if column.type in _OTHERWISE and unclear.any():
-        remedy = _OTHERWISE[column.type].format(at=place(values, unclear))
+    unknown_cells = wrong & ~cells.is_missing(values)
+    if column.type in _OTHERWISE and unknown_cells.any():
+        remedy = _OTHERWISE[column.type].format(at=place(values, unknown_cells))
         raise ValueError(f"{source} {remedy}")
     rows = np.flatnonzero(wrong)
     names, codes = cells.distinct(values.take(pa.array(rows)))
