@@ -85,8 +85,8 @@ def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
         declared = _DECLARED.fullmatch(header)
         if declared:
             before, header = header, lines.readline()
-        while header.count('"') % 2 and (more := lines.readline()):
-            header += more
+        while header.count('"') % 2 and (next_line := lines.readline()):
+            header += next_line
     if declared:
         divider = "\t" if declared[1] == "\\t" else declared[1]
     else:

@@ -251,10 +251,10 @@ def _code(
         return None
     unique = len(np.unique(present)) == len(numbers)
     digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
-    is_constant = digits.min() == digits.max()
-    if is_constant and digits[0] >= _LONG_CODE and present.min() > 0:
+    same_length = digits.min() == digits.max()
+    if same_length and digits[0] >= _LONG_CODE and present.min() > 0:
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
-    if unique and (present.max() - present.min() == len(present) - 1 or is_constant):
+    if unique and (present.max() - present.min() == len(present) - 1 or same_length):
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
     if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
         return _LEFT_OUT, "an identifier, by its name?"

@@ -53,7 +53,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         raise ValueError(
             f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
         )
-    drop = named(settings.drop_columns or "", columns)
+    drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
         features = {k: v for k, v in columns.items() if k not in (label, *drop)}
         draft.written_notation(features, form.divider, str(path))
@@ -81,7 +81,7 @@ def _size(path: Path, setting: str) -> int:
     return path.stat().st_size
 
 
-def named(listed: str, columns: Collection[str]) -> list[str]:
+def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     """The columns that a flag lists; a name may hold commas, with quotes or without.
 
     What is no column is listed too, for the caller to refuse.
@@ -516,10 +516,10 @@ def _joined(
             f"{', '.join(differ)} is in one of the two alone: add it, or leave it out "
             "(--drop_columns)"
         )
-    whole = Columns()
+    joined = Columns()
     for name, column in columns.items():
         both = [column, tested[name]]
         if both[0].type != both[1].type:
             both = [cells.texts(part) for part in both]
-        whole[name] = pa.chunked_array([c for part in both for c in part.chunks])
-    return whole
+        joined[name] = pa.chunked_array([c for part in both for c in part.chunks])
+    return joined
