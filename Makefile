@@ -154,7 +154,7 @@ accelerators: setup $(ACCELERATORS_STAMP)
 
 # How the cost of what grows grows: docs/scaling.md.
 growth: setup
-	$(BIN)/python -m experiments.benchmark.growth
+	$(BIN)/python -m tests.growth
 
 bench: setup
 	$(BIN)/python -m experiments.benchmark

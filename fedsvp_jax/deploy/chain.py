@@ -19,10 +19,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.deploy.refusal import Refused
 
 FORMAT = 4
@@ -132,7 +131,7 @@ def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
     entries: list[Entry] = []
     public = ""
     lines = content.split(b"\n")[:-1]
-    for line in tqdm(lines, file, unit="entry", delay=5, disable=None):
+    for line in progress_bar(lines, file, unit="entry", delay=5, disable=None):
         entry = _entry(line, entries[-1] if entries else None, public)
         if isinstance(entry, str):
             return entries, f"entry {len(entries) + 1} of {file} {entry}"

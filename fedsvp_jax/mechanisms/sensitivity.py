@@ -137,20 +137,20 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     Where the cohort shares its noise, the bound is that of the smallest client for all
     clients, over √(K − h): `shared_noise`.
     """
-    own = _own_sensitivity(config)
+    rule = _own_sensitivity(config)
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 
     def largest(_: Array) -> Array:
-        return own.bound(smallest)
+        return rule.bound(smallest)
 
     if config.noise_trust == "nobody":
-        made = own._replace(grid=_grid(config, own.bound, summed=1))
+        sensitivity = rule._replace(grid=_grid(config, rule.bound, summed=1))
     else:
-        made = own._replace(
+        sensitivity = rule._replace(
             bound=lambda _: largest(_) / root_sharers(config),
             grid=_grid(config, largest, summed=config.cohort_size),
         )
-    return made._replace(source=(config, *made[:-1]))
+    return sensitivity._replace(source=(config, *sensitivity[:-1]))
 
 
 def _grid(

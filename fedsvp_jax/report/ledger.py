@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tqdm import tqdm
-
 from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen
@@ -118,7 +117,7 @@ def _rows(entries: Sequence[Entry]) -> list[Row]:
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
         rows.append(row)
     epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
-    pairs = tqdm(zip(rows, epsilons, strict=True), "sums", len(rows), **_BAR)
+    pairs = progress_bar(zip(rows, epsilons, strict=True), "sums", len(rows), **_BAR)
     return [row._replace(epsilon=epsilon) for row, epsilon in pairs]
 
 
@@ -196,7 +195,7 @@ def _chain_problems(
     problems = []
     if site_key is not None and first["site"] != site_key:
         problems.append(f"{file} is signed by another key than {site_key}")
-    for before, entry in tqdm(
+    for before, entry in progress_bar(
         itertools.pairwise(entries), "witness", len(entries) - 1, **_BAR
     ):
         seen = Seen(first["site"], before.number, before.hash, first["witness"])
@@ -330,8 +329,8 @@ def write_page(ledger: Ledger, path: Path) -> Path:
     )
     return page.write(
         path,
-        title=f"Ledger of {ledger.first['name']}",
-        subtitle=f"What the site has sent, by its log {ledger.file}",
+        title=f"Ledger of the site {ledger.first['name']}",
+        subtitle=f"What it has sent, by its file {ledger.file}",
         sections=[
             ("verdict", "Verdict", verdict),
             ("uploads", "Uploads", uploads),

@@ -228,7 +228,7 @@ REQUESTS: dict[str, tuple[int, Any, str]] = {
     "misshapen": (3, [leaf.T for leaf in model()], "must have the shape"),
     "huge array": (3, [np.zeros((4, 10**6), "f4"), model()[1]], "must have the shape"),
     "more arrays": (3, [*model(), model()[0]], "must have 2 arrays, got 3"),
-    "other type": (3, [leaf.astype(float) for leaf in model()], "must be float32"),
+    "other type": (3, [leaf.astype("f2") for leaf in model()], "must be float32"),
 }
 
 

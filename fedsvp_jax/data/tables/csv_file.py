@@ -243,7 +243,7 @@ def read_columns(path: Path, form: Form) -> Columns:
         text = cells.normal_texts(column)
         compact = text.nbytes < 2**31 - 1  # which one array may hold
         columns[name] = pa.chunked_array([text.combine_chunks()]) if compact else text
-        pa.default_memory_pool().release_unused()
+        cells.release(len(text))
     return columns
 
 

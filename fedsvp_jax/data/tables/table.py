@@ -197,7 +197,7 @@ def from_table(
     client = None if client == NOBODY else client
     left_out = dropped | {client, person}
     tables = [table] if test is None else [table, test]
-    pixels = [one for part in tables for one in (part[image] if image else ())]
+    pixels = [pixel for part in tables for pixel in (part[image] if image else ())]
     columns = table_file.columns_of(table, name, image)
     num_train = _check_lengths(columns, name)
     for column in filter(None, (label, client, person, *drop)):
@@ -283,7 +283,7 @@ def from_table(
         )
     encoding.refuse(wrong)
     if image is not None:
-        images = np.stack([np.asarray(one) for one in pixels])
+        images = np.stack([np.asarray(pixel) for pixel in pixels])
         images = images[..., None] if images.ndim == 3 else images
         inputs = [images[part] for part in parts]
         attributes = attributes if features else {}
@@ -438,7 +438,7 @@ def _split_rows(
         order = np.random.default_rng(0).permutation(number)
         return (order < round(test_fraction * number))[persons], set()
     order = np.random.default_rng(0).permutation(rows)
-    return _drawn(order, round(test_fraction * rows), clients), set()
+    return _draw_rows(order, round(test_fraction * rows), clients), set()
 
 
 def _check_sides(
@@ -459,7 +459,7 @@ def _check_sides(
         )
 
 
-def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
+def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
     """(rows,) bool: the first rows of an order, but the last two of every client.
 
     So whoever has two rows trains. Where too few others are left, all rows of some
@@ -475,9 +475,9 @@ def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarr
     rank = np.empty(len(order), np.int64)
     starts = counts.cumsum() - counts
     rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
-    kept = (rank < _LEAST) & (counts[clients] >= _LEAST)
+    mask = (rank < _LEAST) & (counts[clients] >= _LEAST)
     is_test[:] = False
-    free = np.flatnonzero(~kept)
+    free = np.flatnonzero(~mask)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST
     if short > 0:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from experiments.benchmark import growth
+from tests import growth
 
 MOST = 1.25  # an exponent; 1 is in proportion, and the rest is what a machine may do
 QUICK = [name for name, case in growth.CASES.items() if case.quick]

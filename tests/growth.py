@@ -1,7 +1,7 @@
 """How the cost of what grows grows: CPU seconds at four sizes, and their exponent.
 
   make growth
-  python -m experiments.benchmark.growth [CASE ...] | tee docs/results/growth.jsonl
+  python -m tests.growth [CASE ...] | tee docs/results/growth.jsonl
 
 Each size is measured in a process of its own, as the median of three, so that its peak
 memory is its own. A row of a case has its seconds and MiB by size, the exponent of the
@@ -29,6 +29,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import provenance
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import Account, Participation, composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -43,8 +44,6 @@ from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 from fedsvp_jax.report import ledger
 from fedsvp_jax.run.trainer import Trainer
-
-from .. import provenance
 
 Run = Callable[[], Any]
 _TIMES = 3
