@@ -97,8 +97,10 @@ def _data(
     ]
     if isinstance(dataset, Dataset) and dataset.train_persons is not None:
         persons = len(np.unique(dataset.train_persons))
-        most = data.rows_per_person or "all"
-        lines.append(f"Persons: {persons} for the clients, {most} rows of each at most")
+        limit = data.rows_per_person or "all"
+        lines.append(
+            f"Persons: {persons} for the clients, {limit} rows of each at most"
+        )
     if client_counts is None:
         return "\n".join(lines)
     rows = [

@@ -291,12 +291,12 @@ def _persons(schema: Any, table: Any, share: float) -> tuple[list[int], np.ndarr
     """Each client's training rows, and whose they are: by the numbers in the table."""
     from fedsvp_jax.data.tables import cells
 
-    whose = cells.distinct(table[schema.person])[1]
-    client = np.zeros_like(whose)
+    persons = cells.distinct(table[schema.person])[1]
+    client = np.zeros_like(persons)
     if schema.client is not None:
         client = cells.distinct(table[schema.client])[1]
-    limit = schema.rows_per_person if schema.unit == "person" else len(whose)
-    pairs, counts = np.unique(np.stack([client, whose]), axis=1, return_counts=True)
+    limit = schema.rows_per_person if schema.unit == "person" else len(persons)
+    pairs, counts = np.unique(np.stack([client, persons]), axis=1, return_counts=True)
     counts = np.minimum(counts, limit)
     numbers = [np.flatnonzero(pairs[0] == number) for number in np.unique(pairs[0])]
     train = [part[: max(2, round(share * len(part)))] for part in numbers]

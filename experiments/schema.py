@@ -84,10 +84,10 @@ def confirm(path: pathlib.Path) -> None:
     from fedsvp_jax.core.files import replace_file
     from fedsvp_jax.data.tables import literals
     from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
-    from fedsvp_jax.data.tables.table import named
+    from fedsvp_jax.data.tables.table import listed_columns
 
     marked = read_schema(path)
-    known = named(_KNOWN_BOUNDS.value, marked.columns)
+    known_bounds = listed_columns(_KNOWN_BOUNDS.value, marked.columns)
     formats = {
         "date": lambda day: str(literals.date_of(day)),
         "time": lambda hour: str(literals.time_of(hour)),
@@ -102,7 +102,7 @@ def confirm(path: pathlib.Path) -> None:
         for name, column in marked.columns.items()
         if column.from_data == column.bounds and column.bounds != (0, 1)
     }
-    if unnamed := [name for name in extremes if name not in known]:
+    if unnamed := [name for name in extremes if name not in known_bounds]:
         listed = "; ".join(f"{name}, {extremes[name]}" for name in unnamed)
         raise ValueError(
             f"{path}: these bounds are the least and the largest value of the records: "
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str]) -> None:
         for stated, by_name in ((_LABEL.value, label), (_CLIENT.value, client))
     )
     client = None if client in ("none", label) else client
-    drop = table.named(_DROP.value, columns)
+    drop = table.listed_columns(_DROP.value, columns)
     for name in filter(None, (label, client, *drop)):
         if name not in columns:
             raise ValueError(f"{path}: " + unknown("a column", name, tuple(columns)))

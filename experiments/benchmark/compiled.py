@@ -137,8 +137,8 @@ class Instruction(NamedTuple):
 def _instructions(lines: Sequence[str]) -> list[Instruction]:
     def size(arrays: str) -> int:
         return sum(
-            math.prod(map(int, filter(None, sides.split(",")))) * int(bits or 8) // 8
-            for bits, sides in _ARRAY.findall(arrays)
+            math.prod(map(int, filter(None, shape.split(",")))) * int(bits or 8) // 8
+            for bits, shape in _ARRAY.findall(arrays)
         )
 
     matches = filter(None, map(_INSTRUCTION.match, lines))
@@ -193,8 +193,8 @@ def parts(text: str) -> Part:
 
     def part(name: str, scope: str, turns: int | None) -> Part:
         cycles, kernels, moved, inner = 0, 0, 0, []
-        here = {i.name: i for i in instructions[name]}
-        sizes = {name: i.size for name, i in here.items()}
+        by_name = {i.name: i for i in instructions[name]}
+        sizes = {name: i.size for name, i in by_name.items()}
         for line in computations[name]:
             cost, scope_match = _CYCLES.search(line), _SCOPE.search(line)
             within = scope_match.group(1) if scope_match else ""
@@ -203,7 +203,7 @@ def parts(text: str) -> Part:
                 kernels += 1
                 kernel = _INSTRUCTION.match(line)
                 assert kernel is not None
-                moved += moved_by(here[kernel[1]], line, sizes)
+                moved += moved_by(by_name[kernel[1]], line, sizes)
             if loop := _WHILE.search(line):
                 condition, body = loop.groups()
                 inner.append(part(body, within, turns_of(line, condition)))

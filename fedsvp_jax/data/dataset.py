@@ -161,10 +161,10 @@ class Dataset:
             return
         if self.train_persons is None:
             raise self._error("rows_per_person needs train_persons")
-        most = int(np.unique(self.train_persons, return_counts=True)[1].max())
-        if self.rows_per_person < most:
+        largest = int(np.unique(self.train_persons, return_counts=True)[1].max())
+        if self.rows_per_person < largest:
             raise self._error(
-                f"rows_per_person must be at least {most}, the examples of one person, "
+                f"rows_per_person must be at least {largest}, of one person, "
                 f"got {self.rows_per_person}"
             )
 

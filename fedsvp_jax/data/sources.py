@@ -76,10 +76,10 @@ def facts(config: DataSettings) -> Facts:
 def _table(path: Path, settings: TableSettings) -> Dataset:
     """`load_file`, once for a command that asks for its facts and then for its rows."""
     fields = [field.name for field in dataclasses.fields(TableSettings)]
-    own = TableSettings(**{name: getattr(settings, name) for name in fields})
-    schema = None if own.schema is None else Path(own.schema).expanduser()
-    paths = (path, own.test_path, schema)
-    return _table_of(path, own, tuple(map(_digest, filter(None, paths))))
+    columns = TableSettings(**{name: getattr(settings, name) for name in fields})
+    schema = None if columns.schema is None else Path(columns.schema).expanduser()
+    paths = (path, columns.test_path, schema)
+    return _table_of(path, columns, tuple(map(_digest, filter(None, paths))))
 
 
 @functools.lru_cache(maxsize=1)

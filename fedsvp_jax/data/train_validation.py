@@ -31,9 +31,9 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     np.put_along_axis(counts, order, np.take_along_axis(counts, order, -1) + first, -1)
     at_least = np.minimum(sizes, 1)
     counts = np.clip(counts, at_least, np.maximum(sizes - 1, at_least))
-    held = at_least.sum(-1, keepdims=True)
-    last = (at_least == 1) & (at_least.cumsum(-1) == held)
-    return counts - (last & (held > 1) & (sizes <= 1).all(-1, keepdims=True))
+    counts_held = at_least.sum(-1, keepdims=True)
+    last = (at_least == 1) & (at_least.cumsum(-1) == counts_held)
+    return counts - (last & (counts_held > 1) & (sizes <= 1).all(-1, keepdims=True))
 
 
 def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
@@ -181,9 +181,9 @@ class Division(NamedTuple):
         """
         divided = []
         for client, rows in enumerate(parts):
-            whose = None if persons is None else persons[rows]
-            sides = self.of_client(client, attributes[rows], whose)
-            divided.append([rows[side] for side in sides])
+            owners = None if persons is None else persons[rows]
+            places = self.of_client(client, attributes[rows], owners)
+            divided.append([rows[place] for place in places])
         train, validation = zip(*divided, strict=True)
         return Split(*_pad(train), *_pad(validation))
 

@@ -310,7 +310,7 @@ def client_parts(
         config.dataset, config.batch_size, config.train_fraction
     )
     if persons is not None:
-        _, first, whose = np.unique(persons, return_index=True, return_inverse=True)
+        _, first, owners = np.unique(persons, return_index=True, return_inverse=True)
         labels, min_examples = labels[first], 2
         writers = None if writers is None else writers[first]
     deal: Callable[..., list[np.ndarray]]
@@ -335,7 +335,7 @@ def client_parts(
     parts = deal(config.num_clients, seed=config.seed)
     if persons is None:
         return parts
-    return [np.flatnonzero(np.isin(whose, part)) for part in parts]
+    return [np.flatnonzero(np.isin(owners, part)) for part in parts]
 
 
 def client_names(

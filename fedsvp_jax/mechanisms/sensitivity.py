@@ -137,20 +137,20 @@ def make_sensitivity(config: MechanismConfig) -> Sensitivity:
     Where the cohort shares its noise, the bound is that of the smallest client for all
     clients, over √(K − h): `shared_noise`.
     """
-    own = _own_sensitivity(config)
+    rule = _own_sensitivity(config)
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 
     def largest(_: Array) -> Array:
-        return own.bound(smallest)
+        return rule.bound(smallest)
 
     if config.noise_trust == "nobody":
-        made = own._replace(grid=_grid(config, own.bound, summed=1))
+        sensitivity = rule._replace(grid=_grid(config, rule.bound, summed=1))
     else:
-        made = own._replace(
+        sensitivity = rule._replace(
             bound=lambda _: largest(_) / root_sharers(config),
             grid=_grid(config, largest, summed=config.cohort_size),
         )
-    return made._replace(source=(config, *made[:-1]))
+    return sensitivity._replace(source=(config, *sensitivity[:-1]))
 
 
 def _grid(
@@ -232,8 +232,8 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         )
     if rule.in_steps:
         return _per_example(config, left_out)
-    among = "one record" if config.rows_per_person is None else OF_A_PERSON
-    whole_client = f"{OF_A_CLIENT} ({among} among them)"
+    protected = "one record" if config.rows_per_person is None else OF_A_PERSON
+    whole_client = f"{OF_A_CLIENT} ({protected} among them)"
     if rule.of_weights:
         return Sensitivity(
             rule,
@@ -287,10 +287,10 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
     steps = subsampling.most_steps(config) if poisson else config.local_epochs
     root = math.sqrt(steps) / config.batch_size
     factor, c = 1.0 if left_out else 2.0, jnp.asarray(config.l2_norm_clip, jnp.float32)
-    most, changed, given = config.rows_per_person, "one record", ""
-    if most is not None:
-        root, changed = root * most, f"{OF_A_PERSON} (at most {most})"
-        given = "whose a row is, is given, and nobody has rows at two clients; "
+    limit, changed, persons = config.rows_per_person, "one record", ""
+    if limit is not None:
+        root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"
+        persons = "whose a row is, is given, and nobody has rows at two clients; "
     return Sensitivity(
         config.clip,
         no_clip,
@@ -299,7 +299,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
         "divisors stay"
         if left_out
         else f"replace {changed} of a client",
-        f"{given}every example's gradient is clipped to C, batches have the constant "
+        f"{persons}every example's gradient is clipped to C, batches have the constant "
         f"divisor B and {batches}, and the model keeps no statistics across examples "
         "(no BatchNorm)",
     )

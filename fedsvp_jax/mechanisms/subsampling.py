@@ -107,5 +107,5 @@ def poisson_places(
 
     rate = min(1.0, batch_size / num_examples)
     persons = -(-num_examples // rows_per_person)
-    most = int(stats.binom.isf(_OVERFLOW / num_batches, persons, rate))
-    return min(rows_per_person * most, num_examples)
+    drawn_persons = int(stats.binom.isf(_OVERFLOW / num_batches, persons, rate))
+    return min(rows_per_person * drawn_persons, num_examples)

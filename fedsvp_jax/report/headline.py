@@ -28,24 +28,26 @@ def privacy(summary: Mapping[str, Any]) -> str:
     It is about one copy of a record. More copies and stronger adversaries follow with
     their own ε, or with none.
     """
-    least: dict[tuple[str, bool], dict[str, Any]] = {}  # by adversary, of copies or not
+    smallest: dict[
+        tuple[str, bool], dict[str, Any]
+    ] = {}  # by adversary, of copies or not
     adversaries = []  # from the strongest
     for row in read.guarantees(summary):
         if row.get("method") in (*_OF_RUN, "none"):
             adversaries.append(str(row.get("adversary")))
             key = adversaries[-1], (row.get("copies") or 1) > 1
-            if _epsilon(row) < _epsilon(least.get(key)):
-                least[key] = row
+            if _epsilon(row) < _epsilon(smallest.get(key)):
+                smallest[key] = row
     main = str(summary.get("adversary"))
-    row = least.get((main, False), {})
+    row = smallest.get((main, False), {})
     if not row:
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
     sentence = claim(row, _status(row))
-    if copied := least.get((main, True)):
+    if copied := smallest.get((main, True)):
         much = labels.significant(_epsilon(copied))
         sentence += f" With a copy at each of {copied['copies']} clients: ε = {much}."
     for adversary in dict.fromkeys(adversaries[: adversaries.index(main)]):
-        bound = least.get((adversary, False))
+        bound = smallest.get((adversary, False))
         if _epsilon(bound) <= _epsilon(row):
             continue
         much = f"ε = {labels.significant(_epsilon(bound))}"

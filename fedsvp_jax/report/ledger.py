@@ -329,8 +329,8 @@ def write_page(ledger: Ledger, path: Path) -> Path:
     )
     return page.write(
         path,
-        title=f"Ledger of {ledger.first['name']}",
-        subtitle=f"What the site has sent, by its log {ledger.file}",
+        title=f"Ledger of the site {ledger.first['name']}",
+        subtitle=f"What it has sent, by its file {ledger.file}",
         sections=[
             ("verdict", "Verdict", verdict),
             ("uploads", "Uploads", uploads),

@@ -176,7 +176,7 @@ _SIMULATION = (
 def write_protection_page(
     run: read.RunFiles, folder: Path, *, timestamp: str | None = None
 ) -> Path | None:
-    """Writes FOLDER/protection.html; nothing for a run that claims no ε or goes on."""
+    """Writes FOLDER/protection.html; none for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config
     claims = strongest([summary])
     main = [
@@ -184,7 +184,9 @@ def write_protection_page(
         for row in claims
         if all(row[name] == summary.get(name) for name in ("adversary", "relation"))
     ]
+    path = folder / "protection.html"
     if run.unfinished is not None or not main:
+        path.unlink(missing_ok=True)  # an earlier run's
         return None
     claim = main[0]
     epsilon = labels.significant(claim["epsilon"])
@@ -232,7 +234,7 @@ def write_protection_page(
     origin += page.table(("what", "SHA-256"), hashes, caption="Hashes.")
     origin += page.table(("package", "version"), versions, caption="Versions.")
     return page.write(
-        folder / "protection.html",
+        path,
         title=f"How the records of {labels.data_name(config)} are protected",
         subtitle=f"For those who answer for the data. {timestamp or ''}".strip(),
         sections=[

@@ -37,7 +37,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
       ImportError: plotly or jinja2 is not installed.
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
-    protection.write_protection_page(run, folder, timestamp=timestamp)
+    public = protection.write_protection_page(run, folder, timestamp=timestamp)
     plots = {plot.id: plot for plot in curves(run)}
     spent = [plots.pop("epsilon")] if "epsilon" in plots else []
     attributes = contributions.attribute_plots(run)
@@ -45,7 +45,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
     tested = quality.plots(run)
     every = [*plots.values(), *attributes, *spent, *tested]
     sections = [
-        ("results", "Result", _result(run, folder)),
+        ("results", "Result", _result(run, folder, public)),
         ("tests", "On the test rows", quality.section(run, tested)),
         ("privacy", "Privacy", _guarantees(run) + page.part("grid", spent)),
         ("curves", "By round", page.part("grid", list(plots.values()))),
@@ -109,13 +109,15 @@ def _label(run: read.RunFiles) -> str:
     return mechanisms.about(str(run.config.get("mechanism"))).label
 
 
-def _result(run: read.RunFiles, folder: Path) -> page.Markup:
+def _result(run: read.RunFiles, folder: Path, public: Path | None) -> page.Markup:
     """The result with its interval, ε and verdict; or that the run has not ended."""
     if run.unfinished is not None:
         first = page.part("alert", run.unfinished)
         return first + page.part("facts", _accuracies(run))
     facts = [*_accuracies(run), *_spent(run.summary)]
     sentences = [*headline.sentences(folder, run.summary), _NOT_PUBLIC]
+    if public is not None:
+        sentences.append(f"{public.name} beside it may be published.")
     return page.part("facts", facts) + page.part("paragraphs", sentences)
 
 

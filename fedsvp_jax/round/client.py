@@ -49,10 +49,10 @@ def client_round(
       at: with the client -1 for an empty place in the cohort.
 
     Returns:
-      `((upload, stats), (memory, metrics, whole))`. The cohort's sum is of the first
-      tuple: multiplied with the weight, or as residues of the mechanism's grid. The
-      second holds the client's own rows; `whole` is the update with its statistics,
-      None unless a part of the round looks at every upload.
+      `((upload, stats), (memory, metrics, sent_weights))`. The cohort's sum is of the
+      first tuple: multiplied with the weight, or as residues of the mechanism's grid.
+      The second holds the client's own rows; `sent_weights` is the update with its
+      statistics, None unless a part of the round looks at every upload.
     """
     client_id = jnp.asarray(at.client)
     valid = client_id >= 0
@@ -79,5 +79,5 @@ def client_round(
         steps=work.steps,
     )
     summed = aggregation.weighted((upload, stats), weight)
-    whole = Weights(upload.update, stats) if plan.keeps_uploads else None
-    return summed, (memory, metrics, whole)
+    sent_weights = Weights(upload.update, stats) if plan.keeps_uploads else None
+    return summed, (memory, metrics, sent_weights)

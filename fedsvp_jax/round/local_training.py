@@ -305,14 +305,6 @@ def _batches(
     return of_order
 
 
-def _numbered(persons: Array, member: Array) -> Array:
-    """(m,) int32 in [0, m): the rank of each row's person among the members'."""
-    last = jnp.iinfo(jnp.int32).max
-    among = jnp.where(member, persons, last)
-    _, ranks = jnp.unique(among, return_inverse=True, size=len(among), fill_value=last)
-    return ranks.astype(jnp.int32)
-
-
 def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
     if draws.secret is None:
         raise ValueError("secret must be given: these steps draw noise or batches")
@@ -353,7 +345,9 @@ def local_update(
     loss = partial(_mean_loss, model)
     persons = examples.persons
     if persons is not None:
-        persons = _numbered(persons[indices], member)
+        _, persons = jnp.unique(  # as numbers below m
+            persons[indices], return_inverse=True, size=len(indices)
+        )
     batch_at = _batches(recipe, draws, member, count, persons)
 
     def step(

@@ -91,8 +91,8 @@ def noised_accuracy(
     promise = next(
         row for row in summary["guarantees"] if row["method"].startswith("promise")
     )
-    most = program.data.rows_per_person
-    epsilon = float(promise["epsilon"]) / (most or 1)
+    limit = program.data.rows_per_person
+    epsilon = float(promise["epsilon"]) / (limit or 1)
     # Another model or other test rows are another release, with noise of its own.
     release = [
         summary["params_sha256"],
@@ -113,11 +113,11 @@ def noised_accuracy(
         **promise,
         "adversary": "public",
         "relation": "replace one test row by any other"
-        if most is None
-        else f"replace all test rows of a person (at most {most})",
+        if limit is None
+        else f"replace all test rows of a person (at most {limit})",
         "method": "discrete Laplace noise on the count of right answers",
         "assumptions": "; ".join(
-            (*_ASSUMPTIONS, _ONE_ROW if most is None else _ONE_SIDE, *nominal)
+            (*_ASSUMPTIONS, _ONE_ROW if limit is None else _ONE_SIDE, *nominal)
         ),
         "copies": 1,
     }

@@ -59,6 +59,7 @@ def test_every_setting_has_its_default_and_its_limits_in_one_place() -> None:
 def test_every_setting_of_a_mechanism_is_a_setting_of_the_experiment() -> None:
     told = {field.name: field for field in dataclasses.fields(MechanismConfig)}
     facts = {"min_num_examples", "max_num_examples", "settings", "analytic_multiplier"}
+    facts |= {"rows_per_person"}
     settings = (about(name).settings for name in mechanism_names())
     for cls in filter(None, settings):
         told |= {field.name: field for field in dataclasses.fields(cls)}

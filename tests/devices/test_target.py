@@ -109,7 +109,12 @@ def test_a_step_apart_and_a_select_left_out_change_no_bit() -> None:
     "changes",
     [
         {"partition": "dirichlet"},
-        {"mechanism": "gaussian", "sensitivity": "attribute_records", "epsilon": 20.0},
+        {
+            "mechanism": "gaussian",
+            "sensitivity": "attribute_records",
+            "epsilon": 20.0,
+            "num_hbc_clients": 0,
+        },
     ],
 )
 def test_lanes_idle_where_clients_take_unequal_steps(changes: dict[str, Any]) -> None:

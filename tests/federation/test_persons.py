@@ -55,7 +55,7 @@ SETTINGS: dict[str, Any] = {
 
 def table(persons: int = PERSONS) -> dict[str, np.ndarray]:
     """Each person has 1 to 5 rows in one of four hospitals, in a random order."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(7)
     whose = rng.permutation(np.repeat(np.arange(persons), 1 + np.arange(persons) % 5))
     return {
         "id": np.array([f"p{person}" for person in whose]),
@@ -111,7 +111,8 @@ def test_all_rows_of_a_person_are_at_one_client_for_training_or_validation(
     partition: str,
 ):
     data = loaded(client="hospital" if partition == "by_writer" else None)
-    program = built(data, partition=partition, train_fraction=0.7, seed=3)
+    how = {"iid": "stratified", "by_writer": "by_position"}[partition]
+    program = built(data, partition=partition, split=how, train_fraction=0.7, seed=3)
     split, whose = program.data.split, whose_of(data)
     sides = []
     for rows, counts in (
@@ -126,13 +127,29 @@ def test_all_rows_of_a_person_are_at_one_client_for_training_or_validation(
     assert share == pytest.approx(0.7, abs=0.03)
 
 
+def test_two_persons_make_a_client():
+    """One of them trains, the other validates, whatever rows they have."""
+    rows, whose = np.ones((30, 2), np.float32), np.arange(30) // 3
+    labels = (np.arange(30) % 2).astype(np.int32)
+    data = Dataset(
+        *("few", rows, labels, rows, labels),
+        num_classes=2,
+        train_writers=(whose >= 2).astype(np.int32) + (whose >= 4),
+        train_persons=whose,
+        rows_per_person=3,
+    )
+    of_two = {"partition": "by_writer", "dataset": "npz", "batch_size": 3}
+    sizes = built(data, **of_two).data.num_train[0]
+    assert sorted(sizes.tolist()) == [3, 3, 15]
+
+
 @pytest.mark.parametrize("padding", [0, 7])
 def test_a_secret_batch_holds_all_rows_of_a_person_or_none(padding: int):
     """Each person is drawn with B/|D|, independently of all others."""
     whose = np.array([5, 5, 9, 2, 9, 9, 7, 2], np.int32)
     ids = jnp.asarray(np.pad(whose, (0, padding), constant_values=9))
     member = jnp.arange(len(ids)) < len(whose)
-    persons = local_training._numbered(ids, member)
+    _, persons = jnp.unique(ids, return_inverse=True, size=len(ids))
 
     def drawn(key: jax.Array) -> jax.Array:
         position, taken = local_training.poisson_batch(
@@ -417,3 +434,11 @@ def test_a_deployed_client_hides_a_person_or_is_refused(tmp_path: pathlib.Path):
         else:
             client = deploy.Client(policy, data, tmp_path / relation)
             assert client.num_examples == int(data.num_train[0, 0])
+
+
+def test_rows_of_a_table_of_people_who_agreed_are_persons_of_their_own():
+    """They lack the column of persons, and do not count among those that are kept."""
+    agreed = {name: values[:50] for name, values in table().items() if name != "id"}
+    with pytest.warns(UserWarning, match="72 of 410 rows are left out"):
+        data = from_table(table(), schema=SCHEMA, drop=["hospital"], test=agreed)
+    assert len(data.test_labels) == 50 and len(data.train_labels) == 360 - 72

@@ -80,8 +80,10 @@ def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
 
 
 def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:
+    text = report.write_run_report(run_dir).read_text()
+    assert "protection.html beside it may be published" in text
     (run_dir / "summary.json").unlink()
-    report.write_run_report(run_dir)
+    assert "protection.html" not in report.write_run_report(run_dir).read_text()
     assert not (run_dir / "protection.html").exists()
 
 

@@ -403,6 +403,19 @@ def test_a_record_absent_from_secret_batches_changes_no_other_record() -> None:
     np.testing.assert_array_equal(present[-1][rest], absent[-1][rest])
 
 
+def test_a_run_draws_all_rows_of_a_person_or_none() -> None:
+    """The rounds that are compiled, not the function alone that draws a batch."""
+    once = {"local_steps": 1, "batch_size": 6, "num_rounds": 10, "rows_per_person": 3}
+    replay = Replay(mechanism="gaussian", **POISSON, **once)
+    drawn = []
+    for _, one, other in replay.rounds():
+        moved = _moved(one.state.params, other.state.params)[replay.changed]
+        rows = np.any(moved != 0, axis=1)
+        assert rows.all() or not rows.any()
+        drawn.append(rows.any())
+    assert 1 < sum(drawn) < 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("changes", PERSONS, ids=str)
 def test_all_rows_of_a_person_move_no_more_than_is_claimed(

@@ -88,8 +88,8 @@ def is_numeric(column: pa.ChunkedArray) -> bool:
 def _text(value: Any) -> str:
     if value is None or value != value or type(value).__name__ == "NAType":
         return ""
-    whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
-    return str(int(value) if whole else value)
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) < _EXACT
+    return str(int(value) if is_whole else value)
 
 
 def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -101,8 +101,8 @@ def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     elif not pa.types.is_integer(column.type):
         number = column.cast(pa.float64())
         exact = pc.less(pc.abs(number), _EXACT)
-        whole = pc.and_(exact, pc.equal(pc.floor(number), number))
-        integers = pc.if_else(whole, number, None).cast(pa.int64())
+        is_whole = pc.and_(exact, pc.equal(pc.floor(number), number))
+        integers = pc.if_else(is_whole, number, None).cast(pa.int64())
         number = pc.if_else(pc.is_nan(number), None, number)
         column = pc.coalesce(integers.cast(pa.string()), number.cast(pa.string()))
     return column.cast(pa.string()).fill_null("")
@@ -195,6 +195,12 @@ def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
     note = f", the first of {len(rows)}" if len(rows) > 1 else ""
     cell = texts(column.slice(int(rows[0]), 1))[0].as_py()
     return f"({files.quoted(cell)} in row {rows[0] + 1}{note}; the first row is 1)"
+
+
+def release(rows: int) -> None:
+    """Gives the memory of a column of so many rows back, where it is much."""
+    if rows > ROWS:
+        pa.default_memory_pool().release_unused()
 
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:

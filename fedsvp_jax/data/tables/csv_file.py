@@ -85,8 +85,8 @@ def form_of(path: Path, encoding: str | None = "utf-8") -> Form:
         declared = _DECLARED.fullmatch(header)
         if declared:
             before, header = header, lines.readline()
-        while header.count('"') % 2 and (more := lines.readline()):
-            header += more
+        while header.count('"') % 2 and (next_line := lines.readline()):
+            header += next_line
     if declared:
         divider = "\t" if declared[1] == "\\t" else declared[1]
     else:
@@ -243,7 +243,7 @@ def read_columns(path: Path, form: Form) -> Columns:
         text = cells.normal_texts(column)
         compact = text.nbytes < 2**31 - 1  # which one array may hold
         columns[name] = pa.chunked_array([text.combine_chunks()]) if compact else text
-        pa.default_memory_pool().release_unused()
+        cells.release(len(text))
     return columns
 
 

@@ -128,8 +128,8 @@ def written_notation(
                 for pattern in (group, number)
             )
             both = pc.match_substring(column, other).to_numpy()
-            alone = is_number & ~in_groups & (~both | (mark == ","))
-            for seen, where in ((fractions, alone), (groups, in_groups)):
+            ungrouped = is_number & ~in_groups & (~both | (mark == ","))
+            for seen, where in ((fractions, ungrouped), (groups, in_groups)):
                 if where.any():
                     seen[mark].append(f"{name} {place(column, where)}")
     if fractions[","] and fractions["."]:
@@ -181,24 +181,26 @@ def _draft_column(
     numbers = cells.values_of(column, "number", notation)
     is_number = ~np.isnan(numbers)
     missing = cells.is_missing(column) & ~is_number
-    others = ~is_number & ~missing
+    not_numbers = ~is_number & ~missing
     if missing.all():
         return _LEFT_OUT, "no cell has a value"
     if _num_distinct(column) == 1:
         return _LEFT_OUT, f"constant: {files.quoted(column[0].as_py())} in every row"
-    if not others.any():
+    if not not_numbers.any():
         return _code(name, column, numbers, source) or _numeric(
             SchemaColumn("number"), numbers, missing
         )
-    rest = column.filter(pa.array(others))
+    rest = column.filter(pa.array(not_numbers))
     if not is_number.any() and (scaled := _scaled(column, rest, notation, missing)):
         return scaled
-    odd = pc.unique(rest).slice(0, _MOST_ODD + 1).to_pylist()
-    few = len(odd) <= _MOST_ODD and 2 * others.sum() <= len(numbers)
+    oddities = pc.unique(rest).slice(0, _MOST_ODD + 1).to_pylist()
+    few = len(oddities) <= _MOST_ODD and 2 * not_numbers.sum() <= len(numbers)
     if few and is_number.any():
-        words = ", ".join(map(files.quoted, odd))
+        words = ", ".join(map(files.quoted, oddities))
         proposal = _numeric(
-            SchemaColumn("number", missing=tuple(sorted(odd))), numbers, ~is_number
+            SchemaColumn("number", missing=tuple(sorted(oddities))),
+            numbers,
+            ~is_number,
         )
         return proposal[0], f"{words}: a missing number? {proposal[1]}".rstrip()
     return _category(name, column, rest, source)
@@ -244,15 +246,15 @@ def _code(
             return _LEFT_OUT, why
         values, _ = _category(name, column, column, source)
         return values, why
-    whole = numbers[~np.isnan(numbers)]
-    if len(numbers) <= _FEW or (np.rint(whole) != whole).any():
+    present = numbers[~np.isnan(numbers)]
+    if len(numbers) <= _FEW or (np.rint(present) != present).any():
         return None
-    unique = len(np.unique(whole)) == len(numbers)
-    digits = np.floor(np.log10(np.abs(whole).clip(1))) + 1
-    same = digits.min() == digits.max()
-    if same and digits[0] >= _LONG_CODE and whole.min() > 0:
+    unique = len(np.unique(present)) == len(numbers)
+    digits = np.floor(np.log10(np.abs(present).clip(1))) + 1
+    same_length = digits.min() == digits.max()
+    if same_length and digits[0] >= _LONG_CODE and present.min() > 0:
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
-    if unique and (whole.max() - whole.min() == len(whole) - 1 or same):
+    if unique and (present.max() - present.min() == len(present) - 1 or same_length):
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
     if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
         return _LEFT_OUT, "an identifier, by its name?"
@@ -283,8 +285,8 @@ def _category(
     else:
         names = encoding.of_names(column, None, source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
-        kept = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
-        return SchemaColumn("category", values=(*kept, OTHERS), from_data=True), hint
+        listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
+        return SchemaColumn("category", values=(*listed, OTHERS), from_data=True), hint
     return _LEFT_OUT, hint or why
 
 

@@ -79,7 +79,7 @@ def encode(
         except ValueError as error:
             faults.append(str(error))
             continue
-        pa.default_memory_pool().release_unused()
+        cells.release(rows)
         encoded.append((column.width, features))
         if attribute is not None:
             attributes[name] = attribute
@@ -128,9 +128,11 @@ def _encode_column(
         return lambda rows: one_hot[codes[rows]], attribute, 0
     numbers = numbers_of(values, column, notation, source)
     attribute = None
-    whole = column.type == "number" and not column.missing and column.fill is None
-    whole = whole and all((part == np.rint(part)).all() for part in _blocks(numbers))
-    if whole and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES:
+    is_whole = column.type == "number" and not column.missing and column.fill is None
+    is_whole = is_whole and all(
+        (part == np.rint(part)).all() for part in _blocks(numbers)
+    )
+    if is_whole and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES:
         texts, codes = cells.distinct(values)
         plain = _by_name([_POINT.sub("", text) for text in texts], codes, source)
         attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
@@ -218,9 +220,9 @@ def _refuse(
     source: str,
 ) -> None:
     """Raises ValueError: which cells are wrong, and what mends them."""
-    odd = wrong & ~cells.is_missing(values)
-    if column.type in _OTHERWISE and odd.any():
-        remedy = _OTHERWISE[column.type].format(at=place(values, odd))
+    unknown_cells = wrong & ~cells.is_missing(values)
+    if column.type in _OTHERWISE and unknown_cells.any():
+        remedy = _OTHERWISE[column.type].format(at=place(values, unknown_cells))
         raise ValueError(f"{source} {remedy}")
     rows = np.flatnonzero(wrong)
     names, codes = cells.distinct(values.take(pa.array(rows)))

@@ -53,7 +53,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         raise ValueError(
             f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
         )
-    drop = named(settings.drop_columns or "", columns)
+    drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
         features = {k: v for k, v in columns.items() if k not in (label, *drop)}
         draft.written_notation(features, form.divider, str(path))
@@ -81,7 +81,7 @@ def _size(path: Path, setting: str) -> int:
     return path.stat().st_size
 
 
-def named(listed: str, columns: Collection[str]) -> list[str]:
+def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     """The columns that a flag lists; a name may hold commas, with quotes or without.
 
     What is no column is listed too, for the caller to refuse.
@@ -197,7 +197,7 @@ def from_table(
     client = None if client == NOBODY else client
     left_out = dropped | {client, person}
     tables = [table] if test is None else [table, test]
-    pixels = [one for part in tables for one in (part[image] if image else ())]
+    pixels = [pixel for part in tables for pixel in (part[image] if image else ())]
     columns = table_file.columns_of(table, name, image)
     num_train = _check_lengths(columns, name)
     for column in filter(None, (label, client, person, *drop)):
@@ -212,7 +212,7 @@ def from_table(
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
     dropped = left_out | {label}
     clients = cells.distinct(columns[client]) if client is not None else None
-    whose = (
+    persons = (
         None
         if person is None
         else _persons(columns[person], num_train, f"{name}: column {person}")
@@ -223,24 +223,27 @@ def from_table(
         test_fraction,
         dropped,
         None if clients is None else clients[1],
-        whose,
+        persons,
         name,
     )
-    kept = np.ones(len(is_test), bool)
-    if whose is None:
+    chosen = np.ones(len(is_test), bool)
+    if persons is None:
         _warn_of_persons(columns, {label, client, image}, schema, name)
     elif schema is None or schema.unit != "client":
         rows_per_person = rows_per_person or 1
-        kept = _kept(whose, rows_per_person)
-        if not kept.all():
+        chosen = _chosen_rows(persons, rows_per_person)
+        if not chosen.all():
             warnings.warn(
-                f"{name}: {(~kept).sum()} of {len(kept)} rows are left out, since "
+                f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
                 f"{rows_per_person} of each person are kept ([person] rows)",
                 stacklevel=2,
             )
     else:
         rows_per_person = None
-    train, test_rows = np.flatnonzero(~is_test & kept), np.flatnonzero(is_test & kept)
+    train, test_rows = (
+        np.flatnonzero(~is_test & chosen),
+        np.flatnonzero(is_test & chosen),
+    )
     if not len(train) or not len(test_rows):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
@@ -280,7 +283,7 @@ def from_table(
         )
     encoding.refuse(wrong)
     if image is not None:
-        images = np.stack([np.asarray(one) for one in pixels])
+        images = np.stack([np.asarray(pixel) for pixel in pixels])
         images = images[..., None] if images.ndim == 3 else images
         inputs = [images[part] for part in parts]
         attributes = attributes if features else {}
@@ -307,7 +310,7 @@ def from_table(
         schema=schema if image is None else None,
         public_test=test is not None,
         test_rows=test_rows + 1 - (0 if test is None else num_train),
-        train_persons=None if whose is None else whose[train].astype(np.int32),
+        train_persons=None if persons is None else persons[train].astype(np.int32),
         rows_per_person=None if person is None else rows_per_person,
     )
 
@@ -323,20 +326,20 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
             "leave the row out"
         )
     names, codes = cells.distinct(column)
-    whose = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
+    persons = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
     rows = np.arange(len(column))
-    return np.where(rows < num_train, whose, len(names) + rows)
+    return np.where(rows < num_train, persons, len(names) + rows)
 
 
-def _kept(whose: np.ndarray, limit: int) -> np.ndarray:
+def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
     """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
-    order = np.random.default_rng(1).permutation(len(whose))
-    order = order[np.argsort(whose[order], kind="stable")]
-    ordered = whose[order]
-    place = np.arange(len(whose)) - np.searchsorted(ordered, ordered)
-    kept = np.empty(len(whose), bool)
-    kept[order] = place < limit
-    return kept
+    order = np.random.default_rng(1).permutation(len(persons))
+    order = order[np.argsort(persons[order], kind="stable")]
+    ordered = persons[order]
+    place = np.arange(len(persons)) - np.searchsorted(ordered, ordered)
+    chosen = np.empty(len(persons), bool)
+    chosen[order] = place < limit
+    return chosen
 
 
 def _warn_of_persons(
@@ -394,7 +397,7 @@ def _split_rows(
     test_fraction: float,
     dropped: set[str | None],
     clients: np.ndarray | None,
-    whose: np.ndarray | None,
+    persons: np.ndarray | None,
     source: str,
 ) -> tuple[np.ndarray, set[str]]:
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
@@ -403,7 +406,7 @@ def _split_rows(
       num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
       clients: (rows,) which client's each row is, or None.
-      whose: (rows,) persons from 0, each of whom is on one side, or None.
+      persons: (rows,) numbers from 0, each of whom is on one side, or None.
 
     Raises:
       ValueError: a column of the name split says something else, or divides a person.
@@ -420,7 +423,7 @@ def _split_rows(
         parts, codes = cells.distinct(columns[name])
         if name == _SPLIT and set(parts) == {"train", "test"}:
             is_test = codes == parts.index("test")
-            _check_sides(columns[name], is_test, whose, source)
+            _check_sides(columns[name], is_test, persons, source)
             return is_test, {_SPLIT}
         other = sorted(set(parts) - {"train", "test"}) or parts
         raise ValueError(
@@ -430,33 +433,33 @@ def _split_rows(
         )
     if num_train is not None:
         return np.arange(rows) >= num_train, set()
-    if whose is not None:
-        persons = int(whose.max()) + 1
-        order = np.random.default_rng(0).permutation(persons)
-        return (order < round(test_fraction * persons))[whose], set()
+    if persons is not None:
+        number = int(persons.max()) + 1
+        order = np.random.default_rng(0).permutation(number)
+        return (order < round(test_fraction * number))[persons], set()
     order = np.random.default_rng(0).permutation(rows)
-    return _drawn(order, round(test_fraction * rows), clients), set()
+    return _draw_rows(order, round(test_fraction * rows), clients), set()
 
 
 def _check_sides(
     split: pa.ChunkedArray,
     is_test: np.ndarray,
-    whose: np.ndarray | None,
+    persons: np.ndarray | None,
     source: str,
 ) -> None:
     """Raises ValueError: rows of one person are on both sides."""
-    if whose is None:
+    if persons is None:
         return
-    both = np.intersect1d(whose[is_test], whose[~is_test])
+    both = np.intersect1d(persons[is_test], persons[~is_test])
     if len(both):
-        at = cells.place(split, whose == both[0])
+        at = cells.place(split, persons == both[0])
         raise ValueError(
             f"{source}: column {_SPLIT} puts {len(both)} persons on both sides, "
             f"the first {at}; put all rows of a person on one side"
         )
 
 
-def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
+def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
     """(rows,) bool: the first rows of an order, but the last two of every client.
 
     So whoever has two rows trains. Where too few others are left, all rows of some
@@ -472,9 +475,9 @@ def _drawn(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarr
     rank = np.empty(len(order), np.int64)
     starts = counts.cumsum() - counts
     rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
-    kept = (rank < _LEAST) & (counts[clients] >= _LEAST)
+    mask = (rank < _LEAST) & (counts[clients] >= _LEAST)
     is_test[:] = False
-    free = np.flatnonzero(~kept)
+    free = np.flatnonzero(~mask)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST
     if short > 0:
@@ -513,10 +516,10 @@ def _joined(
             f"{', '.join(differ)} is in one of the two alone: add it, or leave it out "
             "(--drop_columns)"
         )
-    whole = Columns()
+    joined = Columns()
     for name, column in columns.items():
         both = [column, tested[name]]
         if both[0].type != both[1].type:
             both = [cells.texts(part) for part in both]
-        whole[name] = pa.chunked_array([c for part in both for c in part.chunks])
-    return whole
+        joined[name] = pa.chunked_array([c for part in both for c in part.chunks])
+    return joined

@@ -218,7 +218,7 @@ def test_time_and_memory_follow_the_size_of_the_file(
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
     load_file(path, TableSettings(label_column="y"))
-    assert time.process_time() - started < 30
+    assert time.process_time() - started < 60
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert grown <= 20 * path.stat().st_size + 2**30
 

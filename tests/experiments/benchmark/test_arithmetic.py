@@ -130,7 +130,8 @@ def test_kept_limits_are_flops_or_bytes_by_hand() -> None:
     ):
         assert (row["device"], row["work"]) == (printed["device"], printed["workload"])
         device = compiled.DEVICES[row["device"]]
-        work = {"SWEEP": "W2", "PE-W2": "W2"}.get(row["work"], row["work"])
+        same = {"SWEEP": "W2", "PE-W2": "W2", "W1-DP": "W1"}
+        work = same.get(row["work"], row["work"])
         cells = 25 if row["work"] == "SWEEP" else 1
         moved = cells * 2 * 10 * 4 * NUM_WEIGHTS[work] / device.bandwidth
         if row["num_attributes"] == 1:
