@@ -4,7 +4,6 @@ Flags become settings here; the library never reads a flag.
 """
 
 import dataclasses
-import datetime
 import os
 import pathlib
 import signal
@@ -344,8 +343,7 @@ def write_report(values: flags.FlagValues, kind: str) -> None:
 
         write = {"run": report.write_run_report, "sweep": report.write_sweep_report}
         try:
-            today = datetime.datetime.now(datetime.UTC).date().isoformat()
-            write[kind](folder, timestamp=today)
+            write[kind](folder)
         except ImportError as error:
             print(f"no report.html: {error}")
     print_files(path for path in sorted(folder.iterdir()) if path.is_file())

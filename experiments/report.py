@@ -13,7 +13,6 @@ DIR/figures, one column wide.
 Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 """
 
-import datetime
 import os
 import sys
 from collections.abc import Sequence
@@ -37,18 +36,10 @@ _FIGURE = flags.DEFINE_enum(
 _COMPARE_TO = flags.DEFINE_string(
     "compare_to", None, "Folder for compare.html, if several DIRs are named."
 )
-_TIMESTAMP = flags.DEFINE_bool(
-    "timestamp",
-    False,
-    "Write the time at the foot of each page. The same command then no longer gives "
-    "the same bytes.",
-)
 _PLUGIN = flags.DEFINE_string("plugin", None, plugin.HELP)
 
 
-def rebuild(
-    folder: Path, *, figure: str | None, timestamp: str | None
-) -> tuple[list[Path], str]:
+def rebuild(folder: Path, *, figure: str | None) -> tuple[list[Path], str]:
     """Writes the pages of one folder; returns their paths and what to print.
 
     Raises:
@@ -64,10 +55,10 @@ def rebuild(
             file=sys.stderr,
         )
     if is_sweep:
-        page = report.write_sweep_report(folder, timestamp=timestamp)
+        page = report.write_sweep_report(folder)
         paths = [page, *tables.write_tables(folder)]
     else:
-        paths = [report.write_run_report(folder, timestamp=timestamp)]
+        paths = [report.write_run_report(folder)]
     if figure:
         paths.append(report.figures.draw([folder], folder / f"report.{figure}"))
         paths += report.figures.draw_each(folder, figure)
@@ -85,17 +76,15 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError("name at least one folder of a run or a sweep")
     if _PLUGIN.value:
         plugin.load(_PLUGIN.value)
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
-    timestamp = now if _TIMESTAMP.value else None
     figure = _FIGURE.value
     try:
         for folder in folders:
-            paths, text = rebuild(folder, figure=figure, timestamp=timestamp)
+            paths, text = rebuild(folder, figure=figure)
             print(text + "\n".join(map(str, paths)))
         if len({os.path.abspath(folder) for folder in folders}) > 1:
             common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
             target = Path(_COMPARE_TO.value or common)
-            page = report.write_compare_report(folders, target, timestamp=timestamp)
+            page = report.write_compare_report(folders, target)
             paths = [page]
             if figure:
                 picture = target / f"compare.{figure}"

@@ -16,15 +16,12 @@ _CAPTION = (
 def write_compare_report(
     folders: Sequence[str | Path],
     output_dir: str | Path,
-    *,
-    timestamp: str | None = None,
 ) -> Path:
     """Writes OUTPUT_DIR/compare.html from the folders' files alone.
 
     Args:
       folders: at least two folders, each of a run or of a sweep.
       output_dir: where the page is written; created if it does not exist.
-      timestamp: as of `write_run_report`, with its result and errors.
 
     Raises:
       ValueError: fewer than two folders.
@@ -54,7 +51,6 @@ def write_compare_report(
             ("settings", "Settings that differ", _differences(files)),
         ],
         data={"plots": page.plot_data(plots), "tables": {"table": columns}},
-        timestamp=timestamp,
     )
 
 

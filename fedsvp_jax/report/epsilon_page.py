@@ -127,9 +127,7 @@ def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] 
     }
 
 
-def write_epsilon_page(
-    folder: str | Path, content: Mapping[str, Any], *, timestamp: str | None = None
-) -> list[Path]:
+def write_epsilon_page(folder: str | Path, content: Mapping[str, Any]) -> list[Path]:
     """Writes FOLDER/epsilon.html and epsilon.json; neither where there is no point.
 
     Returns:
@@ -154,7 +152,6 @@ def write_epsilon_page(
             ),
         ],
         data={"points": _shown_points(content)},
-        timestamp=timestamp,
         scripts=("epsilon.js",),
     )
     return [html, place / "epsilon.json"]

@@ -59,7 +59,6 @@ def write(
     subtitle: str,
     sections: Sequence[tuple[str, str, Markup]],
     data: Mapping[str, Any] = MappingProxyType({}),
-    timestamp: str | None = None,
     scripts: Sequence[str] = (),
 ) -> Path:
     """Writes the whole page, or nothing; its folder is made where there is none.
@@ -71,7 +70,6 @@ def write(
       sections: (id, plain-text heading, markup) in order.
       data: what the scripts read, JSON without NaN: `plots`, `tables` by the id under
         which they are downloaded, and what the page's own scripts ask for.
-      timestamp: shown at the foot when given.
       scripts: names of the asset scripts that follow common.js, in order of execution.
 
     Raises:
@@ -88,7 +86,6 @@ def write(
             policy=POLICY,
             style=_asset("page.css"),
             sections=sections,
-            timestamp=timestamp,
             data=dict(data),
             library=plotly_script() if draws else "",
             code="\n".join(_asset(name) for name in code),

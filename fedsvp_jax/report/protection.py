@@ -8,6 +8,7 @@ The parts of the differential privacy pyramid are those of NIST SP 800-226 (Marc
 Parts that this program cannot know are marked as open.
 """
 
+import datetime
 import hashlib
 import itertools
 import math
@@ -173,9 +174,7 @@ _SIMULATION = (
 )
 
 
-def write_protection_page(
-    run: read.RunFiles, folder: Path, *, timestamp: str | None = None
-) -> Path | None:
+def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     """Writes FOLDER/protection.html; none for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config
     claims = strongest([summary])
@@ -189,6 +188,8 @@ def write_protection_page(
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     claim = main[0]
+    written = (folder / "summary.json").stat().st_mtime
+    ended = datetime.datetime.fromtimestamp(written, datetime.UTC).date()
     epsilon = labels.significant(claim["epsilon"])
     delta = labels.significant(claim["delta"], 3)
     facts = [
@@ -236,7 +237,7 @@ def write_protection_page(
     return page.write(
         path,
         title=f"How the records of {labels.data_name(config)} are protected",
-        subtitle=f"For those who answer for the data. {timestamp or ''}".strip(),
+        subtitle=f"For those who answer for the data. The run ended on {ended}.",
         sections=[
             ("claim", "The claim", body),
             ("adversaries", "Adversaries and assumptions", guarantee_table(claims)),
@@ -245,7 +246,6 @@ def write_protection_page(
             ("nist", "For an assessment (NIST SP 800-226)", pyramid_table(parts)),
             ("origin", "Settings, hashes, versions", origin),
         ],
-        timestamp=timestamp,
     )
 
 

@@ -21,13 +21,11 @@ from fedsvp_jax.report.curves import curves
 MOST_COALITIONS = 64  # whose utilities the page shows for every upload
 
 
-def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Path:
+def write_run_report(run_dir: str | Path) -> Path:
     """Writes RUN_DIR/report.html from the run's files alone, and protection.html.
 
     Args:
       run_dir: the folder that `experiments.train` wrote.
-      timestamp: shown at the page's foot; without it the page is a function of
-        the files and the package versions.
 
     Returns:
       The page's path.
@@ -37,7 +35,7 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
       ImportError: plotly or jinja2 is not installed.
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
-    public = protection.write_protection_page(run, folder, timestamp=timestamp)
+    public = protection.write_protection_page(run, folder)
     plots = {plot.id: plot for plot in curves(run)}
     spent = [plots.pop("epsilon")] if "epsilon" in plots else []
     attributes = contributions.attribute_plots(run)
@@ -88,7 +86,6 @@ def write_run_report(run_dir: str | Path, *, timestamp: str | None = None) -> Pa
             "context": context(run),
         },
         scripts=("explain.js", "cells.js") if cells else (),
-        timestamp=timestamp,
     )
 
 

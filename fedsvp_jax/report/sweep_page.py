@@ -25,14 +25,14 @@ _CAPTION = (
 )
 
 
-def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -> Path:
+def write_sweep_report(sweep_dir: str | Path) -> Path:
     """Writes SWEEP_DIR/report.html from config.json and results.jsonl alone.
 
     Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
     """
     sweep = read.read_sweep(sweep_dir)
     content = epsilon_page.document(sweep)
-    epsilon_page.write_epsilon_page(sweep_dir, content, timestamp=timestamp)
+    epsilon_page.write_epsilon_page(sweep_dir, content)
     rows = tables.summarize(sweep.results, sweep.cells)
     plots = sweep_curves(sweep)
     against = [plot for plot in plots if not plot.by_round]
@@ -71,5 +71,4 @@ def write_sweep_report(sweep_dir: str | Path, *, timestamp: str | None = None) -
             "plots": page.plot_data(plots),
             "tables": {"table": tables.columns(rows)},
         },
-        timestamp=timestamp,
     )

@@ -1,6 +1,5 @@
 """Poisson batches in the account: counted as dp-accounting counts them."""
 
-import itertools
 
 import numpy as np
 import pytest
@@ -58,10 +57,10 @@ def test_the_account_counts_a_clients_steps_at_the_least_noise_of_all():
     for ids, z in (([0, 1], 0.5), ([0], 0.4), ([0], 0.5)):
         record(book, ids, multiplier=z, std=0.0, weights=1 / len(ids))
     again = book.again()
-    for view, (client, uploads) in itertools.product(views.VIEWS, ((0, 3), (1, 1))):
-        steps = SampledSteps(0.4 * 16**0.5, 0.1, 16 * uploads)
-        worst = composed_epsilon("rdp", 0.0, DELTA, steps=steps)
-        assert again.epsilon_spent("rdp", DELTA, client, view=view) == worst
+    steps = SampledSteps(0.4 * 16**0.5, 0.1, 16 * 3)  # of client 0
+    worst = composed_epsilon("rdp", 0.0, DELTA, steps=steps)
+    for view in views.VIEWS:
+        assert again.epsilon_spent("rdp", DELTA, view=view) == worst
     # As if nothing were sampled: a true bound.
     whole = composed_epsilon("gdp", 2 / 0.5**2 + 1 / 0.4**2, DELTA)
     assert book.epsilon_spent("gdp", DELTA) == pytest.approx(whole)

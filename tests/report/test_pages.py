@@ -137,8 +137,7 @@ def test_noise_in_the_local_steps_is_not_shown_as_no_noise(tmp_path: Path) -> No
 
 
 def test_pages_name_the_nominal_epsilons(run_dir: Path, sweep_dir: Path) -> None:
-    page = report.write_run_report(run_dir, timestamp="2030-01-02 UTC").read_text()
-    assert "Made 2030-01-02 UTC." in page
+    page = report.write_run_report(run_dir).read_text()
     assert "Replacing one record of a client changes the view of the server" in page
     assert ">nominal</td>" in report.write_sweep_report(sweep_dir).read_text()
     compared = report.write_compare_report([run_dir, sweep_dir], run_dir.parent)
