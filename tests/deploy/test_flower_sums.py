@@ -235,7 +235,7 @@ def test_masks_read_the_whole_key() -> None:
 
 
 def test_other_adapters_do_not_send_a_share_unmasked() -> None:
-    with pytest.raises(ValueError, match=r"take engines\.flower_sums\.SumMod"):
+    with pytest.raises(ValueError, match=r"take deploy\.flower_sums\.SumMod"):
         policy(**SUMS).check_takes_updates()
     with pytest.raises(ValueError, match="must be secure_aggregation"):
         protocol(policy(**UPDATE_CLIP))
