@@ -99,7 +99,8 @@ class Aggregator(NamedTuple):
       encode: `(mechanism, upload, info)` -> the upload as it is sent.
       decode: `(mechanism, total, uploads, infos, valid)` -> the round's update and
         answer, from the sum of weighted uploads; `infos` and `valid` have a leading
-        axis (K,). `uploads` are stacked, (K, ...), or None unless asked for.
+        axis (K,). `uploads` are `Weights` with leaves (K, ...), update and statistics
+        of each place, also of empty ones; None unless asked for.
       needs_uploads: whether `decode` reads `uploads`.
     """
 
@@ -112,7 +113,8 @@ class Uploads(NamedTuple):
     """What a hook may look at once all uploads have come.
 
     Attributes:
-      stacked: leaves (K, ...): update and statistics of each place.
+      stacked: leaves (K, ...): update and statistics of each place; an empty one holds
+        a number that means nothing.
       sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
       step: an average of uploads -> what the server adds to its parameters.
       state: as it was broadcast.
