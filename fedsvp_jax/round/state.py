@@ -100,7 +100,8 @@ class Aggregator(NamedTuple):
       decode: `(mechanism, total, uploads, infos, valid)` -> the round's update and
         answer, from the sum of weighted uploads; `infos` and `valid` have a leading
         axis (K,). `uploads` are `Weights` with leaves (K, ...), update and statistics
-        of each place, also of empty ones; None unless asked for.
+        of each place, also of empty ones; None unless asked for. `info` and `infos` are
+        `NoiseInfo.told`: an aggregator costs no ε, so it reads nothing that does.
       needs_uploads: whether `decode` reads `uploads`.
     """
 

@@ -141,6 +141,27 @@ def test_who_sees_medians_faces_the_noise_of_one_upload(tmp_path: pathlib.Path) 
     assert spent["median"] == 4 * [server]
 
 
+def test_an_aggregator_is_not_told_what_no_noise_hides() -> None:
+    """Nor whether an update was clipped, nor how long the noise was."""
+
+    def spy(mechanism, total, uploads, infos, valid):
+        hidden = jnp.isnan(infos.clipped).all() & jnp.isnan(infos.noise_l2).all()
+        known = (infos.noise_std > 0).all()
+        number = jnp.where(hidden & known, 7.0, 0.0)
+        update = jax.tree.map(lambda leaf: jnp.full_like(leaf, number), total.update)
+        return total._replace(update=update)
+
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+    state, step = fedsvp_jax.make_round(
+        config, digits(), aggregator=Aggregator(WEIGHTED_SUM.encode, spy)
+    )
+    after, metrics = step(state)
+    moved = jax.tree.map(jnp.subtract, after.server.params, state.server.params)
+    for leaf in jax.tree.leaves(moved):
+        np.testing.assert_allclose(leaf, 7, rtol=1e-5)
+    assert np.isfinite(metrics.clients.noise.noise_l2).all()
+
+
 def test_a_claim_about_the_sum_takes_no_other_aggregator() -> None:
     config = small(mechanism="gaussian", epsilon=1.0, noise_trust="secure_aggregation")
     with pytest.raises(ValueError, match="whose claim is about the sum"):
