@@ -98,6 +98,15 @@ def test_a_hook_is_told_which_places_are_empty(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(last["cosine"], 1, rtol=1e-5)
 
 
+def test_a_hook_does_not_write_over_a_field(tmp_path: pathlib.Path) -> None:
+    def free(model, uploads):
+        return {"epsilon": jnp.zeros(uploads.sizes.shape)}
+
+    with pytest.raises(ValueError, match="got epsilon"):
+        config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+        run.train(config, tmp_path / "run", dataset=digits(), hooks=(free,))
+
+
 def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
     tmp_path: pathlib.Path,
 ) -> None:
