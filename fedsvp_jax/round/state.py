@@ -78,7 +78,8 @@ class ClientWork(NamedTuple):
     """One kind of client.
 
     Attributes:
-      prepare: the client's work before anything is clipped and noised.
+      prepare: the client's work before its update is clipped and noised; with
+        `per_example` clips and noise are in the training.
       release: `(task, work, update)` -> what leaves, the mechanism's memory after it,
         and what the noise was. `update` is client minus server.
     """
@@ -259,7 +260,7 @@ def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> R
 
 
 class LocalWork(NamedTuple):
-    """A client's work before anything is clipped and noised."""
+    """A client's work before its update is clipped and noised."""
 
     weights: Weights  # trained
     private: Array | None  # (m,) bool: rows of P; None without a private query
@@ -274,7 +275,7 @@ class ClientMetrics:
 
     client_id: Array  # () int32, -1 for an empty place in the cohort
     num_examples: Array  # () int32
-    update_l2: Array  # () float32: L2 norm of the update before the noise
+    update_l2: Array  # () float32: L2 norm of it before release clips and noises it
     weight: Array  # () float32: p_i of the average
     finite: Array  # () bool: the upload and statistics, as `tree.is_finite` says
     estimation: Estimation | None
