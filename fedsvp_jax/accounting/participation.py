@@ -83,6 +83,8 @@ class Participation(NamedTuple):
       filter_cost: of all planned passes of the influence filter.
       equal_weights: whether every client weighs the same in every cohort that may be
         drawn.
+      averaged: whether the server averages uploads, so that who sees the models faces
+        the cohort's noise. Else every view counts an upload's own noise alone.
       nominal: why every ε is nominal whatever the mechanism claims; "" for nothing.
       assumptions: what dealing and splitting the data ask of two neighbours, in words.
     """
@@ -95,6 +97,7 @@ class Participation(NamedTuple):
     copies: int = 1
     filter_cost: FilterCost = FilterCost()
     equal_weights: bool = False
+    averaged: bool = True
     nominal: str = ""
     assumptions: str = ""
 

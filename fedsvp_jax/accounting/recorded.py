@@ -161,10 +161,13 @@ class Recorded:
         """`views.counted` of a round's uploads, in the claim's view.
 
         Discrete noise is counted upload by upload unless its whole numbers are summed:
-        an average of uploads that were weighted in float32 is no sum on one grid.
+        an average of uploads that were weighted in float32 is no sum on one grid. So
+        is every upload that is not averaged: a median may show one of them as it is.
         """
         claim = self.mechanism.claim
-        if claim.concentrated and not claim.central:
+        if not self.participation.averaged or (
+            claim.concentrated and not claim.central
+        ):
             weights = None
         return counted(noise, weights, self.view, self.participation.colluders)
 

@@ -16,6 +16,10 @@ AVERAGED = (
     "sees the average alone, over a secure channel to an honest server; the other "
     "clients add their noise honestly"
 )
+AGGREGATED = (
+    "sees the models alone, over a secure channel to an honest server; uploads are not "
+    "averaged, so of an upload its own noise alone counts"
+)
 SEEN = {
     "server": ("server", "sees every upload"),
     "curious_client": (

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
 import jax
+import numpy as np
 import optax
 
 Array: TypeAlias = jax.Array
@@ -124,3 +125,8 @@ class NoiseInfo:
     delta: Array  # () float32: claimed for this upload; 0 without noise
     risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, nan for the others
     clipped: Array  # () float32: 1 where the mechanism clipped the upload, else 0
+
+    def told(self) -> "NoiseInfo":
+        """What the server may read: nan stands for what no noise hides."""
+        hidden = np.full(self.clipped.shape, np.nan, np.float32)
+        return self.replace(noise_l2=hidden, clipped=hidden)  # type: ignore[attr-defined]

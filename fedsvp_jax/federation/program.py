@@ -50,6 +50,7 @@ class Program:
       cells_together: cells of a sweep that fit side by side on one device.
       stream: the cohorts of clients that are kept on disk; None for data in memory.
       own_code: per cell, digests of what the settings only name: code of one's own.
+      averages: whether the aggregator is one of the package's, which average uploads.
     """
 
     configs: tuple[ExperimentConfig, ...]
@@ -62,6 +63,7 @@ class Program:
     cells_together: int
     stream: CohortStream | None
     own_code: tuple[tuple[str, ...], ...]
+    averages: bool = True
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:
@@ -90,6 +92,7 @@ class Program:
                 config,
                 mechanism,
                 equal_weights=self.equal_weights,
+                averaged=self.averages,
                 nominal=STATS_LEAVE if self.keeps_stats else "",
                 assumptions=neighbour_assumptions(config),
                 copies=copies,
@@ -155,7 +158,8 @@ def build(
       loss: `(output, target) -> ()` of one example, in the place of cross-entropy.
         With it a model has any outputs that the loss takes.
       aggregator: in the place of the average of uploads. What it does to noised uploads
-        costs no ε; a claim about the average does not take it.
+        costs no ε, but then only an upload's own noise counts, whoever looks; a claim
+        about the sum does not take it.
       hooks: measure every round's uploads; their fields stand in the clients' rows.
       target: the device that the rounds are for; the one that JAX computes on when
         None.
@@ -279,6 +283,7 @@ def build(
         cells_together=parallelism.cells,
         stream=stream,
         own_code=tuple(codes),
+        averages=aggregator is None,
     )
 
 

@@ -37,7 +37,7 @@ def weighted(upload: Params, weight: Array) -> Params:
     return jax.tree.map(part, upload)
 
 
-def server_step(
+def optimizer_step(
     update: Params,
     state: optax.OptState | None,
     settings: optimizers.ServerSettings,

@@ -113,9 +113,9 @@ def plain_client(task: Task) -> LocalWork:
 
 
 def estimating_client(task: Task) -> LocalWork:
-    """Estimates its R, which trains the model that is uploaded.
+    """Estimates its R; the training on all its records gives the upload's model too.
 
-    Noise in the steps follows the released R, so with it the model is trained again.
+    Where noise is in the steps it follows the released R: the model is trained again.
     """
     work = estimate_and_train(task)
     if task.mechanism.step_noise_std is None:

@@ -49,7 +49,7 @@ def federated_round(
     """Runs one round of FedAvg with a noise mechanism.
 
     Args:
-      plan: static; its parts are exchangeable (`state`).
+      plan: static; its parts are exchangeable (`round.state`).
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
@@ -85,10 +85,10 @@ def federated_round(
     lane_of = jnp.argsort(order)
     memories, metrics, stacked = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
     upload: Upload = plan.aggregator.decode(
-        mechanism, total, stacked, metrics.noise, valid
+        mechanism, total, stacked, metrics.noise.told(), valid
     )
     optimize = partial(
-        aggregation.server_step,
+        aggregation.optimizer_step,
         state=state.optimizer,
         settings=plan.server,
         anyone=jnp.any(valid),

@@ -1,6 +1,6 @@
 """The server's step: its optimiser, then the mechanism's own part.
 
-A round without clients leaves the model and what the server remembers.
+A round without clients leaves the model, and what the server remembers, as they are.
 """
 
 from collections.abc import Callable

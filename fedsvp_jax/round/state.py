@@ -78,7 +78,8 @@ class ClientWork(NamedTuple):
     """One kind of client.
 
     Attributes:
-      prepare: the client's work before anything is clipped and noised.
+      prepare: the client's work before its update is clipped and noised; with
+        `per_example` clips and noise are in the training.
       release: `(task, work, update)` -> what leaves, the mechanism's memory after it,
         and what the noise was. `update` is client minus server.
     """
@@ -99,7 +100,9 @@ class Aggregator(NamedTuple):
       encode: `(mechanism, upload, info)` -> the upload as it is sent.
       decode: `(mechanism, total, uploads, infos, valid)` -> the round's update and
         answer, from the sum of weighted uploads; `infos` and `valid` have a leading
-        axis (K,). `uploads` are stacked, (K, ...), or None unless asked for.
+        axis (K,). `uploads` are `Weights` with leaves (K, ...), update and statistics
+        of each place, also of empty ones; None unless asked for. `info` and `infos` are
+        `NoiseInfo.told`: an aggregator costs no ε, so it reads nothing that does.
       needs_uploads: whether `decode` reads `uploads`.
     """
 
@@ -112,7 +115,8 @@ class Uploads(NamedTuple):
     """What a hook may look at once all uploads have come.
 
     Attributes:
-      stacked: leaves (K, ...): update and statistics of each place.
+      stacked: leaves (K, ...): update and statistics of each place; an empty one holds
+        a number that means nothing.
       sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
       step: an average of uploads -> what the server adds to its parameters.
       state: as it was broadcast.
@@ -256,7 +260,7 @@ def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> R
 
 
 class LocalWork(NamedTuple):
-    """A client's work before anything is clipped and noised."""
+    """A client's work before its update is clipped and noised."""
 
     weights: Weights  # trained
     private: Array | None  # (m,) bool: rows of P; None without a private query
@@ -271,7 +275,7 @@ class ClientMetrics:
 
     client_id: Array  # () int32, -1 for an empty place in the cohort
     num_examples: Array  # () int32
-    update_l2: Array  # () float32: L2 norm of the update before the noise
+    update_l2: Array  # () float32: L2 norm of it before release clips and noises it
     weight: Array  # () float32: p_i of the average
     finite: Array  # () bool: the upload and statistics, as `tree.is_finite` says
     estimation: Estimation | None

@@ -81,6 +81,9 @@ def client_rows(
 
     `noise_std` is the std of the noise on the upload, `step_noise_std` that of noise
     in each local step (sensitivity `per_example`); the other one is 0.
+
+    Raises:
+      ValueError: a hook gave its field the name of another.
     """
     clients = valid_clients(metrics)
     epsilons = account.counted(clients.noise, clients.weight).epsilon
@@ -98,10 +101,10 @@ def client_rows(
             "delta": client.noise.delta,
             "risk_tolerance": client.noise.risk_tolerance,
         }
-        row |= client.measured
+        estimated = {}
         if client.estimation is not None:
             estimation = client.estimation
-            row |= {
+            estimated = {
                 "utilities": estimation.utilities,
                 "shapley_values": estimation.shapley_values,
                 "contribution_ratio": estimation.contribution_ratio,
@@ -110,8 +113,13 @@ def client_rows(
                 "degenerate": bool(estimation.degenerate),
             }
             if estimation.shapley_errors is not None:  # the values are estimates
-                row |= {name: getattr(estimation, name) for name in _OF_ESTIMATES}
-        rows.append(row)
+                estimated |= {name: getattr(estimation, name) for name in _OF_ESTIMATES}
+        if taken := client.measured.keys() & (row | estimated).keys():
+            raise ValueError(
+                "a hook's fields need names that clients.jsonl does not have, got "
+                f"{', '.join(sorted(taken))}"
+            )
+        rows.append(row | client.measured | estimated)
     return rows
 
 

@@ -53,7 +53,7 @@ def test_the_servers_steps_are_the_formulas_and_an_empty_round_is_none(
     state = optimizers.server_optimizer(settings).init({"w": jnp.zeros(2)})
     moved = np.zeros(2)
     for number, update in enumerate(UPDATES):
-        step, state = aggregation.server_step(
+        step, state = aggregation.optimizer_step(
             {"w": jnp.asarray(update)},
             state,
             settings,

@@ -31,13 +31,13 @@ MEDIAN = Aggregator(WEIGHTED_SUM.encode, median, needs_uploads=True)
 
 
 def cosine_to_mean(model, uploads):
-    """The cosine of each upload to the mean of all."""
+    """The cosine of each upload to the mean over the places that a client filled."""
     rows = [
         leaf.reshape(leaf.shape[0], -1)
         for leaf in jax.tree.leaves(uploads.stacked.params)
     ]
     flat = jnp.concatenate(rows, axis=1)
-    mean = jnp.mean(flat, axis=0)
+    mean = jnp.mean(flat, axis=0, where=uploads.sizes[:, None] > 0)
     norms = jnp.linalg.norm(flat, axis=1) * jnp.linalg.norm(mean)
     return {"cosine": flat @ mean / jnp.maximum(norms, 1e-12)}
 
@@ -82,6 +82,31 @@ def test_a_hook_writes_its_field_and_changes_no_bit(tmp_path: pathlib.Path) -> N
     ]
 
 
+def test_a_hook_is_told_which_places_are_empty(tmp_path: pathlib.Path) -> None:
+    config = small(
+        mechanism="gaussian",
+        epsilon=1.0,
+        sensitivity="update_clip",
+        max_uploads=1,
+        num_clients=4,
+        num_hbc_clients=0,
+        num_rounds=2,
+    )
+    run.train(config, tmp_path / "run", dataset=digits(), hooks=(cosine_to_mean,))
+    *first, last = rows(tmp_path / "run")
+    assert len(first) == 3 and last["round"] == 2
+    np.testing.assert_allclose(last["cosine"], 1, rtol=1e-5)
+
+
+def test_a_hook_does_not_write_over_a_field(tmp_path: pathlib.Path) -> None:
+    def free(model, uploads):
+        return {"epsilon": jnp.zeros(uploads.sizes.shape)}
+
+    with pytest.raises(ValueError, match="got epsilon"):
+        config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+        run.train(config, tmp_path / "run", dataset=digits(), hooks=(free,))
+
+
 def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
     tmp_path: pathlib.Path,
 ) -> None:
@@ -95,6 +120,55 @@ def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
     last = [(tmp_path / n / "metrics.jsonl").read_text() for n in ("mean", "median")]
     spent = [json.loads(text.splitlines()[-1])["epsilon_spent"] for text in last]
     assert spent[0] == spent[1]
+
+
+@pytest.mark.hole
+def test_who_sees_medians_faces_the_noise_of_one_upload(tmp_path: pathlib.Path) -> None:
+    """A median between others that lie apart shows the last upload as it is.
+
+    Of five uploads two are at C and two at -C, z = .5, and an observer's claim by the
+    cohort's noise would be ε = 3.85: its true δ is 3e-4.
+    """
+    config = small(
+        mechanism="gaussian", epsilon=1.0, sensitivity="update_clip", num_rounds=1
+    )
+    spent = {}
+    for name, aggregator in (("mean", None), ("median", MEDIAN)):
+        summary = run.train(
+            config, tmp_path / name, dataset=digits(), aggregator=aggregator
+        )
+        claims = [
+            (claim["method"], claim["copies"], claim["epsilon"], claim["assumptions"])
+            for claim in summary["guarantees"]
+        ]
+        rdp = [claim for claim in claims if claim[:2] == ("rdp", 1)]
+        spent[name] = [epsilon for _, _, epsilon, _ in rdp]
+        averages = any("sees the average" in text for *_, text in claims)
+        assert averages == (name == "mean")
+    server, *others = spent["mean"]
+    assert len(others) == 3 and max(others) < server
+    assert spent["median"] == 4 * [server]
+
+
+def test_an_aggregator_is_not_told_what_no_noise_hides() -> None:
+    """Nor whether an update was clipped, nor how long the noise was."""
+
+    def spy(mechanism, total, uploads, infos, valid):
+        hidden = jnp.isnan(infos.clipped).all() & jnp.isnan(infos.noise_l2).all()
+        known = (infos.noise_std > 0).all()
+        number = jnp.where(hidden & known, 7.0, 0.0)
+        update = jax.tree.map(lambda leaf: jnp.full_like(leaf, number), total.update)
+        return total._replace(update=update)
+
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+    state, step = fedsvp_jax.make_round(
+        config, digits(), aggregator=Aggregator(WEIGHTED_SUM.encode, spy)
+    )
+    after, metrics = step(state)
+    moved = jax.tree.map(jnp.subtract, after.server.params, state.server.params)
+    for leaf in jax.tree.leaves(moved):
+        np.testing.assert_allclose(leaf, 7, rtol=1e-5)
+    assert np.isfinite(metrics.clients.noise.noise_l2).all()
 
 
 def test_a_claim_about_the_sum_takes_no_other_aggregator() -> None:
