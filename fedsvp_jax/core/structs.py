@@ -126,7 +126,7 @@ class NoiseInfo:
     risk_tolerance: Array  # () float32: T of FedSVA/FedSDP, nan for the others
     clipped: Array  # () float32: 1 where the mechanism clipped the upload, else 0
 
-    def told(self) -> "NoiseInfo":
+    def visible_to_server(self) -> "NoiseInfo":
         """What the server may read: nan stands for what no noise hides."""
         hidden = np.full(self.clipped.shape, np.nan, np.float32)
         return self.replace(noise_l2=hidden, clipped=hidden)  # type: ignore[attr-defined]

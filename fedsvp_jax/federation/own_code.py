@@ -204,7 +204,7 @@ def of_aggregator(
     data: FederatedData,
 ) -> str:
     """Of an aggregator: an upload as it is sent, and the update of a round."""
-    info = jax.tree.map(np.asarray, nothing_private().told())
+    info = jax.tree.map(np.asarray, nothing_private().visible_to_server())
     places = settings.cohort_size
     infos = jax.tree.map(lambda leaf: jnp.full((places,), leaf), info)
 

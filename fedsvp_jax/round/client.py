@@ -66,7 +66,7 @@ def client_round(
     upload, memory, info = plan.work.release(task, work, update)
     stats = work.weights.stats
     finite = tree.is_finite((upload.update, stats, upload.answer))
-    upload = plan.aggregator.encode(mechanism, upload, info.told())
+    upload = plan.aggregator.encode(mechanism, upload, info.visible_to_server())
     metrics = ClientMetrics(
         client_id=client_id,
         num_examples=split.num_train,

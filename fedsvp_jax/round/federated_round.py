@@ -85,7 +85,7 @@ def federated_round(
     lane_of = jnp.argsort(order)
     memories, metrics, stacked = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
     upload: Upload = plan.aggregator.decode(
-        mechanism, total, stacked, metrics.noise.told(), valid
+        mechanism, total, stacked, metrics.noise.visible_to_server(), valid
     )
     optimize = partial(
         aggregation.optimizer_step,

@@ -1,6 +1,5 @@
 """Poisson batches in the account: counted as dp-accounting counts them."""
 
-
 import numpy as np
 import pytest
 from dp_accounting import dp_event
