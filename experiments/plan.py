@@ -201,7 +201,7 @@ def main(arguments: Sequence[str]) -> None:
         is_allowed=lambda number: 0.5 < number < 1,
     )
     from fedsvp_jax.accounting.claims import meaning
-    from fedsvp_jax.data.tables import cells, table_file
+    from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page
@@ -214,6 +214,8 @@ def main(arguments: Sequence[str]) -> None:
     client = None if client == NOBODY else client
     if client is not None and client not in table:
         raise ValueError(f"{path} lacks the column {client}")
+    if client is not None:
+        encoding.check_clients(table[client], f"{path}: column {client}")
     if not schema.shares:
         schema = _counted(schema, table, path)
     rows = len(next(iter(table.values())))
@@ -385,9 +387,9 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
         for point in of_trust["points"]:
             point["mechanism"] = _LABELS[trust]
             if trust == "trusted_server":
+                told = _main(point)  # of one client's server, who sees what he sees
                 point["adversary"] = "whoever sees the models"
-                for guarantee in point["guarantees"]:
-                    guarantee["adversary"] = point["adversary"]
+                point["guarantees"] = [told | {"adversary": point["adversary"]}]
         document["points"] += of_trust["points"]
     return document
 

@@ -22,7 +22,7 @@ Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong)
 
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from absl import flags
@@ -94,8 +94,10 @@ def confirm(path: pathlib.Path) -> None:
     }
 
     def bounds(column: SchemaColumn) -> str:
-        written = formats.get(column.type, "{:g}".format)
-        return " to ".join(map(written, column.bounds))
+        return " to ".join(map(written(column), column.bounds))
+
+    def written(column: SchemaColumn) -> Callable[[float], str]:
+        return formats.get(column.type, "{:g}".format)
 
     extremes = {
         name: bounds(column)
@@ -115,13 +117,16 @@ def confirm(path: pathlib.Path) -> None:
         raise ValueError(
             f"{path} still marks {', '.join(still_marked)}; delete their from_data"
         )
-    lines = [
-        f"  {name}: {', '.join(column.values) or 'no feature'}"
-        if column.type in ("category", "drop")
-        else f"  {name}: {bounds(column)}"
-        for name, column in marked.columns.items()
-        if column.from_data
-    ]
+    lines = []
+    for name, column in marked.columns.items():
+        if not column.from_data:
+            continue
+        stated = ", ".join(column.values) or "no feature"
+        if column.type not in ("category", "drop"):
+            stated = bounds(column)
+            if column.fill is not None:
+                stated += f"; a missing cell is {written(column)(column.fill)}"
+        lines.append(f"  {name}: {stated}")
     if marked.classes_from_data:
         lines.insert(0, f"  {marked.label}: {', '.join(marked.classes)}")
     print(f"{path}: {len(lines)} entries are now stated without the records:")
@@ -179,6 +184,8 @@ def main(arguments: Sequence[str]) -> None:
         form=form,
     )
     notes |= {name: "TODO: guessed, check it" for name in guessed}
+    if client is None and "client" in guessed:
+        notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)
     replace_file(target, schema.to_toml(drafted, notes, head).encode())
     kinds = [column.type for column in drafted.columns.values()]

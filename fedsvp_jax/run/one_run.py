@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax import federation
+from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.losses import ExampleLoss
@@ -133,6 +134,7 @@ def train(
             lambda: final_scores.predictions(session, 0, settings)
         )
         summary |= final_scores.scores_of(config, data, loss, predicted)
+        summary["risk"] = tradeoff.by_adversary(session.accounts[0])
         if config.publish_scores:
             chances, labels = predicted()
             summary["published_scores"] = published_scores.noised_accuracy(

@@ -120,6 +120,20 @@ def test_shares_are_stated_or_paid_for(tmp_path: pathlib.Path) -> None:
     assert_sentence(command(*line), "shares_epsilon counts rows, and unit = ")
 
 
+def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -> None:
+    """A blank counted as one more hospital, for a minute, and `train` then refused."""
+    data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
+    data.write_text("x,y,h\n" + "".join(f"{n},{'ab'[n % 2]},u\n" for n in range(60)))
+    with data.open("a") as file:
+        file.write("3,a,\n")
+    schema.write_text(
+        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\nshares = [0.5, 0.5]\n"
+        "[client]\ncolumn = 'h'\n[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
+    )
+    refused = command("experiments.plan", str(data), f"--schema={schema}")
+    assert_sentence(refused, "column h names no client ('' in row 61")
+
+
 @pytest.mark.hole
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     def swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> Any:
@@ -127,7 +141,8 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area}
         claim = {"adversary": "server"}
         point = {"accuracy": value, "epsilon": 3.0, "adversary": "server"}
-        point |= {"guarantees": [claim], "mechanism": "Gaussian"}
+        observer = {"adversary": "outside observer of the final model"}
+        point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
         return {"fedavg": value, "points": [point]}
 
     monkeypatch.setattr(plan, "_swept", swept)
@@ -140,5 +155,5 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     words = plan._verdict(document["points"], document["fedavg"])
     assert "upload: at none of these ε useful" in words
     assert "aggregation: useful from ε = 3 on" in words
-    pooled = document["points"][2]["guarantees"][0]
+    (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"

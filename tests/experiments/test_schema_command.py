@@ -9,8 +9,10 @@ import numpy as np
 from commands import assert_sentence, command, succeeds
 from small_runs import digits
 
-from experiments import goal
-from fedsvp_jax.config import ExperimentConfig
+from experiments import chosen, goal
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.tables.schema import from_toml
+from fedsvp_jax.data.tables.table import from_table
 
 
 def written(path: pathlib.Path) -> pathlib.Path:
@@ -57,6 +59,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert "--known_bounds=dose,admitted" in refused.stderr
     confirmed = succeeds(*confirm, "--known_bounds=dose,admitted").stdout
     assert "kind: a, b, *" in confirmed and "ill: ja, nein" in confirmed
+    assert re.search(r"dose: 0.0\d to 9.9\d; a missing cell is [45]\.", confirmed)
     assert not any(
         one.startswith("from_data") for one in schema.read_text().split("\n")
     )
@@ -84,6 +87,14 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert len(rows) == 2 and set(rows[0]) >= {"probability of ja"}
 
 
+def test_no_client_is_said_to_be_guessed_where_none_was(tmp_path: pathlib.Path) -> None:
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    data.write_text("age,ill\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(30)))
+    told = succeeds("experiments.schema", str(data), f"--output={schema}").stdout
+    assert "client: no column has such a name" in told
+    assert "client: TODO" not in told + schema.read_text()
+
+
 def test_images_take_a_linear_layer_on_features_that_no_client_decided() -> None:
     told = goal.route_settings(ExperimentConfig(dataset="digits"), digits())
     assert told["model"] == "scatter_linear" and told["num_clients"] == 1
@@ -91,3 +102,17 @@ def test_images_take_a_linear_layer_on_features_that_no_client_decided() -> None
     assert told["l2_norm_clip"] == 0.1 and told["partition"] == "iid"
     named = ExperimentConfig(dataset="digits", num_clients=3, cohort_size=2)
     assert goal.route_settings(named, digits())["cohort_size"] == 3
+
+
+def test_hospitals_whose_rows_are_all_for_the_test_are_counted() -> None:
+    """Of medpar two hospitals of one row took no part, and nothing said so."""
+    text = (
+        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n"
+        "[client]\ncolumn = 'h'\n[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
+    )
+    clients = ["abc"[n % 3] for n in range(50)] + [f"alone {n}" for n in range(10)]
+    table = {"x": range(60), "y": ["ab"[n % 2] for n in range(60)], "h": clients}
+    data = from_table(table, schema=from_toml(text, "schema.toml"))
+    config = resolve(ExperimentConfig(dataset="csv"), dataset=data)
+    told = chosen.lines(config, (), data)[-1]
+    assert re.search(r"\([1-9] of them of clients that have no other\)", told), told

@@ -43,6 +43,18 @@ def test_n19_the_risk_beside_a_promise_is_the_promises(method: str) -> None:
     assert told["risk"] == risk["server"]
 
 
+def test_a_run_at_its_promise_has_the_risk_of_what_was_spent() -> None:
+    """It was that of one (ε, δ), 96 of 100 instead of 65, where rounding said so."""
+    row = {"adversary": "server", "relation": "one", "delta": 1e-5, "copies": 1}
+    row |= {"status": "proved"}
+    spent = row | {"method": "pld", "epsilon": 3 * (1 + 1e-7)}
+    promise = row | {"method": "promise by pld", "epsilon": 3.0}
+    risk = {"server": tradeoff.risk([(3.0, 1e-5), (0.1, 0.2)])}
+    cell = {"guarantees": [spent, promise], "risk": risk, "relation": "one"}
+    (told,) = protection.strongest([cell])
+    assert told["risk"] == risk["server"]
+
+
 def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
     files = read.read_sweep(sweep_dir)
     rows = [row for row in files.results if row["mechanism"] == "none"]

@@ -37,6 +37,7 @@ _MARKED = re.compile(r"[<>~≤≥]? ?[+-]?[0-9][0-9.,']* ?(%|[a-zµ]+/[a-z]+|[mk
 _TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
+_GAPS = 1.25  # whole numbers of their own, numbered through: a few rows were deleted
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
@@ -254,7 +255,8 @@ def _code(
     same_length = digits.min() == digits.max()
     if same_length and digits[0] >= _LONG_CODE and present.min() > 0:
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
-    if unique and (present.max() - present.min() == len(present) - 1 or same_length):
+    close = unique and np.ptp(present) < _GAPS * len(present)
+    if unique and (close or same_length):
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
     if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
         return _LEFT_OUT, "an identifier, by its name?"

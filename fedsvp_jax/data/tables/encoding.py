@@ -266,8 +266,8 @@ def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndar
     if (of_row < 0).any():
         raise ValueError(
             f"{source} holds a text that is none of its categories "
-            f"{place(values, of_row < 0)}; add it to them in the schema, or * for all "
-            "others (`fedsvp schema` drafts one)"
+            f"{place(values, of_row < 0)}; mend it, or add it to them in the schema, "
+            "or * for all others (`fedsvp schema` drafts one)"
         )
     return of_row
 

@@ -229,6 +229,7 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         "'0E05': a code, no number",
     ),
     "a number of each row": ("x", of_rows(lambda n: n + 1), "an identifier?"),
+    "numbered, rows deleted": ("x", of_rows(lambda n: n + n // 9), "an identifier?"),
     "seven digits in every row": (
         "provnum",
         of_rows(lambda n: 3_000_000 + n % 40),

@@ -225,7 +225,7 @@ def test_n7_arrays_of_ones_own_declare_their_classes_and_categories(
         sources.load("npz", path, dataclasses.replace(told, classes=2))
     text = declared.read_text()
     for other, message in {
-        text.replace("'f'", "'w'"): r"'f' in row 1.*add it to them in the schema",
+        text.replace("'f'", "'w'"): r"'f' in row 1.*mend it, or add it to them",
         text.replace("sex", "sexx"): "did you mean sex",
     }.items():
         declared.write_text(other)
