@@ -71,6 +71,8 @@ left, every ε is nominal.
 unit: "row" protects one row, "client" all rows of one client. If a person has several
 rows, "row" protects one of them; to protect the person write
 [person], column = "ID", rows = 1: so many rows of each person are kept.
+Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
+known without the rows (a registry, a publication): `plan` needs them.
 decimal, thousands, encoding: how every such file is written, whatever its records.
 Types: number, percent, category (* takes all others, and blanks), date, time, drop."""
 

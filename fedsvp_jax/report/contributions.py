@@ -153,7 +153,8 @@ def client_table(run: read.RunFiles) -> page.Markup:
         )
     caption = (
         "Every client that uploaded. ε and δ are what it has spent at the end, by basic"
-        " composition; a dash means that there is no finite guarantee, or no end yet."
+        " composition, which bounds it more loosely than the run's ε; a dash means"
+        " that there is no finite guarantee, or no end yet."
         " Values are what its uploads added to the model on the validation examples."
     )
     return page.table_of(rows, caption=caption)

@@ -33,6 +33,10 @@ _LABELS = ("label", "target", "class", "outcome", "death", "diagnosis", "y", "in
 _CLIENTS = ("hospital", "clinic", "site", "centre", "center", "institution", "ward")
 _OTHER_CLIENTS = ("client", "client_id", "user", "klinik", "spital", "standort")
 _ID = re.compile(r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name)$|^unnamed", re.I)
+_PERSON = re.compile(
+    r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
+    re.I,
+)
 _MARKED = re.compile(r"[<>~≤≥]? ?[+-]?[0-9][0-9.,']* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm])?$")
 _TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
@@ -187,6 +191,11 @@ def _draft_column(
         return _LEFT_OUT, "no cell has a value"
     if _num_distinct(column) == 1:
         return _LEFT_OUT, f"constant: {files.quoted(column[0].as_py())} in every row"
+    if _PERSON.match(name) and _num_distinct(column) > _FEW:
+        return (
+            _LEFT_OUT,
+            "a person, by its name? state [person] where one has several rows",
+        )
     if not not_numbers.any():
         return _code(name, column, numbers, source) or _numeric(
             SchemaColumn("number"), numbers, missing

@@ -235,7 +235,7 @@ def from_table(
         if not chosen.all():
             warnings.warn(
                 f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
-                f"{rows_per_person} of each person are kept ([person] rows)",
+                f"of each person at most {rows_per_person} stay ([person] rows)",
                 stacklevel=2,
             )
     else:

@@ -229,6 +229,8 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         "'0E05': a code, no number",
     ),
     "a number of each row": ("x", of_rows(lambda n: n + 1), "an identifier?"),
+    "patients": ("patient", of_rows(lambda n: f"P{n % 40}"), "a person, by"),
+    "patients by number": ("PatientID", of_rows(lambda n: n % 40), "a person, by"),
     "numbered, rows deleted": ("x", of_rows(lambda n: n + n // 9), "an identifier?"),
     "seven digits in every row": (
         "provnum",
