@@ -10,6 +10,7 @@ from small_runs import digits, small
 
 import fedsvp_jax
 from fedsvp_jax import run
+from fedsvp_jax.core import tree
 from fedsvp_jax.core.tree import cell_of, params_sha256
 
 ROUNDS = 2
@@ -64,3 +65,18 @@ def test_seeds_of_an_equal_plan_are_compiled_once(tmp_path: pathlib.Path) -> Non
         assert compiled._cache_size() == 1
     assert hashes[0] == hashes[2] != hashes[1]
     assert _SHARED.get() is None
+
+
+@pytest.mark.hole
+def test_a_loop_of_ones_own_has_the_norms_of_its_target(monkeypatch) -> None:
+    """Only a Trainer's rounds had them, so a TPU's loop had others than its run."""
+    platforms, norms_for = [], tree.norms_for
+
+    def recorded(platform):
+        platforms.append(platform)
+        return norms_for(platform)
+
+    monkeypatch.setattr(tree, "norms_for", recorded)
+    state, step = fedsvp_jax.make_round(small(num_rounds=1), digits())
+    jax.eval_shape(step, state)
+    assert platforms == ["cpu"]
