@@ -55,6 +55,6 @@ def _left_out(config: ExperimentConfig, dataset: Dataset) -> str:
     share = f"{100 * (1 - config.train_fraction):.3g} % of each client's other rows"
     tested = f"{len(dataset.test_labels)} rows for the test"
     if dataset.test_writers is not None and (dataset.test_writers < 0).any():
-        alone = int((dataset.test_writers < 0).sum())
-        tested += f" ({alone} of them of clients that have no other)"
+        withheld = int((dataset.test_writers < 0).sum())
+        tested += f" ({withheld} of them of clients that have no other)"
     return ", ".join([*parts, tested, share])

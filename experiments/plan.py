@@ -387,9 +387,10 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
         for point in of_trust["points"]:
             point["mechanism"] = _LABELS[trust]
             if trust == "trusted_server":
-                told = _main(point)  # of one client's server, who sees what he sees
+                # Of one client's server: it sees what whoever sees the models sees.
+                guarantee = _main(point)
                 point["adversary"] = "whoever sees the models"
-                point["guarantees"] = [told | {"adversary": point["adversary"]}]
+                point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
         document["points"] += of_trust["points"]
     return document
 

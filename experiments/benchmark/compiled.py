@@ -99,7 +99,7 @@ class Part(NamedTuple):
     turns: int | None  # None: data; 1 for what is no loop
     cycles: int  # of what is in no inner part
     kernels: int
-    moved: int  # bytes that its kernels read and write
+    bytes_moved: int  # bytes that its kernels read and write
     inner: tuple["Part", ...]
 
 
@@ -192,7 +192,7 @@ def parts(text: str) -> Part:
         return kernel.size + sum(_read(argument, fused) for argument in arguments)
 
     def part(name: str, scope: str, turns: int | None) -> Part:
-        cycles, kernels, moved, inner = 0, 0, 0, []
+        cycles, kernels, bytes_moved, inner = 0, 0, 0, []
         by_name = {i.name: i for i in instructions[name]}
         sizes = {name: i.size for name, i in by_name.items()}
         for line in computations[name]:
@@ -203,7 +203,7 @@ def parts(text: str) -> Part:
                 kernels += 1
                 kernel = _INSTRUCTION.match(line)
                 assert kernel is not None
-                moved += moved_by(by_name[kernel[1]], line, sizes)
+                bytes_moved += moved_by(by_name[kernel[1]], line, sizes)
             if loop := _WHILE.search(line):
                 condition, body = loop.groups()
                 inner.append(part(body, within, turns_of(line, condition)))
@@ -216,7 +216,7 @@ def parts(text: str) -> Part:
             branch_parts = [part(branch, within, 1) for branch in branches]
             # Every place of a cohort is taken, so the largest branch counts.
             inner += sorted(branch_parts, key=_size)[-1:]
-        return Part(scope, turns, cycles, kernels, moved, tuple(inner))
+        return Part(scope, turns, cycles, kernels, bytes_moved, tuple(inner))
 
     return part(entry, "", 1)
 
@@ -246,7 +246,7 @@ class Counted(NamedTuple):
 
     cycles: float = 0
     kernels: float = 0
-    moved: float = 0  # bytes
+    bytes_moved: float = 0  # bytes
     step_cycles: float = 0  # of these, in steps of training
     step_kernels: tuple[int, ...] = ()  # of one turn of each loop of steps
     watched: int = 0  # loops inside the round whose turns are data
@@ -256,7 +256,7 @@ def counted(trainer: Trainer, text: str) -> Counted:
     """The work in the body of the loop over rounds, without the test's score."""
 
     def count(part: Part) -> Counted:
-        total = Counted(part.cycles, part.kernels, part.moved)
+        total = Counted(part.cycles, part.kernels, part.bytes_moved)
         for child in part.inner:
             if "/score" in child.scope:
                 continue
@@ -269,7 +269,7 @@ def counted(trainer: Trainer, text: str) -> Counted:
             total = Counted(
                 total.cycles + times * body.cycles,
                 total.kernels + times * body.kernels,
-                total.moved + times * body.moved,
+                total.bytes_moved + times * body.bytes_moved,
                 total.step_cycles + times * body.step_cycles,
                 total.step_kernels + body.step_kernels,
                 total.watched + body.watched + is_data,
@@ -346,7 +346,7 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "limit_share": limit * device.clock / totals.cycles if tpu else None,
         "round_kernels": None if tpu else round(totals.kernels),
         "step_kernels": None if tpu else max(totals.step_kernels, default=None),
-        "moved_bytes": None if tpu else round(totals.moved),
+        "moved_bytes": None if tpu else round(totals.bytes_moved),
         "watched_loops": totals.watched,
         "limit_seconds": limit,
         "bytes": memory.argument_size_in_bytes + memory.temp_size_in_bytes,

@@ -12,7 +12,7 @@ from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.recorded import Recorded
-from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, SEEN, VIEWS
+from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 
 
@@ -245,6 +245,8 @@ def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
     for view, (_, sees) in SEEN.items():
         if not participation.averaged:
             sees = sees.replace(AVERAGED, AGGREGATED)
+        if view == "server" and basis.central:
+            sees = BYPASSED
         text = f"{sees}; {assumptions}"
         if view == "server" and not basis.against_server:
             trusted = "the server is trusted: it sees more than noised uploads"

@@ -16,6 +16,10 @@ AVERAGED = (
     "sees the average alone, over a secure channel to an honest server; the other "
     "clients add their noise honestly"
 )
+BYPASSED = (
+    "sees every upload, which secure aggregation is to hide, so that of each its "
+    "client's share of the noise alone counts"
+)
 AGGREGATED = (
     "sees the models alone, over a secure channel to an honest server; uploads are not "
     "averaged, so of an upload its own noise alone counts"

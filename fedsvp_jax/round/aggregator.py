@@ -35,7 +35,8 @@ def _average(
 
 # sum of p_i x_i (FedAvg, arXiv 1602.05629).
 WEIGHTED_SUM = Aggregator(_as_it_is, _weighted_sum)
-# The noised part is summed modulo 2^b on one grid, as secure aggregation does.
+# The noised part becomes whole steps of one grid, which are added modulo 2^b, as
+# secure aggregation adds.
 SUM_OF_UPDATES_ON_GRID = Aggregator(
     lambda mechanism, upload, info: upload._replace(
         update=_residues(mechanism, upload.update, info)

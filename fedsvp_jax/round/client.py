@@ -49,10 +49,11 @@ def client_round(
       at: with the client -1 for an empty place in the cohort.
 
     Returns:
-      `((upload, stats), (memory, metrics, sent_weights))`. The cohort's sum is of the
-      first tuple: multiplied with the weight, or as residues of the mechanism's grid.
-      The second holds the client's own rows; `sent_weights` is the update with its
-      statistics, None unless a part of the round looks at every upload.
+      `((upload, stats), (memory, metrics, sent_weights))`. The first
+      tuple is added up over the cohort. It is multiplied by the weight, or holds
+      residues of the mechanism's grid. The second tuple is the client's own;
+      `sent_weights` is the update with its statistics, None unless a part of the round
+      looks at every upload.
     """
     client_id = jnp.asarray(at.client)
     valid = client_id >= 0

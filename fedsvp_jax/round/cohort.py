@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.round.state import Cell, Cohort, RoundPlan, ServerState
+from fedsvp_jax.round.state import Cell, CohortRows, RoundPlan, ServerState
 
 NOBODY = -1  # a place in the cohort that no client fills
 
@@ -124,7 +124,7 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
 
 def drawn_in_program(
     plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
-) -> Cohort:
+) -> CohortRows:
     """The `Cohorts` of a federation in memory: row c of its split is client c."""
     clients = cohort_of_round(
         cell.root.shared,
@@ -135,13 +135,13 @@ def drawn_in_program(
         cohorts=plan.cohorts,
         admitted=state.admitted,
     )
-    return Cohort(clients, jnp.maximum(clients, 0))
+    return CohortRows(clients, jnp.maximum(clients, 0))
 
 
 def drawn_by_host(
     plan: RoundPlan, cell: Cell, state: ServerState, round_num: Array
-) -> Cohort:
+) -> CohortRows:
     """The `Cohorts` of a stream: the host drew, and row k is the k-th client's."""
     del state, round_num
     assert cell.cohort is not None
-    return Cohort(cell.cohort, jnp.arange(plan.cohort_size, dtype=jnp.int32))
+    return CohortRows(cell.cohort, jnp.arange(plan.cohort_size, dtype=jnp.int32))

@@ -46,7 +46,7 @@ def server_step(
     Args:
       update: of the aggregator.
       stats: averaged.
-      memory: of the mechanism, with the cohort's rows after their uploads.
+      memory: the mechanism's, after the cohort's uploads.
       infos: what the noise of each place was, leaves (K,).
       valid: (K,) bool: whether a client filled the place.
       key: of the round.

@@ -58,7 +58,7 @@ class Upload(NamedTuple):
     answer: list[Array]  # to the private query, [] without one
 
 
-class Cohort(NamedTuple):
+class CohortRows(NamedTuple):
     """The clients of a round, ascending, then -1 where nobody takes part."""
 
     clients: Array  # (K,) int32
@@ -70,8 +70,8 @@ class Cohorts(Protocol):
 
     def __call__(
         self, plan: "RoundPlan", cell: "Cell", state: "ServerState", round_num: Array
-    ) -> Cohort:
-        """The cohort; it reads nothing that a client did not pay for."""
+    ) -> CohortRows:
+        """The cohort: settings, the seed and what clients have spent decide it."""
 
 
 class ClientWork(NamedTuple):
@@ -176,8 +176,8 @@ class RoundPlan:
 class Cell:
     """One run's values; a sweep stacks cells along a leading axis.
 
-    Row c of `split` is client c, and the round draws its cohort. Where `cohort` is
-    given, row k is the cohort's client k.
+    Without `cohort`, row c of `split` is client c. With it, row k of `split` is the
+    k-th client of `cohort`.
     """
 
     root: prng.Keys  # of () keys

@@ -81,6 +81,21 @@ def test_each_adversary_s_number_in_a_row_is_that_of_its_claim() -> None:
     assert claims.by_adversary(book.account) == rows and len({*rows.values()}) == 3
 
 
+@pytest.mark.hole
+def test_the_servers_row_says_when_it_gets_round_secure_aggregation() -> None:
+    """It said that the server sees every upload and that the sum alone is shown."""
+    kept = {"noise_trust": "secure_aggregation", "cohort_size": 3} | CLIPPED
+    run = small(mechanism="nbafl", num_hbc_clients=0, **kept)
+    account = account_of(run, make("nbafl", **kept), assumptions="as dealt")
+    told = {row.adversary: row.assumptions for row in claims.table(account)}
+    assert told["server"].startswith("sees every upload, which secure aggregation is")
+    assert not any(
+        "is to hide" in text for who, text in told.items() if who != "server"
+    )
+    for row in claims.table(before(**CLIPPED)):
+        assert "is to hide" not in row.assumptions
+
+
 def test_what_votes_will_decide_is_nominal_before_the_run_and_after_it() -> None:
     quiet = {"contribution_noise": 8.0, "vote_epsilon": 0.1}
     voted = before(**CLIPPED, influence_filter="join", **quiet)

@@ -44,10 +44,10 @@ def test_loops_are_found_with_their_turns_cycles_and_kernels() -> None:
         5,
         1,
     )
-    assert turn.moved == 2 * 4
+    assert turn.bytes_moved == 2 * 4
     (step,) = turn.inner
     # The slice of three numbers, the other argument, and the result.
-    assert step.moved == 3 * 4 + 3 * 2 + 3 * 4
+    assert step.bytes_moved == 3 * 4 + 3 * 2 + 3 * 4
     assert (step.turns, step.cycles, step.kernels) == (4, 30, 1)
 
 
