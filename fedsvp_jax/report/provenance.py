@@ -117,9 +117,16 @@ def recorded_settings(config: read.Row) -> read.Row:
 _FACTS = {
     *("num_train_examples", "num_test_examples", "public_test", "num_classes"),
     *("example_shape", "data_fingerprint", "loss", "has_targets", "own_code", "reveal"),
-    *("versions", "state_version", "device_kind", "cpu_threads", "cpu_instructions"),
+    *(
+        "versions",
+        "hooks",
+        "state_version",
+        "device_kind",
+        "cpu_threads",
+        "cpu_instructions",
+    ),
     *("xla_flags", "jax_config", "planned_rounds", "mechanisms", "epsilons", "seeds"),
-    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin"),
+    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin", "hooks"),
 }
 
 

@@ -87,6 +87,8 @@ def train(
         settings["own_code"] = program.own_code
     if options.reveal:
         settings["reveal"] = sorted(options.reveal)
+    if aggregator is not None:
+        settings["aggregator"] = aggregator.decode.__qualname__
     if hooks:
         settings["hooks"] = [
             getattr(hook, "__qualname__", repr(hook)) for hook in hooks

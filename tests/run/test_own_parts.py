@@ -12,6 +12,7 @@ from small_runs import digits, small
 import fedsvp_jax
 from fedsvp_jax import run
 from fedsvp_jax.core.tree import l2_norm
+from fedsvp_jax.report import provenance
 from fedsvp_jax.round.aggregator import WEIGHTED_SUM
 from fedsvp_jax.round.state import Aggregator
 
@@ -117,6 +118,8 @@ def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
         run.train(config, folder, dataset=digits(), aggregator=aggregator)
         noise.append([row["noise_l2"] for row in rows(folder)])
     assert not set(noise[0]) & set(noise[1])
+    settings = json.loads((tmp_path / "median" / "config.json").read_text())
+    assert provenance.unknown_settings(settings) == ["aggregator"]  # --config refuses
     last = [(tmp_path / n / "metrics.jsonl").read_text() for n in ("mean", "median")]
     spent = [json.loads(text.splitlines()[-1])["epsilon_spent"] for text in last]
     assert spent[0] == spent[1]
