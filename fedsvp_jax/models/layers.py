@@ -7,15 +7,13 @@ default (`PYTORCH_UNIFORM`): their scale does not change what the network comput
 the published noise is relative to it.
 """
 
-from functools import partial
-
 import flax.linen as nn
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models.kernels import Kernels, Padding, conv2d, matmul, max_pool_2x2
+from fedsvp_jax.models.products import with_gradients
 
 HE_UNIFORM = nn.initializers.variance_scaling(2.0, "fan_in", "uniform")
 PYTORCH_UNIFORM = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
@@ -118,27 +116,11 @@ class GroupNorm(nn.Module):
         mean = group_mean(pixels)
         variance = jnp.maximum(group_mean(pixels * pixels) - mean * mean, 0)
         slope = lax.rsqrt(variance + self.epsilon) * scale[None].astype(jnp.float32)
-        offset = _by_example(bias.astype(jnp.float32), batch) - mean * slope
+        # The gradient by each example's offset, a sum over pixels, is needed as well.
+        # XLA would join both sums into a second one over all examples' pixels.
+        by_example = with_gradients(
+            lambda bias: jnp.broadcast_to(bias, (batch, channels)),
+            lambda _, gradient: (jnp.sum(lax.optimization_barrier(gradient), axis=0),),
+        )
+        offset = by_example(bias.astype(jnp.float32)) - mean * slope
         return (x * slope[:, None, None] + offset[:, None, None]).astype(dtype)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _by_example(bias: Array, batch: int) -> Array:
-    """(channels,) -> (batch, channels), with a gradient that is a sum of its own.
-
-    The gradient by each example's offset, a sum over pixels, is needed as well. XLA
-    would join both sums into a second one over all examples' pixels.
-    """
-    return jnp.broadcast_to(bias, (batch, *bias.shape))
-
-
-def _by_example_forward(bias: Array, batch: int) -> tuple[Array, None]:
-    return _by_example(bias, batch), None
-
-
-def _by_example_backward(batch: int, _: None, gradient: Array) -> tuple[Array]:
-    del batch
-    return (jnp.sum(lax.optimization_barrier(gradient), axis=0),)
-
-
-_by_example.defvjp(_by_example_forward, _by_example_backward)
