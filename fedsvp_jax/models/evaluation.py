@@ -105,14 +105,11 @@ class Validation:
             total = jax.lax.fori_loop(0, self._num_batches, step, start)
         return self._mean(total)
 
-    def logits_shape(self, params: Params, stats: Params) -> tuple[int, ...]:
-        """(v, c) of `logits`, v padded to whole batches and c an output's shape."""
-        rows = self._padded
-        output = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
-        return rows.shape[0], *output.shape[1:]
-
     def logits(self, params: Params, stats: Params) -> Array:
-        """(v, c) float32: a model's logits; 0 in batches without an example."""
+        """(v, c) float32: a model's logits; 0 in batches without an example.
+
+        v is padded to whole batches, and c is an output's shape.
+        """
 
         def step(batch: Array, all_logits: Array) -> Array:
             logits = self._batch_logits(params, stats, self._rows(batch))
@@ -120,7 +117,9 @@ class Validation:
                 all_logits, logits.astype(jnp.float32), batch * self.batch_size, 0
             )
 
-        all_logits = jnp.zeros(self.logits_shape(params, stats))
+        rows = self._padded
+        output = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
+        all_logits = jnp.zeros((rows.shape[0], *output.shape[1:]))
         with jax.named_scope("validation"):
             return jax.lax.fori_loop(0, self._num_batches, step, all_logits)
 
