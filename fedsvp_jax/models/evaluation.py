@@ -105,11 +105,14 @@ class Validation:
             total = jax.lax.fori_loop(0, self._num_batches, step, start)
         return self._mean(total)
 
-    def logits(self, params: Params, stats: Params) -> Array:
-        """(v, c) float32: a model's logits; 0 in batches without an example.
+    def logits_shape(self, params: Params, stats: Params) -> tuple[int, ...]:
+        """(v, c) of `logits`, v padded to whole batches and c an output's shape."""
+        rows = self._padded
+        output = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
+        return rows.shape[0], *output.shape[1:]
 
-        v is padded to whole batches, and c is an output's shape.
-        """
+    def logits(self, params: Params, stats: Params) -> Array:
+        """(v, c) float32: a model's logits; 0 in batches without an example."""
 
         def step(batch: Array, all_logits: Array) -> Array:
             logits = self._batch_logits(params, stats, self._rows(batch))
@@ -117,9 +120,7 @@ class Validation:
                 all_logits, logits.astype(jnp.float32), batch * self.batch_size, 0
             )
 
-        rows = self._padded
-        output = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
-        all_logits = jnp.zeros((rows.shape[0], *output.shape[1:]))
+        all_logits = jnp.zeros(self.logits_shape(params, stats))
         with jax.named_scope("validation"):
             return jax.lax.fori_loop(0, self._num_batches, step, all_logits)
 

@@ -23,7 +23,7 @@ _HE_UNIFORM_OUT_IN = nn.initializers.variance_scaling(
 
 
 class Dense(nn.Module):
-    """y = x W^T + b over the last axis, with the kernel stored as (out, in)."""
+    """y = x W^T + b for x (batch, in), with the kernel W stored as (out, in)."""
 
     features: int
     kernels: Kernels = "cpu"
@@ -33,9 +33,9 @@ class Dense(nn.Module):
         kernel = self.param(
             "kernel", _HE_UNIFORM_OUT_IN, (self.features, x.shape[-1]), jnp.float32
         )
-        y = matmul(x.reshape(-1, x.shape[-1]), kernel, kernels=self.kernels)
+        y = matmul(x, kernel, kernels=self.kernels)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        return (y + bias[None]).reshape(*x.shape[:-1], self.features)
+        return y + bias[None]
 
 
 class Conv(nn.Module):
@@ -97,11 +97,6 @@ class GroupNorm(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         batch, height, width, channels = x.shape
-        if channels % self.num_groups:
-            raise ValueError(
-                f"channels must be a multiple of {self.num_groups} groups, "
-                f"got {channels}"
-            )
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (channels,), jnp.float32)
         size = channels // self.num_groups

@@ -61,7 +61,7 @@ def pays(x: Array, kernel: Array) -> bool:
 
 
 def _convolved(x: Array, kernel: Array) -> Array:
-    weights = _transform(_G, _elements(kernel))
+    weights = _weights(kernel)
 
     def convolve(part: tuple[Array, Array]) -> Array:
         turn, image = part
@@ -76,7 +76,7 @@ def _convolved(x: Array, kernel: Array) -> Array:
 
 def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
     """The transposes of the forward pass's steps, in the opposite order."""
-    weights = _transform(_G, _elements(kernel))
+    weights = _weights(kernel)
 
     def add_part(total: _Grid, part: tuple[Array, Array, Array]) -> tuple[_Grid, Array]:
         turn, image, of_y = part
@@ -147,9 +147,9 @@ def _multiple(factor: float, part: Array) -> Array:
     return factor * part
 
 
-def _elements(kernel: Array) -> _Grid:
-    """(3, 3, in, out) -> 3x3 of (in, out)."""
-    return [[kernel[u, v] for v in range(3)] for u in range(3)]
+def _weights(kernel: Array) -> _Grid:
+    """(3, 3, in, out) -> G g G', 4x4 of (in, out)."""
+    return _transform(_G, [[kernel[u, v] for v in range(3)] for u in range(3)])
 
 
 def _tiles(matrix: np.ndarray, x: Array, turn: Array) -> _Grid:

@@ -248,10 +248,10 @@ class LocalWork(NamedTuple):
     """A client's work before its update is clipped and noised."""
 
     weights: Weights  # trained
-    private: Array | None  # (m,) bool: rows of P; None without a private query
-    estimation: Estimation | None
     ratio: Array  # () float32: the released R
     steps: Array  # (T,) int32: SGD steps that each of its trainings needs
+    estimation: Estimation | None = None
+    private: Array | None = None  # (m,) bool: rows of P; None without a private query
 
 
 @flax.struct.dataclass

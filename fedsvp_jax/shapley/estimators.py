@@ -187,8 +187,7 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     """
     num_attributes, validation = game.plan.num_attributes, game.validation
     full = 2**num_attributes - 1
-    shape = jax.eval_shape(validation.logits, *game.start).shape
-    logits = jnp.zeros((num_attributes + 1, *shape))
+    logits = jnp.zeros((num_attributes + 1, *validation.logits_shape(*game.start)))
     trained, logits = _train_planned(
         game,
         lambda _, trained: validation.logits(*trained),

@@ -96,6 +96,7 @@ def test_what_a_model_is_worth_on_validation_examples(
         expected = per_example[order[:count]].sum() / max(count, 1)
         np.testing.assert_allclose(held.utility(PARAMS, {}), expected, rtol=1e-5)
         logits = held.logits(PARAMS, {})
+        assert logits.shape == held.logits_shape(PARAMS, {})
         np.testing.assert_allclose(held.utility_of(logits), expected, rtol=1e-5)
         assert float(held.resolution) == pytest.approx(
             1 / max(count, 1) if kind == "accuracy" else 0

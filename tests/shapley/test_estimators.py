@@ -26,6 +26,9 @@ class Table:
     def logits(self, params: Any, stats: Any) -> jax.Array:
         return self.table[params]
 
+    def logits_shape(self, params: Any, stats: Any) -> tuple[int, ...]:
+        return self.table.shape[1:]
+
     def utility_of(self, logits: jax.Array) -> jax.Array:
         return jnp.mean((jnp.argmax(logits, -1) == self.labels).astype(jnp.float32))
 
