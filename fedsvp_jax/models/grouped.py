@@ -37,7 +37,7 @@ def plain_conv2d(
 def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
     """`kernels.conv2d` for a GPU."""
     if kernel.shape[2] < _LEAST_CHANNELS:
-        rows = _windows(x, kernel.shape[:2], strides, pads)
+        rows = _windows(x, kernel.shape, strides, pads)
         return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
 
     plain = partial(plain_conv2d, strides=strides, pads=pads)
@@ -92,8 +92,11 @@ def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
     return convolve(x, kernel)
 
 
-def _windows(x: Array, window: Pair, strides: Pair, pads: Pads) -> Array:
+def _windows(
+    x: Array, kernel_shape: tuple[int, ...], strides: Pair, pads: Pads
+) -> Array:
     """(batch, out_height, out_width, kernel_height * kernel_width * in)."""
+    window = kernel_shape[:2]
     padded = jnp.pad(x, ((0, 0), *pads, (0, 0)))
     lasts = [n - k + 1 for n, k in zip(padded.shape[1:3], window, strict=True)]
     return jnp.concatenate(

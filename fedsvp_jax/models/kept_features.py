@@ -109,10 +109,10 @@ def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
     name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
     if model == "scatter_channels_linear":
         constants = scattering.channel_constants(embedded.photographs(), height)
-        apply = functools.partial(scattering.channel_features, constants)
-        return Extractor(f"{name} channels", jax.jit(apply))
-    apply = scattering.scattering_features
-    return Extractor(f"{name} groups={scattering.GROUPS}", jax.jit(apply))
+        by_channel = functools.partial(scattering.channel_features, constants)
+        return Extractor(f"{name} channels", jax.jit(by_channel))
+    name += f" groups={scattering.GROUPS}"
+    return Extractor(name, jax.jit(scattering.scattering_features))
 
 
 def _digest(path: Path) -> str:
