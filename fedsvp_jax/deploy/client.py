@@ -164,7 +164,7 @@ class Client:
     @property
     def initial_arrays(self) -> Arrays:
         """The model before round 1, and zeros for the private query's answer."""
-        if self._plan.query_parts is None:
+        if not self._plan.query_parts:
             return self._first
         params = jax.tree.unflatten(self._tree, self._first)
         leaves = private_query.chosen(params, self._plan.query_parts)
@@ -202,9 +202,7 @@ class Client:
             partial(self.train, received, round_num),
             round_num=round_num,
             like=self.initial_arrays,
-            public=None
-            if self._plan.query_parts is None
-            else Public(len(self._first), public),
+            public=Public(len(self._first), public) if self._plan.query_parts else None,
             randomness=self._randomness,
         )
 

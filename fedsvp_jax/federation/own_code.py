@@ -129,21 +129,19 @@ def of_mechanism(
     settings: MechanismConfig,
     model: Model,
     data: FederatedData,
-    query_parts: QueryParts | None,
+    query_parts: QueryParts,
 ) -> str:
     """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
 
     Args:
       name: under which it is registered.
       concrete: made from `settings`; a round makes it anew, of traced numbers.
-      query_parts: the parts of the model that are noised; None: all.
+      query_parts: the parts of the model that a query is about; (): all is noised.
     """
 
     def noised_part(example: Array) -> Params:
         params, _ = model.init(prng.root_key(0), example)
-        return (
-            params if query_parts is None else private_query.chosen(params, query_parts)
-        )
+        return private_query.chosen(params, query_parts)
 
     def program(
         settings: MechanismConfig,

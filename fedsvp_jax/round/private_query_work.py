@@ -27,7 +27,6 @@ def private_query_client(task: Task) -> LocalWork:
     It estimates its R first, where the noise of the answer follows it.
     """
     plan, settings, query_parts = task.plan, task.cell.mechanism, task.plan.query_parts
-    assert query_parts is not None
     guided = estimate_and_train(task) if task.mechanism.needs_contribution else None
     public, private = private_query.divided(
         task.examples.attributes[task.split.train],
@@ -56,7 +55,6 @@ def private_query_client(task: Task) -> LocalWork:
 
 def query_gradient(task: Task, private: Array) -> list[Array]:
     """The private query's answer before its noise, at the broadcast model."""
-    assert task.plan.query_parts is not None
     return private_query.mean_clipped_gradient(
         task.model,
         task.broadcast,
@@ -82,7 +80,7 @@ def noised_answer(
 
     Clients without private records add their share of the cohort's noise too.
     """
-    assert task.plan.query_parts is not None and work.private is not None
+    assert work.private is not None
     holds = jnp.any(work.private) | task.mechanism.claim.central
     holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
     noised, memory, info = add_noise(

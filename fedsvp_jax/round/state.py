@@ -143,7 +143,7 @@ class RoundPlan:
     test_batch_size: int
     eval_every: int
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    query_parts: QueryParts | None  # see `private_query`; None without a query
+    query_parts: QueryParts  # see `private_query`; () without a query
     uniform_weights: bool
     server: ServerSettings
     client: ClientSettings
@@ -293,16 +293,12 @@ def initial_state(
     key = prng.stream_key(cell.root, prng.Stream.INIT)
     params, stats = model.init(key, example)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    parts = (
-        []
-        if plan.query_parts is None
-        else private_query.chosen(params, plan.query_parts)
-    )
+    answer = private_query.chosen(params, plan.query_parts) if plan.query_parts else []
     return ServerState(
         params=params,
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
-        answer=[jnp.zeros_like(leaf) for leaf in parts],
+        answer=[jnp.zeros_like(leaf) for leaf in answer],
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
         optimizer=None
