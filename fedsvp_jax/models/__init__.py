@@ -1,7 +1,7 @@
 """Models as pairs of pure functions `(init, apply)`."""
 
 from fedsvp_jax.models.adapters import from_linen, from_nnx, in_dtype
-from fedsvp_jax.models.registry import make_model
+from fedsvp_jax.models.networks import make_model
 
 __all__ = [
     "from_linen",
