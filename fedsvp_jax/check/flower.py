@@ -1,26 +1,16 @@
-"""Flower: the strategy and the mods of an app, and the settings of FLIP's mod.
+"""Flower: the strategy and the mods of an app.
 
 Source: flwr 1.42, `clientapp/mod/*.py`, `serverapp/strategy/dp_*.py`, `fedavg.py` and
-`supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
+`supercore/differential_privacy.py`.
 """
 
 import math
-import pathlib
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, finite, statements, unknown
-from fedsvp_jax.check.noise import (
-    Facts,
-    Noise,
-    Setting,
-    Stated,
-    marked,
-    nothing,
-)
+from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
-_FLIP = "flip_local_dp_mod"
 _CENTRAL = "DifferentialPrivacy{}Side{}Clipping"
 _AVERAGES = [f"flwr.serverapp.strategy.{n.lower()}.{n}" for n in ("FedAvg", "FedProx")]
 _STRATEGIES = [
@@ -38,12 +28,6 @@ _MODS = [
         "comms_mods.message_size_mod",
     )
 ]
-FLIP_DEFAULTS = {
-    "clipping_norm": 1.0,
-    "sensitivity": 1e-4,
-    "epsilon": 10.0,
-    "delta": 1e-5,
-}
 _REST = (
     "what else leaves, metrics and the number of examples, tells nothing",
     "updates are finite: the clip lets NaN through",
@@ -77,41 +61,10 @@ def live(
         if not lines:
             names = [mod.name for mod in clients]
             noises.append(_central(server, names, largest_weight))
-    return marked(noises, "the app", lines + unknown(clients))
-
-
-def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noise of FLIP's mod by an app's pyproject.toml; of Python text, no noise.
-
-    Raises:
-      ValueError: a file is unreadable, or a value that decides the noise is.
-    """
-    config, files = _app(path) if path.suffix == ".toml" else ({}, [path])
-    lines = tuple(line for file in files for line in statements(file, "flwr", "flip"))
-    noises = []
-    if any(_FLIP in line for line in lines):
-        rounds = config.get("num-server-rounds")
-        rounds = rounds if isinstance(rounds, int) and rounds >= 1 else None
-        noises.append(_flip(config, facts)._replace(rounds=rounds))
-    return marked(noises, path.name, lines)
-
-
-def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
-    """The app's run configuration, and the Python files of its package."""
-    try:
-        app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
-        package = app["components"]["clientapp"].partition(":")[0].partition(".")[0]
-        config = dict(app.get("config", {}))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is no pyproject.toml of a Flower app, which has a table "
-            "[tool.flwr.app.components]"
-        ) from error
-    files = sorted((path.parent / package).glob("**/*.py"))
-    files += [file] if (file := path.parent / f"{package}.py").is_file() else []
-    if not files:
-        raise ValueError(f"{path} names the package {package}, which is not beside it")
-    return config, files
+    lines += unknown(clients)
+    if not noises:
+        return [nothing("the app", "no noise is understood", *lines)]
+    return [noise._replace(flaws=noise.flaws + lines) for noise in noises]
 
 
 def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
@@ -123,12 +76,8 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
     settings = Component("", source, values)
     clip = settings.number("clipping_norm", above=0)
     sensitivity = settings.number("sensitivity", at_least=0)
-    epsilon, delta = (
-        settings.number("epsilon", above=0),
-        settings.number("delta", above=0),
-    )
-    if delta >= 1:
-        raise ValueError(f"delta of {source} must be in (0, 1), got {delta:g}")
+    epsilon = settings.number("epsilon", above=0)
+    delta = settings.number("delta", above=0, below=1)
     per_std = epsilon / math.sqrt(2 * math.log(1.25 / delta))
     std = sensitivity / per_std
     return Noise(
@@ -140,16 +89,6 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
         setting=Setting("sensitivity", clip * per_std),
         assumptions=_REST,
     )
-
-
-def _flip(config: Mapping[str, Any], facts: Facts) -> Noise:
-    values = {
-        name: config.get("dp-" + name.replace("_", "-"), default)
-        for name, default in FLIP_DEFAULTS.items()
-    } | dict(facts.overrides)
-    if not config.get("dp-enabled", True):
-        return nothing(_FLIP, "dp-enabled is false: updates leave as they are")
-    return classical_noise(_FLIP, values)
 
 
 def _central(server: Component, mods: Collection[str], weight: float | None) -> Noise:
@@ -168,10 +107,9 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
     mod = f"{'adaptive' if adaptive else 'fixed'}clipping_mod"
     if "ClientSide" in server.name and mod not in mods:
         return nothing(server.source, text, f"no client clips: {mod} is not in mods")
-    share = finite(
-        "the command line",
+    weights = {"largest_weight": 1 / clients if weight is None else weight}
+    share = Component("", "live", weights).number(
         "largest_weight",
-        1 / clients if weight is None else weight,
         at_least=1 / clients,  # one of n weights is that large
         at_most=1,
     )

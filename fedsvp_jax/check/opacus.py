@@ -10,8 +10,8 @@ import inspect
 import math
 from typing import Any
 
-from fedsvp_jax.check.components import ask, finite, unknown
-from fedsvp_jax.check.noise import Noise, Setting, marked
+from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.noise import Noise, Setting, nothing
 
 _OPTIMIZER = "opacus.optimizers.optimizer.DPOptimizer"
 _SAMPLERS = [
@@ -48,8 +48,9 @@ def live(
     settings, batches = ask(optimizer, [_OPTIMIZER]), ask(loader, _LOADERS)
     sampler = ask(getattr(loader, "batch_sampler", None), _SAMPLERS)
     if lines := unknown([settings, batches, sampler]):
-        return marked([], settings.source, lines)
-    steps = math.ceil(finite("live", "epochs", epochs, above=0) * len(loader))
+        return [nothing(settings.source, "no noise is understood", *lines)]
+    epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
+    steps = math.ceil(epochs * len(loader))
     flaws = [_PLANNED]
     if accountant is not None and accountant.history:
         hook = optimizer.step_hook

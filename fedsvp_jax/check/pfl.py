@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.check.components import Component, ask, unknown
-from fedsvp_jax.check.noise import Noise, Setting, Stated, marked
+from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
 _CENTRAL = "CentrallyAppliedPrivacyMechanism"
 _MECHANISMS = [
@@ -42,8 +42,7 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     order = "postprocessors: " + ", ".join(thing.source for thing in things)
     private = [thing for thing in things if not thing.name.startswith("Weight")]
     if not private or private != things[-1:]:
-        text = f"{order}: one mechanism is read, which is the last of them"
-        return marked([], order, (text,))
+        return [nothing(order, "one mechanism is read, which is the last of them")]
     (mechanism,) = private
     central = mechanism.name == _CENTRAL
     if central:
@@ -53,7 +52,7 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     if accountant is not None:
         things.append(ask(accountant, _ACCOUNTANTS))
     if lines := unknown(things):
-        return marked([], order, lines)
+        return [nothing(order, "no noise is understood", *lines)]
     noise = _noise(mechanism, central)
     return _with_accountant(noise, things[-1]) if accountant is not None else [noise]
 

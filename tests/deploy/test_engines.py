@@ -25,7 +25,6 @@ def compared(
 ) -> None:
     """The std, or scale, that an engine drew, with what the checker says of it."""
     (noise,) = noises
-    assert not noise.not_understood
     assert drawn == pytest.approx(noise.std, rel=rel)
     assert noise.std == pytest.approx(case.std, rel=1e-3)
     assert noise.multiplier == pytest.approx(case.multiplier, rel=1e-3)
@@ -133,7 +132,7 @@ def test_a_mod_that_inherits_from_flowers_is_not_understood() -> None:
     mods = pytest.importorskip("flwr.clientapp.mod")
     mine = type("LocalDpMod", (mods.LocalDpMod,), {"__call__": lambda *_: None})
     (noise,) = check.flower.live(mods=[mine(1.0, 1.0, 1.0, 1e-5)])
-    assert noise.std == 0 and "LocalDpMod is no class" in noise.not_understood[0]
+    assert noise.std == 0 and "LocalDpMod is no class" in noise.flaws[0]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +153,7 @@ def test_flare(
         noise = local_noise(LocalDpMod(**told | args))
         file = tmp_path / case.name
         file.write_text(case.text)
-        noises = check.READERS["flare"](file, check.Facts())
+        noises = check.flare.read(file)
         compared(case, float(np.std(noise)), noises)
         return
     pytest.importorskip("nvflare")
