@@ -14,7 +14,7 @@ from fedsvp_jax.core.structs import Array
 Leaf = Array | float  # a number, or a tracer where a sweep varies it
 
 
-_READ = ("sensitivity", ("attribute_records",))
+_READ = ("clipping", ("attribute_records",))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +76,11 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
     """Settings that every mechanism reads, facts of the federation, its own settings.
 
     A pytree: settings that are `traced` may differ between the cells of one compiled
-    sweep, the others change the program. C (`l2_norm_clip`) bounds what the sensitivity
+    sweep, the others change the program. C (`l2_norm_clip`) bounds what the clipping
     clips: a gradient, the weights, or the update (there called S).
 
     Attributes:
-      min_num_examples: () m, the smallest client's training examples; with sensitivity
+      min_num_examples: () m, the smallest client's training examples; with clipping
         `attribute_records` those of the private attribute, of clients that hold any.
       max_num_examples: the largest client's; read for `batches=poisson`.
       rows_per_person: m, the most records of one person, where a person is the unit.

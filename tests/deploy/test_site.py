@@ -16,6 +16,7 @@ import pytest
 from deployed import UPDATE_CLIP, begun, entries_of, model, policy, sent, trained
 
 from fedsvp_jax.deploy import (
+    Policy,
     Public,
     Refused,
     Seeded,
@@ -64,7 +65,7 @@ def test_a_training_that_steps_in_place_is_clipped(tmp_path: pathlib.Path) -> No
 @pytest.mark.hole
 def test_an_upload_that_no_record_decides_is_in_order(tmp_path: pathlib.Path) -> None:
     """Its noise multiplier is infinite, which JSON has as null: "no site's log"."""
-    settings = {"sensitivity": "attribute_records", "private_from": 1}
+    settings = {"clipping": "attribute_records", "private_from": 1}
     site = begun(tmp_path / "log", **UPDATE_CLIP | settings)
     for round_num in (1, 2):
         answer(site, model(), lambda: Trained(model()), round_num=round_num)
@@ -140,7 +141,7 @@ FAILURES: dict[str, Callable[[], Trained]] = {
 }
 POLICIES: dict[str, dict[str, Any]] = {
     "update_clip": {},
-    "paper": {"mechanism": "nbafl", "sensitivity": "paper", "calibration": "classical"}
+    "paper": {"mechanism": "nbafl", "clipping": "paper", "calibration": "classical"}
     | {"allow_large_epsilon": True},
 }
 
@@ -195,7 +196,7 @@ def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was sent back as it had come, un-noised: so a server saw that it failed."""
-    query = UPDATE_CLIP | {"sensitivity": "attribute_records"}
+    query = UPDATE_CLIP | {"clipping": "attribute_records"}
     after = [leaf + 1 for leaf in model()]
     public = Public(len(after), lambda: after)
     for name, train in (FAILURES | {"well": lambda: Trained(model())}).items():
@@ -337,6 +338,25 @@ def test_a_log_of_another_version_goes_on_where_no_setting_in_use_is_gone() -> N
     log = json.dumps({"config": {"clip_weights": True}})
     with pytest.raises(Refused, match="clip_weights, which this version"):
         _policy_of(log)
+
+
+def test_a_log_of_0_3_0_goes_on_although_a_setting_has_another_name(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def old(values: dict[str, Any]) -> dict[str, Any]:
+        names = {"clipping": "sensitivity"}
+        return {names.get(name, name): value for name, value in values.items()}
+
+    agreed = policy(**UPDATE_CLIP)
+    settings = old(agreed.settings())
+    asked = agreed.asked | {"config": old(agreed.asked["config"])}
+    assert settings["sensitivity"] == asked["config"]["sensitivity"] == "update_clip"
+    with monkeypatch.context() as patch:
+        patch.setattr(Policy, "settings", lambda _: settings)
+        Site(tmp_path / "log", dataclasses.replace(agreed, asked=asked)).begin(30)
+    sent(Site(tmp_path / "log", agreed), 1)
+    sent(Site(tmp_path / "log"), 2)  # with the policy of the log
+    assert not ledger.audit(tmp_path / "log").problems
 
 
 @pytest.mark.hole
