@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.privatize import Arrays, charge, check_arrays, finish
 from fedsvp_jax.deploy.site import Site
 
@@ -80,7 +79,6 @@ def begin_round(
     received: Sequence[np.ndarray],
     *,
     round_num: int,
-    like: Sequence[np.ndarray] | None = None,
 ) -> None:
     """Checks a request and charges its round; then the client may read its records.
 
@@ -88,7 +86,6 @@ def begin_round(
       site: of the client's log and policy.
       received: the arrays that the server sent, float32; float64 is rounded to that.
       round_num: the round, counted from 1.
-      like: arrays of the model's shapes; None for those of the client's first round.
 
     Raises:
       Refused: no upload may leave; the log is as it was. Public facts decide it: the
@@ -97,9 +94,7 @@ def begin_round(
     """
     policy, received = site.policy, _in_float32(received)
     with site.opened() as log:
-        state = charge(
-            log.state, received, policy=policy, round_num=round_num, like=like
-        )
+        state = charge(log.state, received, policy=policy, round_num=round_num)
         log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
 
 
@@ -110,7 +105,6 @@ def end_round(
     *,
     round_num: int,
     public: Public | None = None,
-    randomness: Randomness = SECRET,
 ) -> tuple[Arrays, dict[str, Any]]:
     """The upload of a round that was begun; the log says so before it may leave.
 
@@ -123,7 +117,6 @@ def end_round(
         which no training may have changed.
       train: the training, or the private query.
       public: public training, of a private query.
-      randomness: `SECRET`, or `Seeded` for tests.
 
     Returns:
       `(upload, record)`; the upload's numbers are float32's, in the received arrays'
@@ -137,7 +130,7 @@ def end_round(
     policy = site.policy
     if public is not None and not policy.is_query:
         raise ValueError("public must be None: only a private query has a public part")
-    if not randomness.hides:
+    if not site.randomness.hides:
         _log.warning(
             "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
             "removes it; every ε of this client is nominal",
@@ -151,23 +144,11 @@ def end_round(
         base = [np.zeros_like(leaf) for leaf in base]
     with site.opened() as log:
         if public is not None:
-            try:
-                after = _in_float32(public.train())
-                check_arrays("the public part of the upload", after, free)
-                free = after
-            except (Exception, SystemExit):
-                _log.exception("round %d: public training failed", round_num)
-        trained = Trained(base)
-        try:
-            result = train()
-            arrays = _in_float32(result.arrays)
-            check_arrays("the trained model", arrays, base, finite=False)
-            ratio = None if result.contribution is None else float(result.contribution)
-            trained = Trained(arrays, ratio)
-        except (Exception, SystemExit):
-            _log.exception(
-                "round %d: the training failed, noise alone is sent", round_num
+            public_training = _result(
+                "public training", lambda: Trained(public.train()), free, round_num
             )
+            free = public_training.arrays
+        trained = _result("the training", train, base, round_num)
         upload, state, record = finish(
             base,
             trained.arrays,
@@ -175,7 +156,7 @@ def end_round(
             policy=policy,
             round_num=round_num,
             contribution=trained.contribution,
-            randomness=randomness,
+            randomness=site.randomness,
         )
         log.write("upload", state, {name: record[name] for name in _LOGGED})
         _log.info("upload: %s", record)
@@ -185,15 +166,27 @@ def end_round(
         return upload, record
 
 
+def _result(
+    name: str, train: Callable[[], Trained], base: Arrays, round_num: int
+) -> Trained:
+    """What a training makes of arrays; those arrays where it fails."""
+    try:
+        result = train()
+        arrays, ratio = _in_float32(result.arrays), result.contribution
+        check_arrays(f"the result of {name}", arrays, [leaf.shape for leaf in base])
+        return Trained(arrays, None if ratio is None else float(ratio))
+    except (Exception, SystemExit):
+        _log.exception("round %d: %s failed, and changes nothing", round_num, name)
+        return Trained(base)
+
+
 def answer(
     site: Site,
     received: Sequence[np.ndarray],
     train: Callable[[], Trained],
     *,
     round_num: int,
-    like: Sequence[np.ndarray] | None = None,
     public: Public | None = None,
-    randomness: Randomness = SECRET,
 ) -> tuple[Arrays, dict[str, Any]]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
@@ -201,24 +194,13 @@ def answer(
     """
     received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
-        begin_round(site, received, round_num=round_num, like=like)
-        return end_round(
-            site,
-            received,
-            train,
-            round_num=round_num,
-            public=public,
-            randomness=randomness,
-        )
+        begin_round(site, received, round_num=round_num)
+        return end_round(site, received, train, round_num=round_num, public=public)
 
 
 @contextlib.contextmanager
 def private_round(
-    site: Site,
-    received: Sequence[np.ndarray],
-    *,
-    round_num: int,
-    randomness: Randomness = SECRET,
+    site: Site, received: Sequence[np.ndarray], *, round_num: int
 ) -> Iterator[Callable[..., Arrays]]:
     """A round around the caller's own training, in any library:
 
@@ -233,7 +215,7 @@ def private_round(
     what was received, as `answer` does.
 
     Args:
-      site, received, round_num, randomness: as in `answer`.
+      site, received, round_num: as in `answer`.
 
     Raises:
       Refused, OSError: as `begin_round` and `end_round`.
@@ -248,13 +230,6 @@ def private_round(
             arrays: Sequence[np.ndarray], contribution: float | None = None
         ) -> Arrays:
             trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
-            upload, _ = end_round(
-                site,
-                received,
-                lambda: trained,
-                round_num=round_num,
-                randomness=randomness,
-            )
-            return upload
+            return end_round(site, received, lambda: trained, round_num=round_num)[0]
 
         yield private

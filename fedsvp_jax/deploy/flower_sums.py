@@ -47,7 +47,6 @@ except ImportError as error:
 
 from fedsvp_jax.deploy.answer import Trained, answer
 from fedsvp_jax.deploy.flower import refused
-from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.refusal import Refused, refusing
@@ -98,13 +97,10 @@ class SumMod:
     Args:
       site: whose policy is `summed`.
       train: `(received, round) -> Trained`; it is called once the keys are shared.
-      randomness: `SECRET`; `Seeded` for tests.
     """
 
-    def __init__(
-        self, site: Site, train: Train, *, randomness: Randomness = SECRET
-    ) -> None:
-        self.site, self._train, self._randomness = site, train, randomness
+    def __init__(self, site: Site, train: Train) -> None:
+        self.site, self._train = site, train
         _mask_with_whole_keys()
 
     def __call__(
@@ -170,7 +166,6 @@ class SumMod:
             received,
             lambda: self._train(received, round_num),
             round_num=round_num,
-            randomness=self._randomness,
         )
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})

@@ -29,7 +29,7 @@ from fedsvp_jax.deploy.noise import (
 )
 from fedsvp_jax.deploy.policy import COST, Policy
 from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.state import ClientState
+from fedsvp_jax.deploy.state import SPENT, ClientState
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.clipping import root_sharers
 
@@ -42,7 +42,6 @@ def charge(
     *,
     policy: Policy,
     round_num: int,
-    like: Sequence[np.ndarray] | None = None,
 ) -> ClientState:
     """The state in which a round has cost the most that it may.
 
@@ -66,24 +65,17 @@ def charge(
             f"round {round_num} is over: this client has answered round "
             f"{state.last_round}, and answers each round once"
         )
-    allowed = policy.allowance
-    if state.spent + int(allowed.costs[round_num - 1]) > int(allowed.budget):
-        promise = policy.promise.total_epsilon
-        limit = (
-            f"max_uploads = {policy.config.max_uploads}"
-            if promise is None
-            else f"total_epsilon = {promise:g}"
-        )
-        raise Refused(f"another upload would exceed this client's promise, {limit}")
-    if like is None and state.shapes is not None:
-        like = [np.broadcast_to(np.float32(0), shape) for shape in state.shapes]
-    check_arrays("the received model", received, like)
+    spent = state.spent + int(policy.allowance.costs[round_num - 1])
+    if spent > int(policy.allowance.budget):
+        raise Refused(SPENT)
+    shapes = [list(array.shape) for array in received]
+    check_arrays("the received model", received, state.shapes or shapes)
     return dataclasses.replace(
         state.with_upload(policy, policy.costliest(round_num)),
         last_round=round_num,
-        spent=state.spent + int(policy.allowance.costs[round_num - 1]),
+        spent=spent,
         before=state.sums,
-        shapes=[list(array.shape) for array in received],
+        shapes=shapes,
     )
 
 
@@ -176,54 +168,21 @@ def finish(
     return upload, state, record
 
 
-def privatize(
-    received: Sequence[np.ndarray],
-    trained: Sequence[np.ndarray],
-    state: ClientState,
-    *,
-    policy: Policy,
-    round_num: int,
-    contribution: float | None = None,
-    randomness: Randomness = SECRET,
-) -> tuple[Arrays, ClientState, dict[str, Any]]:
-    """`charge` and `finish` in one, for a state that no file holds.
-
-    Raises:
-      Refused: as `charge`; or `trained` is of another number, shape or type than
-        `received`.
-    """
-    charged = charge(state, received, policy=policy, round_num=round_num)
-    check_arrays("the trained model", trained, received, finite=False)
-    return finish(
-        received,
-        trained,
-        charged,
-        policy=policy,
-        round_num=round_num,
-        contribution=contribution,
-        randomness=randomness,
-    )
-
-
 def check_arrays(
-    name: str,
-    arrays: Sequence[np.ndarray],
-    like: Sequence[np.ndarray] | None,
-    *,
-    finite: bool = True,
+    name: str, arrays: Sequence[np.ndarray], shapes: Sequence[Sequence[int]]
 ) -> None:
-    """Raises Refused: not (finite) float32 arrays, or not of the shapes of `like`."""
-    if like is not None and len(arrays) != len(like):
-        raise Refused(f"{name} must have {len(like)} arrays, got {len(arrays)}")
-    for place, array in enumerate(arrays):
+    """Raises Refused: not finite float32 arrays of these shapes."""
+    if len(arrays) != len(shapes):
+        raise Refused(f"{name} must have {len(shapes)} arrays, got {len(arrays)}")
+    for place, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
         if array.dtype != np.float32:
             raise Refused(f"array {place} of {name} must be float32, got {array.dtype}")
-        if like is not None and array.shape != like[place].shape:
+        if array.shape != tuple(shape):
             raise Refused(
-                f"array {place} of {name} must have the shape {like[place].shape}, got "
+                f"array {place} of {name} must have the shape {tuple(shape)}, got "
                 f"{array.shape}"
             )
-        if finite and not np.all(np.isfinite(array)):
+        if not np.all(np.isfinite(array)):
             raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 

@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deployed import SUMS, UPDATE_CLIP, model, policy, trained
+from deployed import SUMS, UPDATE_CLIP, model, policy, privatize, trained
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.deploy import Refused, Seeded, new_state, privatize
+from fedsvp_jax.deploy import Refused, Seeded, new_state
 from fedsvp_jax.deploy.noise import SECRET, Secret, released
 from fedsvp_jax.deploy.privatize import charge
 from fedsvp_jax.mechanisms import fixed, registry

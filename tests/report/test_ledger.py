@@ -142,7 +142,8 @@ def test_n20_seeded_noise_and_a_clock_that_went_back_are_noted(
     clock = "fedsvp_jax.deploy.chain.time.strftime"
     monkeypatch.setattr(clock, lambda *_: "1999-01-01T00:00:00Z")
     update = Trained(trained(model()))
-    answer(site, model(), lambda: update, round_num=3, randomness=Seeded(0, 0))
+    site.randomness = Seeded(0, 0)
+    answer(site, model(), lambda: update, round_num=3)
     found = ledger.audit(site.path, witness_of(site))
     assert "noise was seeded: every ε is nominal" in found.notes
     said = dict(ledger.facts(found))["every ε is"]
