@@ -6,8 +6,9 @@
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
 the promise. They stand in the log, and nothing that a server sends changes them. The
 promise holds at --target_delta, and where that is left out at --delta if it is smaller.
-FILE.key, beside it, signs every entry. --witness is a folder that should lie elsewhere:
-on another disk or machine, and knows a site by its log's name. --records binds the log to files (or folders) of records.
+FILE.key, beside it, signs every entry. --witness is a folder that should lie elsewhere,
+on another disk or machine; it knows a site by its log's name. --records binds the log
+to files (or folders) of records.
 
 Exit status: 0 done; 2 bad input, or the site has begun already (one line says why).
 """

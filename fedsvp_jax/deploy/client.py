@@ -20,10 +20,9 @@ from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy.answer import Public, Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Public, Trained, answer
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
@@ -57,24 +56,14 @@ def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
 
 
 def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
-    """The data of one client of a simulated federation, without any other client's."""
-    client_split = cell_of(cell_of(simulated.split, 0), client_id)
-    train = np.asarray(client_split.train)[: int(client_split.num_train)]
-    validation = np.asarray(client_split.validation)[: int(client_split.num_validation)]
-    rows = np.concatenate([train, validation])
-    split = dataclasses.replace(
-        client_split,
-        train=jnp.arange(len(train), dtype=jnp.int32),
-        validation=jnp.arange(len(train), len(rows), dtype=jnp.int32),
-    )
-    examples = jax.tree.map(lambda leaf: leaf[rows], simulated.examples)
-    attributes = np.asarray(examples.attributes)[: len(train)]
-    private = int((attributes == simulated.game.attributes.private).sum())
+    """The data of one client of a simulated federation: its rows of the split."""
+
+    def of_client(leaf: Any) -> Any:
+        return leaf[:1, client_id : client_id + 1]
+
     return simulated._replace(
-        examples=examples,
-        split=jax.tree.map(lambda leaf: leaf[None, None], split),
-        num_train=np.full((1, 1), len(train)),
-        game=simulated.game._replace(min_num_private=max(private, 1)),
+        split=jax.tree.map(of_client, simulated.split),
+        num_train=of_client(simulated.num_train),
     )
 
 
@@ -122,11 +111,12 @@ class Client:
             np.asarray(split.train)[: self.num_examples]
         ]
         self._num_private = int((attributes == data.game.attributes.private).sum())
+        records = (data.examples, data.split)
         self.site = Site(
             state_path,
             policy,
             witness=witness,
-            data=fingerprint(*map(np.asarray, jax.tree.leaves(data.examples))),
+            data=fingerprint(*map(np.asarray, jax.tree.leaves(records))),
             randomness=randomness,
         )
         self._data = data

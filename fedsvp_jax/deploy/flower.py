@@ -18,9 +18,8 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.client import Client
-from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 

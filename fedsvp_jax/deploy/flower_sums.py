@@ -45,10 +45,9 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_sums needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.flower import refused
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step

@@ -1,4 +1,4 @@
-"""An audit of the deployed path: canaries through `charge` and `finish`, and a plugin's noise."""
+"""An audit of the deployed path: canaries through it, and a plugin's noise."""
 
 from fractions import Fraction
 from typing import Any

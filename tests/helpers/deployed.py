@@ -24,8 +24,8 @@ from fedsvp_jax.deploy import (
     answer,
     make_policy,
 )
+from fedsvp_jax.deploy.answer import charge, finish
 from fedsvp_jax.deploy.chain import Entry, read_entries
-from fedsvp_jax.deploy.privatize import charge, finish
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.mechanisms.discrete_gaussian import wrapped
 from fedsvp_jax.mechanisms.grid import residues
@@ -109,12 +109,11 @@ def privatize(
 ) -> tuple[list[np.ndarray], ClientState, dict[str, Any]]:
     """`charge` and `finish` in one, for a state that no file holds."""
     return finish(
-        received,
-        trained,
         charge(state, received, policy=policy, round_num=round_num),
+        received,
+        Trained(trained, contribution),
         policy=policy,
         round_num=round_num,
-        contribution=contribution,
         randomness=randomness,
     )
 
