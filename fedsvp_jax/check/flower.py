@@ -11,12 +11,11 @@ from typing import Any
 from fedsvp_jax.check.components import Component, ask, unknown
 from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
-_CENTRAL = "DifferentialPrivacy{}Side{}Clipping"
+_FIXED = "DifferentialPrivacy{}SideFixedClipping"
 _AVERAGES = [f"flwr.serverapp.strategy.{n.lower()}.{n}" for n in ("FedAvg", "FedProx")]
 _STRATEGIES = [
-    f"flwr.serverapp.strategy.dp_{kind.lower()}_clipping.{_CENTRAL.format(side, kind)}"
+    f"flwr.serverapp.strategy.dp_fixed_clipping.{_FIXED.format(side)}"
     for side in ("Server", "Client")
-    for kind in ("Fixed", "Adaptive")
 ]
 _MODS = [
     f"flwr.clientapp.mod.{name}"
@@ -99,28 +98,21 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
     multiplier = server.number("noise_multiplier", at_least=0)
     clip = server.number("clipping_norm", above=0)
     clients = server.number("num_sampled_clients", at_least=1)
-    adaptive, accountant = "Adaptive" in server.name, server.values.get("accountant")
+    accountant = server.values.get("accountant")
     text = (
         f"Gaussian noise of std {multiplier * clip / clients:.4g} on the average of "
-        f"{clients:g} updates, each clipped to {clip:g}{' now' if adaptive else ''}"
+        f"{clients:g} updates, each clipped to {clip:g}"
     )
-    mod = f"{'adaptive' if adaptive else 'fixed'}clipping_mod"
-    if "ClientSide" in server.name and mod not in mods:
-        return nothing(server.source, text, f"no client clips: {mod} is not in mods")
+    if "ClientSide" in server.name and "fixedclipping_mod" not in mods:
+        why = "no client clips: fixedclipping_mod is not in mods"
+        return nothing(server.source, text, why)
     weights = {"largest_weight": 1 / clients if weight is None else weight}
     share = Component("", "live", weights).number(
         "largest_weight",
         at_least=1 / clients,  # one of n weights is that large
         at_most=1,
     )
-    z, flaws, stated, rounds = multiplier / (share * clients), [], None, None
-    if adaptive and multiplier > 0:  # one client moves the count of clips by 1
-        count = server.number("clipped_count_stddev", above=0)
-        z = (z**-2 + count**-2) ** -0.5
-        flaws.append(
-            "the clip adapts: Flower lowers it before it computes the noise, which is "
-            "then less than this for what was clipped"
-        )
+    flaws, stated, rounds = [], None, None
     if accountant is not None:  # which has Flower refuse clients of other weights
         rounds = accountant.num_releases or None
         spent = accountant.get_privacy_spent()
@@ -134,11 +126,11 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
         source=server.source,
         text=text,
         std=multiplier * clip / clients,
-        multiplier=z,
+        multiplier=multiplier / (share * clients),
         view="observer",
         stated=stated,
         rounds=rounds,
-        setting=None if adaptive else Setting("noise_multiplier", share * clients),
+        setting=Setting("noise_multiplier", share * clients),
         assumptions=(
             "the server is trusted: it sees every update",
             f"{clients:g} clients answer, and a client takes part in every round; one "

@@ -86,6 +86,7 @@ class Site:
         randomness: Randomness = SECRET,
     ) -> None:
         self.path = pathlib.Path(os.path.realpath(path))
+        self.name = self.path.name  # by which the witness knows the site
         if witness is None:
             witness = self.path.with_name("witness")
         if isinstance(witness, str | os.PathLike):
@@ -106,11 +107,6 @@ class Site:
         """
         body = self._verified()[0].first.body
         return _policy_of(json.dumps(body["policy"], sort_keys=True))
-
-    @property
-    def name(self) -> str:
-        """The log's, by which the witness knows the site."""
-        return self.path.name
 
     @property
     def public_key(self) -> str:
@@ -134,14 +130,13 @@ class Site:
             there, unless the witness has seen the site.
         """
         state = new_state(self.policy, num_examples)
-        is_known = self.witness.last(self.name) is not None
-        for file in (self.path, self._key.path):
-            if is_known or os.path.lexists(file):
-                where = "its witness" if is_known else file
-                raise FileExistsError(
-                    f"{where} knows the site {self.name}: it has begun already, and a "
-                    "new log would forget what was spent"
-                )
+        if self.witness.last(self.name) is not None or any(
+            map(os.path.lexists, (self.path, self._key.path))
+        ):
+            raise FileExistsError(
+                f"its log, its key or its witness knows the site {self.name}: it has "
+                "begun already, and a new log would forget what was spent"
+            )
         make_folder(self.path.parent)
         # Asked first: where it fails, the site has no key yet.
         witness = self.witness.public()
@@ -279,16 +274,12 @@ class Site:
         assert log.ends is not None
         first, last = log.ends.first.body, log.ends.last
         if log.seen is None or log.seen.hash != last.hash:
-            expected = Seen(first["site"], last.number, last.hash, first["witness"])
+            expected = (first["site"], last.number, last.hash, first["witness"])
             try:
-                seen = self.witness.countersign(
-                    self.name, expected.site, expected.number, expected.hash
-                )
+                seen = self.witness.countersign(self.name, *expected[:3])
             except OSError as error:
                 raise _unwritten("witness", error) from error
-            if seen != expected._replace(signature=seen.signature) or not seen.verified(
-                self.name
-            ):
+            if seen[:4] != expected or not seen.verified(self.name):
                 raise Refused(
                     f"the witness has not countersigned entry {last.number} of "
                     f"{self.path.name}: nothing is uploaded"
@@ -504,12 +495,11 @@ def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
     A setting that one version of the package lacks counts as off.
     """
-    both = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
-    pairs = {key: (new.get(key), old.get(key)) for key in sorted(both)}
+    names = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
     changed = [
-        f"{key} is {now} and was {was}"
-        for key, (now, was) in pairs.items()
-        if now != was and not (now in (None, False) and was in (None, False))
+        f"{name} is {new.get(name)} and was {old.get(name)}"
+        for name in sorted(names)
+        if (new.get(name) or None) != (old.get(name) or None)
     ]
     if changed:
         raise Refused(

@@ -87,21 +87,15 @@ def test_flower(name: str) -> None:
     compared(case, float(np.std(noise)), live)
 
 
-def test_flowers_adaptive_clipping_is_read_of_its_strategy() -> None:
-    """One client moves the count by 1, of which Flower's split of the noise has 1/2."""
-    fl = pytest.importorskip("flwr.app")
+def test_flowers_adaptive_clipping_is_not_understood() -> None:
+    """Flower computes the noise from the clip that it has just lowered."""
+    pytest.importorskip("flwr")
     from flwr.serverapp import strategy
 
     adaptive = strategy.DifferentialPrivacyServerSideAdaptiveClipping
     server = adaptive(strategy.FedAvg(), 1.0, 40, clipped_count_stddev=2.0)
     (noise,) = check.flower.live(server, largest_weight=1 / 40)
-    zeros = fl.ArrayRecord({"0": fl.Array(np.zeros(SIZE, np.float32))})
-    drawn = server._add_noise_to_aggregated_arrays(zeros).to_numpy_ndarrays()[0]
-    assert float(np.std(drawn)) == pytest.approx(noise.std, rel=0.03)
-    assert noise.std == pytest.approx((1 - 1 / 16) ** -0.5 * 0.1 / 40)
-    assert noise.multiplier == pytest.approx((1 - 1 / 16 + 1 / 4) ** -0.5)
-    # Flower computes the noise from the clip that it has just lowered.
-    assert not check.claims(noise, 1e-5, 3)[0].proved
+    assert noise.std == 0 and "AdaptiveClipping is no class" in noise.flaws[0]
 
 
 @pytest.mark.hole
@@ -339,7 +333,7 @@ def test_what_changes_opacus_noise_stands_in_its_history(opacus: Any) -> None:
         assert check.epsilon(plain, "zero_out", 1e-6) < own
         assert own < check.epsilon(changed, "zero_out", 1e-6)
     (several,) = train(private(opacus, noise_multiplier=1.0), batches=5)
-    assert (several.steps, several.multiplier) == (20, pytest.approx(5**-0.5))
+    assert check.epsilon(several, "zero_out", 1e-6) == float("inf")
     other = private(opacus, noise_multiplier=1.0)
     (mixed,) = check.opacus.live(other[2], other[3], accountant=made[0].accountant)
-    assert "steps are not these" in mixed.flaws[0]
+    assert "steps are not each" in mixed.flaws[0]
