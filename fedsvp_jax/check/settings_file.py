@@ -8,8 +8,7 @@ unit = "client"          # or "record"
 rounds = 20
 steps = 1                # noised sums in a round
 sampling_rate = 1.0      # of Poisson batches
-[stated]
-epsilon = 8.0
+epsilon = 8.0            # stated
 delta = 1e-5
 per = "run"              # or "upload"
 relation = "zero_out"    # one part against zero; or "replace_one"
@@ -30,8 +29,7 @@ _WORDS = {  # the first where the file says none
     "relation": RELATIONS,
 }
 _KEYS = {"noise", "added_by", "unit", "sampling_rate", "steps", "std", "clip"}
-_KEYS |= {"rounds", "stated"}
-_STATED_KEYS = {"epsilon", "delta", "per", "relation"}
+_KEYS |= {"rounds", "epsilon", "delta", "per", "relation"}
 
 
 def read(path: pathlib.Path) -> list[Noise]:
@@ -42,14 +40,13 @@ def read(path: pathlib.Path) -> list[Noise]:
     """
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-        claim: dict[str, Any] = {**content.get("stated", {})}
-    except (TypeError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML that can be read: {error}") from error
-    if unknown := ({*content} - _KEYS) | ({*claim} - _STATED_KEYS):
+    if unknown := {*content} - _KEYS:
         raise ValueError(f"{path} has unknown settings: {', '.join(sorted(unknown))}")
     words = {}
     for name, allowed in _WORDS.items():
-        words[name] = (content | claim).get(name, allowed[0])
+        words[name] = content.get(name, allowed[0])
         if words[name] not in allowed:
             raise ValueError(
                 f"{path}: {name} must be {' or '.join(allowed)}, got {words[name]!r}"
@@ -66,10 +63,9 @@ def read(path: pathlib.Path) -> list[Noise]:
             "server sees who uploads"
         )
     stated = None
-    if claim:
-        goal = Component("", f"stated in {path.name}", claim)
-        delta = 0.0 if laplace else goal.number("delta", above=0)
-        stated = Stated(goal.number("epsilon", above=0), delta, words["per"])
+    if "epsilon" in content:
+        delta = 0.0 if laplace else settings.number("delta", above=0)
+        stated = Stated(settings.number("epsilon", above=0), delta, words["per"])
     steps = settings.count("steps")
     sensitivity = clip if words["relation"] == "zero_out" else 2 * clip
     place = "every upload" if by_client else "the sum of a cohort's parts"

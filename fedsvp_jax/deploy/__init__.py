@@ -4,7 +4,7 @@
     answer                answer.py      a round, counted on the disk before it trains
     private_round         answer.py      the same around a loop of one's own
     Site                  site.py        what was spent, in a log that only grows
-    WitnessFolder         witness.py     countersigns it, from elsewhere
+    Witness         witness.py     countersigns it, from elsewhere
     SECRET, Seeded        noise.py       the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
     flower                the adapter to Flower, imported by its own name
@@ -26,7 +26,7 @@ from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.state import ClientState, new_state
-from fedsvp_jax.deploy.witness import Witness, WitnessFolder
+from fedsvp_jax.deploy.witness import Witness
 
 __all__ = [
     "SECRET",
@@ -40,7 +40,6 @@ __all__ = [
     "Site",
     "Trained",
     "Witness",
-    "WitnessFolder",
     "answer",
     "begin_round",
     "data_of",

@@ -24,7 +24,7 @@ from fedsvp_jax.deploy.answer import Arrays, Public, Trained, answer
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.site import Site, fingerprint
+from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
@@ -111,12 +111,11 @@ class Client:
             np.asarray(split.train)[: self.num_examples]
         ]
         self._num_private = int((attributes == data.game.attributes.private).sum())
-        records = (data.examples, data.split)
         self.site = Site(
             state_path,
             policy,
             witness=witness,
-            data=fingerprint(*map(np.asarray, jax.tree.leaves(records))),
+            data=data.fingerprint,
             randomness=randomness,
         )
         self._data = data

@@ -29,15 +29,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-
 from fedsvp_jax.core.files import WriteError, make_folder, sync
 from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_entries
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
-from fedsvp_jax.deploy.witness import Seen, Witness, WitnessFolder
+from fedsvp_jax.deploy.witness import Seen, Witness
 from fedsvp_jax.run import plugin
 
 _log = logging.getLogger(__name__)
@@ -70,9 +68,9 @@ class Site:
       policy: what the site agrees to; None for what its log says, once there is one.
       witness: a folder that lies elsewhere, or any `Witness`; `witness` beside the log
         by default, which notices that one of both is lost, and no more.
-      data: `fingerprint` of the records. A log that was begun with other records is
-        not gone on with. Without it the records are not compared, and a warning says
-        so, once per process.
+      data: `fingerprint` of the records, or another text that changes with them. A log
+        that was begun with other records is not gone on with. Without it the records
+        are not compared, and a warning says so, once per process.
       randomness: of its noise: `SECRET`; `Seeded` for tests.
     """
 
@@ -90,7 +88,7 @@ class Site:
         if witness is None:
             witness = self.path.with_name("witness")
         if isinstance(witness, str | os.PathLike):
-            witness = WitnessFolder(witness)
+            witness = Witness(witness)
         self.witness, self._data, self.randomness = witness, data, randomness
         self._open: _Opened | None = None
         self._ends: _Ends | None = None  # as the log was read or written last
@@ -397,8 +395,8 @@ class Site:
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 
 
-def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
-    """SHA-256 of files, of folders with all their files, or of arrays.
+def fingerprint(*records: str | os.PathLike[str]) -> str:
+    """SHA-256 of files, or of folders with all their files.
 
     It stays on the site's machine: whoever knows all records but one could test a
     guess at that one. The log holds it under the site's key.
@@ -407,24 +405,15 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
       ValueError: a folder holds a link to a folder, whose files would not be read.
     """
     digest = hashlib.sha256()
-
-    def add(name: str, content: bytes) -> None:
-        digest.update(f"{name}\n{len(content)}\n".encode())
-        digest.update(content)
-
     for record in records:
-        if isinstance(record, np.ndarray):
-            add(
-                f"{record.dtype} {record.shape}", np.ascontiguousarray(record).tobytes()
-            )
-            continue
         place = pathlib.Path(record)
-        files = sorted(place.rglob("*")) if place.is_dir() else [place]
-        for file in files:
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if file.is_dir() and file.is_symlink():
                 raise ValueError(f"{file} is a link to a folder: name that folder too")
             if not file.is_dir():
-                add(str(file.relative_to(place)), file.read_bytes())
+                content = file.read_bytes()
+                name = f"{file.relative_to(place)}\n{len(content)}\n"
+                digest.update(name.encode() + content)
     return digest.hexdigest()
 
 

@@ -56,7 +56,7 @@ def test_to_replace_a_part_under_laplace_noise_moves_it_twice(
 ) -> None:
     """A TOML that states the ε of a replacement was given that of zero."""
     path = tmp_path / "a.toml"
-    stated = '[stated]\nepsilon = 4.0\nrelation = "replace_one"\n'
+    stated = 'epsilon = 4.0\nrelation = "replace_one"\n'
     path.write_text(TOML.format("laplace", 0.5, stated))
     (noise,) = check.settings_file.read(path)
     (row,) = check.claims(noise, 1e-5, None)

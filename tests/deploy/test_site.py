@@ -23,7 +23,7 @@ from fedsvp_jax.deploy import (
     Seeded,
     Site,
     Trained,
-    WitnessFolder,
+    Witness,
     answer,
     begin_round,
     end_round,
@@ -273,7 +273,7 @@ def test_one_process_at_a_time_holds_the_state(tmp_path: pathlib.Path) -> None:
     sent(file, 1, meanwhile)
     assert file.read().last_round == 1
     sent(file, 2)
-    assert isinstance(file.witness, WitnessFolder)
+    assert isinstance(file.witness, Witness)
     key = tmp_path / "witness/witness.key"
     with file.witness._locked(), key.open() as other, pytest.raises(BlockingIOError):
         fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
