@@ -1,12 +1,14 @@
 """Finding files and checking what was read; every error names the path."""
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+_SHOWN = 8  # faults of which an error tells
 
 
 def read_bytes(path: Path, *, needed_by: str) -> bytes:
@@ -89,3 +91,19 @@ def reason(error: Exception) -> str:
     """The first line of another library's error message about a file."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def collected(faults: list[str]) -> Iterator[None]:
+    """Adds what something is refused for to the faults, which are refused at once."""
+    try:
+        yield
+    except ValueError as error:
+        faults.append(str(error))
+
+
+def refuse(faults: Sequence[str], prefix: str = "") -> None:
+    """Raises ValueError: the faults in one line, if there are any."""
+    if faults:
+        rest = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+        raise ValueError(prefix + "; ".join(faults[:_SHOWN]) + rest)
