@@ -66,7 +66,7 @@ _CELL_NUMBERS = (
     "released_ratio",
     "risk_tolerance",
     "noise_l2",
-    "sensitivity",
+    "clipping",
     "epsilon",
     "delta",
     "num_examples",
@@ -103,7 +103,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     return {
         "label": about.label,
         "formula": about.explain(config),
-        "sensitivity": config.get("sensitivity"),
+        "clipping": config.get("clipping"),
         "contribution_release": config.get("contribution_release"),
         "meaning": meaning(summary, status),
         "clients": summary.get("client_names") or [],
