@@ -53,7 +53,7 @@ function appliedStd(cell) {
 function explainWhere(cell) {
   if (!cell.std) {
     return `Gaussian noise of σ = ${show(cell.stepStd)} was added to the gradient of every`
-      + " local training step (--sensitivity=per_example). The upload itself gets no"
+      + " local training step (--clipping=per_example). The upload itself gets no"
       + " further noise.";
   }
   const whole = cell.l2 === null ? "" : `; the whole noise vector has L2 norm ${show(cell.l2)}`;
@@ -87,7 +87,7 @@ function explainComparison(cell, cohort) {
 function explainGuarantee(cell, context) {
   if (cell.epsilon === null) return "There is no finite guarantee for this upload.";
   const caveats = [];
-  if (context.sensitivity === "paper") {
+  if (context.clipping === "paper") {
     caveats.push("The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not"
       + " follow from clipping the mean gradient of each batch.");
   }
