@@ -46,7 +46,7 @@ from .picture_table import picture_table
 from .work import Work
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
-_SHOWN = 8  # images in a row of the picture
+_IN_A_ROW = 8  # images in a row of the picture
 
 
 def define_flags() -> None:
@@ -159,15 +159,15 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         row = curious_clients.attacked_federation(
             trainer, defence, attack, ids, model, examiner(), values.num_images
         )
-        shown = {"pictures": row["pictures"][:_SHOWN]}
-        return {"mechanism": defence.mechanism} | claim | row | shown
+        row["pictures"] = row["pictures"][:_IN_A_ROW]
+        return {"mechanism": defence.mechanism} | claim | row
 
     def finish(rows: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         pictures = {"real": real} | {n: row.pop("pictures") for n, row in rows.items()}
         picture_table(
             folder / "reconstructed.png",
             {
-                name: [(image, "") for image in (np.asarray(images[:_SHOWN]) + 1) / 2]
+                name: [(image, "") for image in (np.asarray(images[:_IN_A_ROW]) + 1) / 2]
                 for name, images in pictures.items()
             },
         )

@@ -172,8 +172,8 @@ def parts(text: str) -> Part:
     (entry,) = (name for is_entry, name, _ in blocks if is_entry)
 
     def turns_of(loop: Instruction) -> int | None:
-        if known := _KNOWN.findall(loop.text):
-            return int(known[0])
+        if trip_counts := _KNOWN.findall(loop.text):
+            return int(trip_counts[0])
         (condition,) = loop.called("condition")
         numbers = [
             int(number)
