@@ -76,8 +76,8 @@ DEFAULTS = {
     "delta": 1e-5,
     "calibration": "analytic",
 }
-_SENSITIVITIES = ("paper", "update_clip", "per_example")
-_DEFENCE = re.compile(rf"(\w+):({'|'.join(_SENSITIVITIES)})(?::(\d+\.?\d*(?:e\d+)?))?")
+_CLIPPINGS = ("paper", "update_clip", "per_example")
+_DEFENCE = re.compile(rf"(\w+):({'|'.join(_CLIPPINGS)})(?::(\d+\.?\d*(?:e\d+)?))?")
 
 Row = dict[str, Any]
 
@@ -128,14 +128,14 @@ def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
     if match is None:
         raise ValueError(
             "inversion_defences must be MECHANISM:SENSITIVITY or MECHANISM:SENSITIVITY:"
-            f"EPSILON, sensitivity one of {', '.join(_SENSITIVITIES)}, got {text!r}"
+            f"EPSILON, clipping one of {', '.join(_CLIPPINGS)}, got {text!r}"
         )
-    mechanism, sensitivity, epsilon = match.groups()
+    mechanism, clipping, epsilon = match.groups()
     printed = mechanism in ("fedsva", "fedsdp")
     return dataclasses.replace(
         config,
         mechanism=mechanism,
-        sensitivity=sensitivity,
+        clipping=clipping,
         noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
         epsilon=float(epsilon or config.epsilon),
         calibration="classical" if printed else config.calibration,
@@ -264,7 +264,7 @@ def attack_defence(
             {
                 "defence": name,
                 "mechanism": defence.mechanism,
-                "sensitivity": defence.sensitivity,
+                "clipping": defence.clipping,
                 **claim,
                 "match": match,
                 "victims": len(victims),
@@ -318,7 +318,7 @@ def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
     texts = [
         {
             "defence": f"`{row['mechanism']}`",
-            "sensitivity": f"`{row['sensitivity']}`",
+            "clipping": f"`{row['clipping']}`",
             "claimed ε": upload_claims.claim_text(row),
             "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
             "match": row["match"],
@@ -338,7 +338,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     """The same clients under every defence."""
     for names, reason in (
         (
-            ("mechanism", "sensitivity", "noise_multiplier"),
+            ("mechanism", "clipping", "noise_multiplier"),
             "inversion_defences names the defences",
         ),
         (

@@ -167,7 +167,9 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         picture_table(
             folder / "reconstructed.png",
             {
-                name: [(image, "") for image in (np.asarray(images[:_IN_A_ROW]) + 1) / 2]
+                name: [
+                    (image, "") for image in (np.asarray(images[:_IN_A_ROW]) + 1) / 2
+                ]
                 for name, images in pictures.items()
             },
         )
