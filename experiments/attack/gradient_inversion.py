@@ -7,8 +7,8 @@ the last bias and searches for the image whose own clipped gradient fits best: b
 squared distance (Deep Leakage from Gradients) and by cosine distance with total
 variation (Geiping et al. 2020).
 
-A defence is MECHANISM:SENSITIVITY with --epsilon per upload, or with one of its own,
-MECHANISM:SENSITIVITY:EPSILON; gaussian at large epsilons shows how much noise hides an
+A defence is MECHANISM:CLIPPING with --epsilon per upload, or with one of its own,
+MECHANISM:CLIPPING:EPSILON; gaussian at large epsilons shows how much noise hides an
 image. The noise of dp_fedavg is computed for the cohort's sum at that epsilon, and a
 single upload carries 1/sqrt(K) of it. |D| = 1, and R = 1 (the image is private).
 fedsva and fedsdp have no analytic calibration: at epsilon >= 1 their printed formula is
@@ -95,8 +95,8 @@ def define_flags() -> None:
         "none:paper,nbafl:paper,fedsva:paper,dp_fedavg:update_clip,"
         "gaussian:update_clip,gaussian:per_example,gaussian:update_clip:2e10,"
         "gaussian:update_clip:2e8,gaussian:update_clip:2e6,gaussian:update_clip:2e4",
-        "Defences to attack, each MECHANISM:SENSITIVITY or, with the epsilon of an "
-        "upload, MECHANISM:SENSITIVITY:EPSILON.",
+        "Defences to attack, each MECHANISM:CLIPPING or, with the epsilon of an "
+        "upload, MECHANISM:CLIPPING:EPSILON.",
     )
     flags.DEFINE_integer(
         "inversion_steps", 1000, "Steps of each search.", lower_bound=8
@@ -127,7 +127,7 @@ def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
     match = _DEFENCE.fullmatch(text)
     if match is None:
         raise ValueError(
-            "inversion_defences must be MECHANISM:SENSITIVITY or MECHANISM:SENSITIVITY:"
+            "inversion_defences must be MECHANISM:CLIPPING or MECHANISM:CLIPPING:"
             f"EPSILON, clipping one of {', '.join(_CLIPPINGS)}, got {text!r}"
         )
     mechanism, clipping, epsilon = match.groups()
