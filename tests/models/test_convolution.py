@@ -25,13 +25,13 @@ def with_gradients(convolution, x, kernel, cotangent):
     return y, *pull(cotangent)
 
 
-def drawn(shape, kernel_size):
+def drawn(shape, kernel_size, dtype="float32"):
     """An image, and a kernel that keeps its scale."""
     rng = np.random.default_rng(0)
     height, width, features = kernel_size
     kernel = rng.normal(size=(height, width, shape[-1], features))
     kernel = kernel / (height * width * shape[-1]) ** 0.5
-    return jnp.float32(rng.normal(size=shape)), jnp.float32(kernel)
+    return jnp.asarray(rng.normal(size=shape), dtype), jnp.asarray(kernel, dtype)
 
 
 @st.composite
