@@ -9,7 +9,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params, Rows
+from fedsvp_jax.core.structs import Array, NoiseInfo, Params, Rows
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.client_work import (
@@ -18,7 +18,7 @@ from fedsvp_jax.round.client_work import (
     trained_weights,
     training_steps,
 )
-from fedsvp_jax.round.state import ClientWork, LocalWork, Task, Upload
+from fedsvp_jax.round.state import ClientWork, LocalWork, Release, Task, Upload
 
 
 def private_query_client(task: Task) -> LocalWork:
@@ -73,9 +73,7 @@ def only_if(
     return jax.tree.map(partial(jnp.where, holds), (noised, info), nothing)
 
 
-def noised_answer(
-    task: Task, work: LocalWork, update: Params
-) -> tuple[Upload, MechanismState, NoiseInfo]:
+def noised_answer(task: Task, work: LocalWork, update: Params) -> Release:
     """The update as it is, and the noised answer to the query.
 
     Clients without private records add their share of the cohort's noise too.

@@ -60,20 +60,21 @@ class CohortRows(NamedTuple):
 Cohorts: TypeAlias = Callable[["RoundPlan", "Cell", "ServerState", Array], CohortRows]
 
 
+# What leaves a client, the mechanism's memory after it, and what the noise was.
+Release: TypeAlias = tuple[Upload, MechanismState, NoiseInfo]
+
+
 class ClientWork(NamedTuple):
     """One kind of client.
 
     Attributes:
       prepare: the client's work before its update is clipped and noised; with
         `per_example` clips and noise are in the training.
-      release: `(task, work, update)` -> what leaves, the mechanism's memory after it,
-        and what the noise was. `update` is client minus server.
+      release: `(task, work, update)` -> what leaves; `update` is client minus server.
     """
 
     prepare: Callable[["Task"], "LocalWork"]
-    release: Callable[
-        ["Task", "LocalWork", Params], tuple[Upload, MechanismState, NoiseInfo]
-    ]
+    release: Callable[["Task", "LocalWork", Params], Release]
 
 
 class Aggregator(NamedTuple):
