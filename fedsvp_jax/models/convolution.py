@@ -14,10 +14,10 @@ from jax import lax
 
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import winograd
-from fedsvp_jax.models.products import Pads, Pair, product, weight_gradient
+from fedsvp_jax.models.products import Pair, border, product, weight_gradient
 
 
-def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
+def conv2d(x: Array, kernel: Array, strides: Pair) -> Array:
     """`kernels.conv2d` by matrix products.
 
     They are Winograd's where these pay (`winograd.pays`), else by windows or by rows,
@@ -25,21 +25,21 @@ def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
     """
     height, width, channels, features = kernel.shape
     if strides == (1, 1):
-        if pads == ((1, 1), (1, 1)) and winograd.pays(x, kernel):
+        if winograd.pays(x, kernel):
             return winograd.conv_3x3(x, kernel)
         by_rows = width * channels + height * features
         if by_rows <= height * width * channels:
-            return _conv_by_rows(pads, x, kernel)
-    return _conv_by_windows(strides, pads, x, kernel)
+            return _conv_by_rows(x, kernel)
+    return _conv_by_windows(x, kernel, strides)
 
 
-def _conv_by_windows(strides: Pair, pads: Pads, x: Array, kernel: Array) -> Array:
+def _conv_by_windows(x: Array, kernel: Array, strides: Pair) -> Array:
     """Makes every window a row of kernel_height * kernel_width * in numbers.
 
     They are gathered across first and down second: height + width slices in place of
     height * width, each of which XLA would compute anew from what x is made of.
     """
-    padded = _pad(x, down=pads[0], across=pads[1])
+    padded = _pad(x, *border(kernel))
     _, height, width, _ = padded.shape
     tall, wide, _, features = kernel.shape
     down, across = strides
@@ -62,7 +62,7 @@ def _conv_by_windows(strides: Pair, pads: Pads, x: Array, kernel: Array) -> Arra
     return product(windows, kernel.reshape(-1, features))
 
 
-def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
+def _conv_by_rows(x: Array, kernel: Array) -> Array:
     """Gathers windows along the width only, and adds the kernel's rows afterwards.
 
         z[b,h,j,u,o] = sum_{v,c} x[b,h,j+v,c] k[u,v,c,o]
@@ -73,11 +73,11 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
     kernel_height * out numbers a pixel instead of kernel_height * kernel_width * in.
     """
     tall, wide, channels, features = kernel.shape
-    (top, bottom), (left, right) = pads
+    (top, _), (left, _) = border(kernel)
     height = x.shape[1]
 
     def forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-        padded = _pad(x, down=(0, 0), across=(left, right))
+        padded = _pad(x, (0, 0), (left, left))
         out_width = padded.shape[2] - wide + 1
         rows = jnp.concatenate(
             [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
@@ -88,7 +88,7 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
         y = _overlap_sum(
             [partial_sums[:, :, :, u] for u in range(tall)],
             [u - top for u in range(tall)],
-            length=height + top + bottom - tall + 1,
+            length=height + 2 * top - tall + 1,
             axis=1,
         )
         return y, (rows, kernel)
@@ -97,7 +97,7 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
         residuals: tuple[Array, Array], gradient: Array
     ) -> tuple[Array, Array]:
         rows, kernel = residuals
-        padded = _pad(gradient, down=(tall - 1 - top, tall - 1 - bottom), across=(0, 0))
+        padded = _pad(gradient, (tall - 1 - top, tall - 1 - top), (0, 0))
         shifted = jnp.concatenate(
             [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)],
             axis=3,
@@ -110,7 +110,7 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
         x_gradient = _overlap_sum(
             [partial_sums[:, :, :, v] for v in range(wide)],
             [left - v for v in range(wide)],
-            length=rows.shape[2] + wide - 1 - left - right,
+            length=rows.shape[2] + wide - 1 - 2 * left,
             axis=2,
         )
         return x_gradient, kernel_gradient.transpose(2, 0, 1, 3)
@@ -150,7 +150,7 @@ def _overlap_sum(
     return jnp.concatenate(pieces, axis=axis)
 
 
-def _pad(x: Array, *, down: tuple[int, int], across: tuple[int, int]) -> Array:
+def _pad(x: Array, down: Pair, across: Pair) -> Array:
     """Adds zeros around height and width; a negative count removes pixels."""
     edges = ((0, 0, 0), (*down, 0), (*across, 0), (0, 0, 0))
     return lax.pad(x, jnp.zeros((), x.dtype), edges)

@@ -21,7 +21,6 @@ from fedsvp_jax.models.layers import (
 from fedsvp_jax.models.linear import make_linear
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
-_EDGE = ((1, 1), (1, 1))
 _Conv = partial(Conv, kernel_init=PYTORCH_UNIFORM)
 
 
@@ -82,11 +81,11 @@ class BasicBlock(nn.Module):
     def __call__(self, x: Array) -> Array:
         conv = partial(_Conv, self.features, kernels=self.kernels)
         strides = (self.stride, self.stride)
-        y = conv((3, 3), strides=strides, padding=_EDGE)(x)
+        y = conv((3, 3), strides=strides)(x)
         y = nn.relu(self.norm()(y))
-        y = self.norm()(conv((3, 3), padding=_EDGE)(y))
+        y = self.norm()(conv((3, 3))(y))
         if x.shape != y.shape:
-            x = self.norm()(conv((1, 1), strides=strides, padding="VALID")(x))
+            x = self.norm()(conv((1, 1), strides=strides)(x))
         return nn.relu(y + x)
 
 
@@ -108,7 +107,7 @@ class ResNet18(nn.Module):
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
         norm = self.normalization(train)
-        x = _Conv(64, (3, 3), padding=_EDGE, kernels=self.kernels)(x)
+        x = _Conv(64, (3, 3), kernels=self.kernels)(x)
         x = nn.relu(norm()(x))
         for features, first_stride in _STAGES:
             for stride in (first_stride, 1):

@@ -14,6 +14,12 @@ Pair: TypeAlias = tuple[int, int]
 Pads: TypeAlias = tuple[Pair, Pair]  # zeros around height and width
 
 
+def border(kernel: Array) -> Pads:
+    """Half the kernel's height and width on either side: odd ones keep the image's."""
+    half_height, half_width = (side // 2 for side in kernel.shape[:2])
+    return (half_height, half_height), (half_width, half_width)
+
+
 def with_gradients(
     function: Callable[..., Array], gradients: Callable[..., Any]
 ) -> Callable[..., Array]:
