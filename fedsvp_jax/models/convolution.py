@@ -17,23 +17,23 @@ from fedsvp_jax.models import winograd
 from fedsvp_jax.models.products import Pair, border, product, weight_gradient
 
 
-def conv2d(x: Array, kernel: Array, strides: Pair) -> Array:
+def conv2d(x: Array, kernel: Array, stride: int) -> Array:
     """`kernels.conv2d` by matrix products.
 
     They are Winograd's where these pay (`winograd.pays`), else by windows or by rows,
     whichever needs less memory (by rows where equal).
     """
     height, width, channels, features = kernel.shape
-    if strides == (1, 1):
+    if stride == 1:
         if winograd.pays(x, kernel):
             return winograd.conv_3x3(x, kernel)
         by_rows = width * channels + height * features
         if by_rows <= height * width * channels:
             return _conv_by_rows(x, kernel)
-    return _conv_by_windows(x, kernel, strides)
+    return _conv_by_windows(x, kernel, stride)
 
 
-def _conv_by_windows(x: Array, kernel: Array, strides: Pair) -> Array:
+def _conv_by_windows(x: Array, kernel: Array, stride: int) -> Array:
     """Makes every window a row of kernel_height * kernel_width * in numbers.
 
     They are gathered across first and down second: height + width slices in place of
@@ -42,19 +42,18 @@ def _conv_by_windows(x: Array, kernel: Array, strides: Pair) -> Array:
     padded = _pad(x, *border(kernel))
     _, height, width, _ = padded.shape
     tall, wide, _, features = kernel.shape
-    down, across = strides
-    last_row = height - tall - (height - tall) % down
-    last_column = width - wide - (width - wide) % across
+    last_row = height - tall - (height - tall) % stride
+    last_column = width - wide - (width - wide) % stride
     columns = jnp.concatenate(
         [
-            lax.slice_in_dim(padded, v, v + last_column + 1, across, axis=2)
+            lax.slice_in_dim(padded, v, v + last_column + 1, stride, axis=2)
             for v in range(wide)
         ],
         axis=3,
     )
     windows = jnp.concatenate(
         [
-            lax.slice_in_dim(columns, u, u + last_row + 1, down, axis=1)
+            lax.slice_in_dim(columns, u, u + last_row + 1, stride, axis=1)
             for u in range(tall)
         ],
         axis=3,
@@ -73,11 +72,11 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
     kernel_height * out numbers a pixel instead of kernel_height * kernel_width * in.
     """
     tall, wide, channels, features = kernel.shape
-    (top, _), (left, _) = border(kernel)
+    (top, bottom), (left, right) = border(kernel)
     height = x.shape[1]
 
     def forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-        padded = _pad(x, (0, 0), (left, left))
+        padded = _pad(x, (0, 0), (left, right))
         out_width = padded.shape[2] - wide + 1
         rows = jnp.concatenate(
             [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
@@ -88,7 +87,7 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
         y = _overlap_sum(
             [partial_sums[:, :, :, u] for u in range(tall)],
             [u - top for u in range(tall)],
-            length=height + 2 * top - tall + 1,
+            length=height,
             axis=1,
         )
         return y, (rows, kernel)
@@ -97,7 +96,7 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
         residuals: tuple[Array, Array], gradient: Array
     ) -> tuple[Array, Array]:
         rows, kernel = residuals
-        padded = _pad(gradient, (tall - 1 - top, tall - 1 - top), (0, 0))
+        padded = _pad(gradient, (bottom, top), (0, 0))
         shifted = jnp.concatenate(
             [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)],
             axis=3,
@@ -110,7 +109,7 @@ def _conv_by_rows(x: Array, kernel: Array) -> Array:
         x_gradient = _overlap_sum(
             [partial_sums[:, :, :, v] for v in range(wide)],
             [left - v for v in range(wide)],
-            length=rows.shape[2] + wide - 1 - 2 * left,
+            length=rows.shape[2],
             axis=2,
         )
         return x_gradient, kernel_gradient.transpose(2, 0, 1, 3)

@@ -15,30 +15,30 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import Pair, border, with_gradients
+from fedsvp_jax.models.products import border, with_gradients
 
 _LEAST_CHANNELS = 4
 
 
-def plain_conv2d(x: Array, kernel: Array, strides: Pair, groups: int = 1) -> Array:
+def plain_conv2d(x: Array, kernel: Array, stride: int, groups: int = 1) -> Array:
     """`kernels.conv2d` as XLA's own operation, for a TPU."""
     return lax.conv_general_dilated(
         x,
         kernel,
-        strides,
+        (stride, stride),
         border(kernel),
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
         feature_group_count=groups,
     )
 
 
-def conv2d(x: Array, kernel: Array, strides: Pair) -> Array:
+def conv2d(x: Array, kernel: Array, stride: int) -> Array:
     """`kernels.conv2d` for a GPU."""
     if kernel.shape[2] < _LEAST_CHANNELS:
-        rows = _windows(x, kernel, strides)
+        rows = _windows(x, kernel, stride)
         return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
 
-    plain = partial(plain_conv2d, strides=strides)
+    plain = partial(plain_conv2d, stride=stride)
 
     def image_gradient(x: Array, kernel: Array, gradient: Array) -> Array:
         by_image = jax.linear_transpose(lambda x: plain(x, kernel), x)
@@ -90,14 +90,14 @@ def conv2d(x: Array, kernel: Array, strides: Pair) -> Array:
     return convolve(x, kernel)
 
 
-def _windows(x: Array, kernel: Array, strides: Pair) -> Array:
+def _windows(x: Array, kernel: Array, stride: int) -> Array:
     """(batch, out_height, out_width, kernel_height * kernel_width * in)."""
     window = kernel.shape[:2]
     padded = jnp.pad(x, ((0, 0), *border(kernel), (0, 0)))
     lasts = [n - k + 1 for n, k in zip(padded.shape[1:3], window, strict=True)]
     return jnp.concatenate(
         [
-            padded[:, u : u + lasts[0] : strides[0], v : v + lasts[1] : strides[1]]
+            padded[:, u : u + lasts[0] : stride, v : v + lasts[1] : stride]
             for u, v in itertools.product(*map(range, window))
         ],
         axis=-1,

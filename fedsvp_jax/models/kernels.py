@@ -15,14 +15,11 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import convolution, grouped, products
 from fedsvp_jax.models.grouped import plain_conv2d
-from fedsvp_jax.models.products import Pair
 
 Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
 
 
-def conv2d(
-    x: Array, kernel: Array, *, strides: Pair = (1, 1), kernels: Kernels
-) -> Array:
+def conv2d(x: Array, kernel: Array, *, stride: int = 1, kernels: Kernels) -> Array:
     """Cross-correlation y[b,i,j,o] = sum_{u,v,c} x[b, s i + u, s j + v, c] k[u,v,c,o].
 
     The image has a border of zeros, half the kernel's height and width (`border`).
@@ -30,14 +27,14 @@ def conv2d(
     Args:
       x: (batch, height, width, in) float32.
       kernel: (kernel_height, kernel_width, in, out).
-      strides: steps (down, across).
+      stride: s, down and across.
       kernels: of the device.
 
     Returns:
       (batch, out_height, out_width, out).
     """
     conv = {"cpu": convolution.conv2d, "cuda": grouped.conv2d, "tpu": plain_conv2d}
-    return conv[kernels](x, kernel, strides)
+    return conv[kernels](x, kernel, stride)
 
 
 def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:

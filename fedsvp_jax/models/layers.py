@@ -42,16 +42,16 @@ class Conv(nn.Module):
     """A convolution without bias, with a border of zeros (`kernels.conv2d`)."""
 
     features: int
-    kernel_size: tuple[int, int]
-    strides: tuple[int, int] = (1, 1)
+    side: int  # of the kernel
+    stride: int = 1
     kernels: Kernels = "cpu"
     kernel_init: nn.initializers.Initializer = HE_UNIFORM
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        shape = (*self.kernel_size, x.shape[-1], self.features)
+        shape = (self.side, self.side, x.shape[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, jnp.float32)
-        return conv2d(x, kernel, strides=self.strides, kernels=self.kernels)
+        return conv2d(x, kernel, stride=self.stride, kernels=self.kernels)
 
 
 class ConvReluPool(nn.Module):
@@ -62,12 +62,12 @@ class ConvReluPool(nn.Module):
     """
 
     features: int
-    kernel_size: tuple[int, int]
+    side: int  # of the kernel
     kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        convolved = Conv(self.features, self.kernel_size, kernels=self.kernels)(x)
+        convolved = Conv(self.features, self.side, kernels=self.kernels)(x)
         pooled = max_pool_2x2(convolved, kernels=self.kernels)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         return nn.relu(pooled + bias[None, None, None])

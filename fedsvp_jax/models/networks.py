@@ -61,9 +61,8 @@ class CNN(nn.Module):
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
-        window = (self.kernel_size, self.kernel_size)
         for features in self.channels:
-            x = ConvReluPool(features, window, kernels=self.kernels)(x)
+            x = ConvReluPool(features, self.kernel_size, kernels=self.kernels)(x)
         x = dropout(x.reshape(x.shape[0], -1))
         x = dropout(nn.relu(Dense(self.hidden, kernels=self.kernels)(x)))
         return Dense(self.num_classes, kernels=self.kernels)(x)
@@ -80,12 +79,11 @@ class BasicBlock(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         conv = partial(_Conv, self.features, kernels=self.kernels)
-        strides = (self.stride, self.stride)
-        y = conv((3, 3), strides=strides)(x)
+        y = conv(3, self.stride)(x)
         y = nn.relu(self.norm()(y))
-        y = self.norm()(conv((3, 3))(y))
+        y = self.norm()(conv(3)(y))
         if x.shape != y.shape:
-            x = self.norm()(conv((1, 1), strides=strides)(x))
+            x = self.norm()(conv(1, self.stride)(x))
         return nn.relu(y + x)
 
 
@@ -107,7 +105,7 @@ class ResNet18(nn.Module):
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
         norm = self.normalization(train)
-        x = _Conv(64, (3, 3), kernels=self.kernels)(x)
+        x = _Conv(64, 3, kernels=self.kernels)(x)
         x = nn.relu(norm()(x))
         for features, first_stride in _STAGES:
             for stride in (first_stride, 1):
