@@ -1,15 +1,18 @@
 """The messages of a command on standard error: one plain sentence per line."""
 
 import contextlib
+import functools
 import io
 import json
 import logging as std_logging
 import os
+import pathlib
 import re
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+import jinja2
 from absl import flags
 
 # Messages of absl -> sentences; the groups of a pattern fill the sentence.
@@ -63,6 +66,26 @@ def of_memory(error: BaseException) -> str | None:
         "Less is needed with a smaller --client_chunk_size, --batch_size or model "
         f"({text.rstrip('.') or 'an allocation failed'})"
     )
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    """The environment of templates/, whose filter `table` aligns rows in columns."""
+    from fedsvp_jax.report import text_table
+
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).with_name("templates")),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    templates.filters["table"] = text_table.aligned
+    return templates
+
+
+def filled(template: str, **values: Any) -> str:
+    """The text of a file of templates/ with these values."""
+    return _templates().get_template(template).render(values)
 
 
 class Lines(std_logging.Formatter):

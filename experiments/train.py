@@ -82,7 +82,7 @@ flags.DEFINE_bool(
     "dry_run",
     False,
     "Keep no model: read the data, show who holds what, the noise, the ε of the whole "
-    "run and what a round costs, time a few rounds, and draw OUTPUT_DIR/partition.svg.",
+    "run and what a round costs, and time a few rounds.",
 )
 
 
@@ -125,10 +125,8 @@ def main(_: list[str]) -> None:
         print("\n".join(filter(None, lines)))
     if values.dry_run:
         program = federation.build([config], data)
-        print(dry_run.summary(program, data), flush=True)
         seconds = dry_run.measured(program, command.placement(values))
-        print(f"\n{dry_run.time_line(program, seconds)}")
-        print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
+        print(dry_run.summary(program, data, seconds))
         return
     try:
         summary = run.train(
