@@ -50,32 +50,9 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        group = manual.group(field.name)
-        if kind(field) is int and field.default is None:
-            define_auto(field.name, text, lower_bound=None, module_name=group)
-            continue
         define = _DEFINERS[kind(field)]
+        group = manual.group(field.name)
         define(field.name, field.default, text, module_name=group)
-
-
-class _AutoInteger(flags.IntegerParser):
-    """An integer, or `auto` for None."""
-
-    def parse(self, argument: Any) -> Any:
-        return None if argument in (None, "auto") else super().parse(argument)
-
-
-def define_auto(
-    name: str, text: str, *, lower_bound: int | None = 1, **options: Any
-) -> None:
-    """An integer flag that may be `auto`, its default: the value is then None.
-
-    Args:
-      lower_bound: of the value; None where somebody else checks it, as of a setting.
-    """
-    parser = _AutoInteger(lower_bound=lower_bound)
-    serializer = flags.ArgumentSerializer[Any]()
-    flags.DEFINE(parser, name, None, text, serializer=serializer, **options)
 
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
@@ -281,37 +258,31 @@ def run(
         try:
             with messages.quiet_pipe(), messages.silenced(flags.FLAGS):
                 main(arguments)
-        except (ValueError, OSError, FloatingPointError) as error:
-            if logging.level_debug():
-                raise
-            _fail(processes.explain(error) or messages.one_line(error))
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
-            if (lacking := messages.of_memory(error)) and not logging.level_debug():
-                _fail(lacking)
-            if not processes.started():
+            explained = processes.explain(error) or messages.of_memory(error)
+            bad_input = isinstance(error, ValueError | OSError | FloatingPointError)
+            if logging.level_debug():
                 raise
-            explained = processes.explain(error)
-            if explained is None:
+            if not (bad_input or explained):
+                if not processes.started():
+                    raise
                 traceback.print_exc()
             _fail(explained or messages.one_line(error))
 
     def parse(arguments: list[str]) -> list[str]:
-        if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
+        if {"--help", "-h", "--helpfull"} & {*arguments}:
             with messages.quiet_pipe():
                 full = "--helpfull" in arguments
                 print(manual.manual(arguments[0], purpose, full=full))
             sys.exit(0)
-        wrong: list[str] = []
         try:
-            rest, wrong = config_file.parse(flags.FLAGS, arguments)
+            rest = config_file.parse(flags.FLAGS, arguments)
             if "config" in flags.FLAGS:  # of `define_settings`
                 plugin.config_class()(**_settings(flags.FLAGS))
-        except (ValueError, OSError) as error:
-            wrong.append(messages.one_line(error))
-        if wrong:
-            _fail("; ".join(wrong))
+        except (ValueError, OSError, flags.Error) as error:
+            _fail(messages.one_line(error))
         return rest
 
     app.run(guarded, flags_parser=parse)

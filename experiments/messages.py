@@ -7,47 +7,12 @@ import json
 import logging as std_logging
 import os
 import pathlib
-import re
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import jinja2
 from absl import flags
-
-# Messages of absl -> sentences; the groups of a pattern fill the sentence.
-_FLAG_ERRORS = (
-    (
-        r"flag --output_dir=None: .*must have a value.*",
-        "flag --output_dir is required: the folder where every file is written",
-    ),
-    (
-        r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)",
-        r"--\1 takes true or false (or --no\1), got \2",
-    ),
-    (
-        r"flag --(\w+)=.*: invalid literal for int.*: (.*)",
-        r"--\1 takes an integer, got \2",
-    ),
-    (
-        r"flag --(\w+)=.*: could not convert string to float: (.*)",
-        r"--\1 takes a number, got \2",
-    ),
-    (
-        r"Unknown command line flag '(\w+)'\. Did you mean: (.*?) \?",
-        r"unknown flag --\1 (did you mean \2?)",
-    ),
-    (r"Unknown command line flag '(\w+)'", r"unknown flag --\1"),
-)
-
-
-def flag_error(error: flags.Error) -> str:
-    """An error of the flags, as a sentence."""
-    text = one_line(error)
-    for pattern, sentence in _FLAG_ERRORS:
-        if match := re.fullmatch(pattern, text):
-            return match.expand(sentence)
-    return text
 
 
 def one_line(error: BaseException | str) -> str:

@@ -74,15 +74,19 @@ flags.DEFINE_string(
     "I/N: run only the I-th of N parts of the cells, I from 1. Each part takes a "
     "folder of its own; `fedsvp merge` joins them.",
 )
-command.define_auto(
+flags.DEFINE_integer(
     "cell_chunk_size",
+    None,
     "Number of cells that run side by side, vectorised; 1 runs them one after another. "
-    "auto: 1 on a CPU, else as many as memory has room for.",
+    "Default: 1 on a CPU, else as many as memory has room for.",
+    lower_bound=1,
 )
-command.define_auto(
+flags.DEFINE_integer(
     "sweep_workers",
+    None,
     "Processes of this machine that share the cells; their files are joined to those "
-    "of one process. auto: one per core on a CPU, 1 for a short sweep or elsewhere.",
+    "of one process. Default: one per core on a CPU, 1 for a short sweep or elsewhere.",
+    lower_bound=1,
 )
 flags.DEFINE_integer(
     "sweep_devices",

@@ -18,11 +18,11 @@ NOBODY = "is not read by mechanisms none, dp_fedavg; remove it"
 # Command -> flags added to it -> what the sentence holds.
 REFUSED = {
     TRAIN: {
-        "--epsilon=much": "--epsilon takes a number, got 'much'",
-        "--num_rounds=many": "--num_rounds takes an integer, got 'many'",
-        "--report=no": "--report takes true or false (or --noreport), got 'no'",
-        "--epsilom=1": "unknown flag --epsilom (did you mean epsilon?)",
-        "--xyzzy=1": "unknown flag --xyzzy",
+        "--epsilon=much": "flag --epsilon=much: could not convert string to float",
+        "--num_rounds=many": "flag --num_rounds=many: invalid literal for int()",
+        "--report=no": "flag --report=no: ('Non-boolean argument to boolean flag'",
+        "--epsilom=1": "Unknown command line flag 'epsilom'. Did you mean: epsilon ?",
+        "--xyzzy=1": "Unknown command line flag 'xyzzy'",
         "--dataset=store": "dataset store needs data_dir",
         "--dataset=store --data_dir=docs": "store.json is missing",
         "--num_devices=99": "num_devices must be at most 1",
