@@ -25,7 +25,7 @@ from typing import Any
 
 from absl import flags
 
-from . import command
+from . import command, messages
 
 _ROUNDS = flags.DEFINE_integer(
     "rounds", None, "Rounds that a client takes part in.", lower_bound=1
@@ -48,20 +48,13 @@ _PARAMETERS = flags.DEFINE_integer(
 def main(arguments: list[str]) -> None:
     """Prints the claims of every noise, and ends with 1 where one is not reached."""
     from fedsvp_jax import check
-    from fedsvp_jax.core.files import plain, printable
+    from fedsvp_jax.core.files import plain
 
     if len(arguments) != 3 or arguments[1] not in check.READERS:
         raise ValueError(f"name one of {', '.join(check.READERS)}, and one file")
     path = pathlib.Path(arguments[2])
-    facts = check.Facts(
-        overrides=_overrides(_SET.value),
-        parameters=_PARAMETERS.value,
-    )
-    try:
-        noises = check.READERS[arguments[1]](path, facts)
-    except OSError as error:
-        why = error.strerror or error
-        raise ValueError(f"{path} cannot be read: {why}") from error
+    facts = check.Facts(overrides=_overrides(_SET.value), parameters=_PARAMETERS.value)
+    noises = check.READERS[arguments[1]](path, facts)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     results = [_result(noise) for noise in noises]
@@ -69,10 +62,7 @@ def main(arguments: list[str]) -> None:
     if _JSON.value:
         print(json.dumps(plain(results), indent=2, allow_nan=False))
     else:
-        for result in results:
-            _show(result)
-        for line in lines:
-            print(printable(f"not understood: {line}"))
+        print(messages.filled("check.txt", results=results, not_understood=lines))
     if not all(stated["reached"] for result in results for stated in result["stated"]):
         sys.exit(1)
     if lines:
@@ -115,58 +105,29 @@ def _result(noise: Any) -> dict[str, Any]:
             }
             for row in check.claims(noise, delta, rounds)
         ],
-        "assumptions": list(noise.assumptions),
-        "nominal_because": list(noise.flaws),
-        "not_understood": list(noise.not_understood),
+        "assumptions": noise.assumptions,
+        "nominal_because": noise.flaws,
+        "not_understood": noise.not_understood,
         "stated": [
-            {
-                "epsilon": verdict.stated.epsilon,
-                "delta": verdict.stated.delta,
-                "per": verdict.stated.per,
+            verdict.stated._asdict()
+            | {
                 "relation": verdict.relation,
                 "follows": verdict.epsilon,
                 "reached": verdict.reached,
-                "change": noise.setting.name if verdict.needed is not None else None,
-                "from": noise.setting.per_multiplier * noise.multiplier
-                if verdict.needed is not None
-                else None,
-                "to": verdict.needed,
+                **_change(noise, verdict.needed),
             }
             for verdict in verdicts
         ],
     }
 
 
-def _show(result: dict[str, Any]) -> None:
-    from fedsvp_jax.core.files import printable
-    from fedsvp_jax.report import text_table
-
-    print(printable(f"{result['source']}: {result['noise']}"))
-    rows = [
-        {name: command.value_text(value) for name, value in row.items()}
-        for row in result["claims"]
-    ]
-    print(text_table.aligned(rows))
-    for kind, words in (("assumed", "assumptions"), ("nominal", "nominal_because")):
-        for line in result[words]:
-            print(printable(f"{kind}: {line}"))
-    for statement in result["stated"]:
-        claim = (
-            f"stated: ε = {statement['epsilon']:g} at δ = {statement['delta']:g}, "
-            f"{statement['per']}, {statement['relation']}"
-        )
-        if statement["reached"]:
-            nominal = result["nominal_because"] or result["not_understood"]
-            how = ", nominally" if nominal else ""
-            print(f"{claim}: it follows{how} (ε = {statement['follows']:.4g})")
-            continue
-        print(f"{claim}: it does not follow, ε is {statement['follows']:.4g}")
-        if statement["to"] is not None:
-            print(
-                f"least change: {statement['change']} = {statement['to']:.4g} (it is "
-                f"{statement['from']:g})"
-            )
-    print()
+def _change(noise: Any, needed: float | None) -> dict[str, Any]:
+    """The setting whose least change makes a stated ε true; of None where none does."""
+    if needed is None:
+        return {"change": None, "from": None, "to": None}
+    setting = noise.setting
+    now = setting.per_multiplier * noise.multiplier
+    return {"change": setting.name, "from": now, "to": needed}
 
 
 if __name__ == "__main__":

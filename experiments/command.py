@@ -174,11 +174,6 @@ def define_running() -> None:
     )
 
 
-def shows_progress(values: flags.FlagValues) -> bool:
-    """Whether a terminal shows a progress bar; none if warnings are hidden too."""
-    return values.progress and not values.quiet and values.verbosity >= logging.WARNING
-
-
 def placement(values: flags.FlagValues, **fields: int) -> Any:
     """The `Placement` that the flags of `define_running` name."""
     import jax
@@ -200,7 +195,9 @@ def options(values: flags.FlagValues, **fields: Any) -> Options:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=shows_progress(values),
+        progress=values.progress
+        and not values.quiet
+        and values.verbosity >= logging.WARNING,
         loggers=values.logger,
         **fields,
     )
@@ -297,13 +294,6 @@ def _unraisable(unraisable: Any) -> None:
         again.start()
     else:
         sys.__unraisablehook__(unraisable)
-
-
-def value_text(value: Any) -> str:
-    """A number or a dictionary of numbers, rounded to four digits for a terminal."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {value_text(item)}" for name, item in value.items())
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def write_report(values: flags.FlagValues, kind: str) -> None:

@@ -180,13 +180,8 @@ def main(_: list[str]) -> None:
     data = loading.load_dataset(base)
     command.print_chosen(values, base, data)
     if workers > 1:
-        sweep_workers.run(
-            pathlib.Path(values.output_dir),
-            workers,
-            rounds=rounds,
-            resume=values.resume,
-            progress=command.shows_progress(values),
-        )
+        folder = pathlib.Path(values.output_dir)
+        sweep_workers.run(folder, workers, resume=values.resume)
         _finish(values)
         return
     sweep.sweep(

@@ -175,7 +175,7 @@ def main(_: list[str]) -> None:
         )
     for name in ("best_accuracy", "final5_accuracy"):
         picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
-        print(f"{name}: {command.value_text(summary[name])}{picked}")
+        print(f"{name}: {messages.value_text(summary[name])}{picked}")
     print(labels.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
     messages.print_json(values, plain(summary))

@@ -45,13 +45,13 @@ def test_workers_start_from_any_folder(
 ) -> None:
     """Where the package is installed there is no `experiments` to import."""
 
-    def asked(line: list[str], folder: pathlib.Path) -> None:
+    def asked(line: list[str], **_: object) -> None:
         raise ValueError(line[2])
 
-    monkeypatch.setattr(sweep_workers, "_Worker", asked)
+    monkeypatch.setattr(subprocess, "Popen", asked)
     monkeypatch.setattr(sweep_workers, "__package__", "fedsvp_jax.experiments")
     with pytest.raises(ValueError, match=r"^fedsvp_jax\.experiments\.sweep$"):
-        sweep_workers.run(tmp_path / "a", 2, rounds=2, resume=False, progress=False)
+        sweep_workers.run(tmp_path / "a", 2, resume=False)
 
 
 def rows_of(folder: pathlib.Path) -> int:
@@ -77,19 +77,19 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 @pytest.mark.slow
-def test_a_worker_killed_at_ten_moments_is_taken_up_again_with_the_same_bytes(
+def test_a_sweep_whose_worker_is_killed_says_so_and_is_resumed_with_the_same_bytes(
     alone: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     apart = tmp_path / "apart"
-    with start(*SWEEP, "--sweep_workers=2", f"--output_dir={apart}") as process:
-        for number in range(10):
-            wait_for_rows(process, apart, number * ROWS // 12)
-            worker = workers_of(process.pid)[number % len(workers_of(process.pid))]
-            os.kill(worker, signal.SIGKILL)
-            while worker in workers_of(process.pid):  # it is started again
-                time.sleep(0.02)
-        _, errors = process.communicate()
-    assert process.returncode == 0, errors
+    line = (*SWEEP, "--sweep_workers=2", f"--output_dir={apart}", "--resume")
+    for number in range(2):
+        with start(*line, "--noprogress") as process:
+            wait_for_rows(process, apart, (1 + number) * ROWS // 4)
+            os.kill(workers_of(process.pid)[number], signal.SIGKILL)
+            _, errors = process.communicate()
+        assert process.returncode == 2 and "a part of the sweep has failed" in errors
+    ended = typed(*line, timeout=3000)
+    assert ended.status == 0, ended.stderr
     assert_same_bytes(apart, alone, FILES)
     assert sorted(tmp_path.iterdir()) == [apart]
 
