@@ -26,7 +26,6 @@ Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says wh
 
 import dataclasses
 import json
-import math
 import pathlib
 from typing import Any
 
@@ -114,11 +113,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
     """ε of the run to solve for; --total_epsilon with --solve=noise is one too."""
     totals = flag_values.numbers(
-        "total_epsilons",
-        values.total_epsilons,
-        allowed="positive numbers",
-        is_allowed=lambda number: 0 < number < math.inf,
-        may_be_empty=True,
+        "total_epsilons", values.total_epsilons, may_be_empty=True
     )
     if totals:
         why = "total_epsilons say ε of the whole run, for which the noise is solved"

@@ -116,13 +116,9 @@ def main(_: list[str]) -> None:
     data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
-        of_person = getattr(data, "rows_per_person", None) is not None
-        assert isinstance(data, Dataset)
-        lines = (
-            goal.route(config, "person" if of_person else "row"),
-            goal.trust(config, data),
+        print(
+            f"route of --goal: sensitivity {config.sensitivity}, model {config.model}"
         )
-        print("\n".join(filter(None, lines)))
     if values.dry_run:
         program = federation.build([config], data)
         seconds = dry_run.measured(program, command.placement(values))
