@@ -116,9 +116,7 @@ def main(_: list[str]) -> None:
     data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
-        print(
-            f"route of --goal: sensitivity {config.sensitivity}, model {config.model}"
-        )
+        print(f"route of --goal: sensitivity {config.clipping}, model {config.model}")
     if values.dry_run:
         program = federation.build([config], data)
         seconds = dry_run.measured(program, command.placement(values))
