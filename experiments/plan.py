@@ -216,11 +216,11 @@ def main(arguments: Sequence[str]) -> None:
             for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
-    document["data"] = path.stem
-    exposure = "none: only the numbers of rows were read"
+    document |= {"data": path.stem, "choice": "trust"}
     if schema.shares_epsilon:
-        exposure += f"; the classes' shares cost ε = {schema.shares_epsilon:g}"
-    document["nist_sp_800_226"]["data_collection_exposure"] = exposure
+        document["rows"] += (
+            f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
+        )
     main = _main(document["points"][0])
     rows = [_row(point, document["fedavg"]) for point in document["points"]]
     print(

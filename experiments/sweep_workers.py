@@ -24,8 +24,8 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
     """The number of workers: --sweep_workers, else one per core where that pays.
 
     The default is 1 on anything but a CPU, for one part of a sweep, with several
-    devices or processes, for loggers (one process writes each), and with
-    --total_epsilon, whose waiting cells have rows that parts lack (docs/sweeps.md).
+    devices, for loggers (one process writes each), and with --total_epsilon, whose
+    waiting cells have rows that parts lack (docs/sweeps.md).
 
     Raises:
       ValueError: workers are asked for beside one of these.
@@ -33,8 +33,7 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
     conflicts = {
         "part": plan.part is not None,
         "sweep_devices": values.sweep_devices > 1,
-        "num_devices": (values.num_devices or 1) > 1,
-        "distributed": values.distributed or values.coordinator_address is not None,
+        "num_devices": values.num_devices > 1,
         "logger": bool(values.logger),
         "total_epsilon": values.total_epsilon is not None,
     }
