@@ -15,9 +15,6 @@ cells.json (one summary per cell), table.md, table.csv, timing.jsonl, checkpoint
 report.html, and epsilon.html with epsilon.json: what every ε of the run is worth, for
 those who decide on it. --resume continues a sweep that was stopped or killed.
 
---sweep_workers runs parts in as many processes, by default one per core of a CPU, and
-joins them to the files of one process.
-
 --part=2/4 runs the second of four parts of the cells, in a folder of its own;
 `fedsvp merge` joins the folders of all parts.
 
@@ -40,7 +37,6 @@ from . import (
     messages,
     presets,
     printed,
-    sweep_workers,
     unread_flags,
 )
 
@@ -77,13 +73,6 @@ flags.DEFINE_integer(
     None,
     "Number of cells that run side by side, vectorised; 1 runs them one after another. "
     "Default: 1 on a CPU, else as many as memory has room for.",
-    lower_bound=1,
-)
-flags.DEFINE_integer(
-    "sweep_workers",
-    None,
-    "Processes of this machine that share the cells; their files are joined to those "
-    "of one process. Default: one per core on a CPU, 1 for a short sweep or elsewhere.",
     lower_bound=1,
 )
 flags.DEFINE_integer(
@@ -167,16 +156,8 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.run import sweep
 
     plan = sweep.SweepPlan(names, epsilons, seeds, values.part, totals)
-    cells = sum(map(len, plan.programs(base).values()))
-    rounds = cells * base.num_rounds
-    workers = min(cells, sweep_workers.number(values, plan, rounds))
     data = loading.load_dataset(base)
     command.print_chosen(values, base, data)
-    if workers > 1:
-        folder = pathlib.Path(values.output_dir)
-        sweep_workers.run(folder, workers, resume=values.resume)
-        _finish(values)
-        return
     sweep.sweep(
         base,
         plan,

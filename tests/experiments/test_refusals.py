@@ -41,7 +41,6 @@ REFUSED = {
         "--mechanisms=": "mechanism",
         "--sweep_devices=2": "devices",
         "--part=3/2": "part must be I/N",
-        "--part=1/2 --sweep_workers=2": "sweep_workers must be 1 with part",
         "--dataset=store --data_dir=docs": "experiments.train alone",
     },
     "experiments.build_store": {
@@ -82,8 +81,7 @@ REFUSED = {
 UNREAD = {
     f"{TRAIN} --mechanism=dp_fedavg": {
         "--relation=add_remove": "--relation is not read by mechanism dp_fedavg;",
-        "--epsilon=0.1": "--epsilon is not read by mechanism dp_fedavg, whose noise "
-        "--noise_multiplier sets; remove it",
+        "--epsilon=0.1": "--epsilon is not read by mechanism dp_fedavg; remove it",
         "--count_noise_std=3": "is only read with --adaptive_clip=true; remove",
     },
     f"{TRAIN} --mechanism=gaussian": {
