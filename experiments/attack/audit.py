@@ -61,7 +61,7 @@ exceed a claim in a row that holds.
   fedsvp attack --attack=audit --output_dir=runs/audit
 
 No data set is read; --dataset only selects the defaults of other settings. A piece of
-the work is a case. The picture is audit.svg.
+the work is a case.
 """
 
 import dataclasses
@@ -164,12 +164,11 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         prepared = audit_play.prepare(setting, case)
         return [audit_play.rows_of(setting, case, prepared, seed) for seed in seeds]
 
-    def finish(rows_by_case: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+    def finish(rows_by_case: dict[str, Any], _: pathlib.Path) -> dict[str, Any]:
         by_seed = [
             audit_results.with_verdicts([row for part in rows for row in part])
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
-        audit_results.draw(folder / "audit.svg", by_seed[0])
         results = {
             "trials": values.audit_trials,
             "rows": by_seed[0],

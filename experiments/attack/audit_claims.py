@@ -24,7 +24,8 @@ def of_uploads(
     present: int,
     target_delta: float,
     pooled: bool = False,
-    weights: Sequence[float] | np.ndarray | None = None,
+    weights: Sequence[float] | None = None,
+    promised: float | None = None,
 ) -> Claims:
     """The claims after the first and the last round; the larger of two worlds'.
 
@@ -38,16 +39,15 @@ def of_uploads(
       pooled: whether the claim is the one against colluders who know their own noise.
       weights: of a cohort in whose average an observer sees the uploads; equal ones,
         where the claim is about the average.
+      promised: the ε of a promise, which is one more claim.
     """
     central = mechanism.claim.central
     if weights is not None:
         planned = present = len(weights)
     else:
         planned = settings.cohort_size if central else 1
-    equal = np.full(planned, 1 / present) if central else None
-    shares = equal if weights is None else weights
-    averaged = shares is not None
-    view = "colluders" if pooled else "observer" if averaged else "server"
+    shares = weights or ([1 / present] * planned if central else None)
+    view = "colluders" if pooled else "observer" if shares else "server"
     participation = Participation(num_clients=planned, colluders=settings.colluders)
     worlds = [Account.of(mechanism, participation)] * 2
     claims = {}
@@ -71,6 +71,8 @@ def of_uploads(
             for method in ACCOUNTINGS
         }
         claims[number]["basic_delta"] = max(account.delta_spent() for account in worlds)
+        if promised is not None:
+            claims[number]["promise"] = promised
     return claims
 
 

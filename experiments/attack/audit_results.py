@@ -1,21 +1,15 @@
-"""The verdicts of an audit, and how its results are shown: a table and a picture."""
+"""The verdicts of an audit, and how its results are shown: a table."""
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.core.student import holm_adjusted
-from fedsvp_jax.report import figures, style
 
 from .. import printed
 from .audit_claims import ACCOUNTINGS
 
-_LOOKS = {
-    "holds": style.numbered(1),
-    "no claim": style.numbered(5),
-    "VIOLATED": style.numbered(2),
-}
+_VERDICTS = ("holds", "no claim", "VIOLATED")
 
 Row = dict[str, Any]
 
@@ -40,7 +34,7 @@ def with_verdicts(rows: Sequence[Row]) -> list[Row]:
 
 def verdicts(rows: Sequence[Row]) -> str:
     """The number of rows with each verdict."""
-    counts = {v: sum(row["status"] == v for row in rows) for v in _LOOKS}
+    counts = {v: sum(row["status"] == v for row in rows) for v in _VERDICTS}
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
@@ -88,9 +82,6 @@ def _line(row: Row) -> dict[str, str]:
             for method in ACCOUNTINGS
         },
         "audited ε ≥": _number(max(row["audited"].values())),
-        "audited ε ≥ at the basic δ": _number(
-            max(row["audited_at_basic_delta"].values())
-        ),
         "verdict": row["status"],
     }
 
@@ -98,29 +89,3 @@ def _line(row: Row) -> dict[str, str]:
 def terminal_table(rows: Sequence[Row]) -> str:
     """Claims and audited bounds after one upload and after all, for a terminal."""
     return printed.table([*map(_line, rows)])
-
-
-def draw(path: Path, rows: Sequence[Row]) -> None:
-    """Audited ε against claimed ε (PLD); above the diagonal a claim is too small."""
-
-    def panel(axes: Any) -> None:
-        floor = 1e-2
-        for verdict, look in _LOOKS.items():
-            points = [
-                row for row in rows if row["status"] == verdict and row["claims"]["pld"]
-            ]
-            axes.plot(
-                [row["claims"]["pld"] for row in points],
-                [max(floor, *row["audited"].values()) for row in points],
-                **look.for_matplotlib() | {"linestyle": "none"},
-                label=f"{verdict} ({len(points)})",
-            )
-        ends = [floor, 1e3]
-        axes.plot(ends, ends, color=style.GREY)
-        for which in "xy":
-            figures.log_axis(axes, which)
-        axes.set_xlabel("claimed ε (PLD)")
-        axes.set_ylabel("audited ε (a lower bound)")
-        axes.set_title("Audited and claimed ε")
-
-    figures.panels(path, [panel])
