@@ -52,8 +52,8 @@ whoever sees the average. In the row "promise" the promised ε is one more claim
   VIOLATED   it contradicts a claim about this pair of worlds
   no claim   it contradicts the printed number, which is not about this pair
 
-An audited bound is the largest of three lower bounds at 95 % (Clopper-Pearson,
-Gaussian, one run). The Gaussian one is left out where the two worlds are not two
+An audited bound is the larger of two lower bounds at 95 % (Clopper-Pearson and
+Gaussian). The Gaussian one is left out where the two worlds are not two
 shifted Gaussians. A verdict counts all rows: Holm's test over all claims of all rows
 contradicts a true claim with a probability of at most 5 %. A bound may therefore
 exceed a claim in a row that holds.

@@ -272,7 +272,6 @@ def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list
             epsilon_bounds.lower_bounds,
             inside,
             outside,
-            epsilon_bounds.by_coins(inside, outside, seed=seed),
             equal_noise=bool(scores.gaussian[number]),
             seed=seed,
         )

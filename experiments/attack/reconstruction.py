@@ -179,8 +179,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         def reference(images: Array) -> dict[str, float]:
             return examiner()(evenly(images, values.num_images))._asdict()
 
-        results = {
-            "settings": settings | {"num_attackers": values.num_attackers},
+        results: dict[str, Any] = {
             "classifier_accuracy": float(
                 np.mean(judge()(test)[1] == dataset.test_labels)
             ),
