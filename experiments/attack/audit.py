@@ -38,10 +38,6 @@ worst that are known:
     promise              as "presence", until --total_epsilon ends the client's uploads
     laplace, randomized response
                          update and R are both replaced; R's release is seen too
-    votes                the test set of a tester: all of its votes change
-    deployed sum         as "presence", in the whole numbers that deployed clients add
-                         to a secure sum; the adversary knows those of 7 of the ten
-    contribution         the batch of a contributor to the influence filter
 
 The claims are the ledger's, from the noise that was really applied: after one upload
 and after all of --num_rounds rounds, by basic composition (at the sum of the δ), RDP
@@ -78,7 +74,7 @@ from fedsvp_jax.federation import plan
 
 from .. import flag_values
 from . import audit_play, audit_results
-from .audit_cases import DEPLOYED, FILTER, Case, cases_of
+from .audit_cases import Case, cases_of
 from .work import Work
 
 # Settings that every case chooses itself, by why they are refused.
@@ -106,8 +102,7 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "audit_mechanisms",
         "all",
-        "Mechanisms to audit, influence_filter, and deployed_sum; `all` takes all but "
-        "the last.",
+        "Mechanisms to audit.",
     )
     flags.DEFINE_integer(
         "audit_seeds",
@@ -138,14 +133,12 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
     """
     if names == ["all"]:
         names = [name for name in mechanisms.mechanism_names() if name != "none"]
-        names.append(FILTER)
     if "none" in names:
         raise ValueError(
             "audit_mechanisms must add noise, got 'none', which has no ε to audit"
         )
     for name in names:
-        if name not in (FILTER, DEPLOYED):
-            plan.mechanism_config(dataclasses.replace(config, mechanism=name))
+        plan.mechanism_config(dataclasses.replace(config, mechanism=name))
     return [case for name in names for case in cases_of(name, config)]
 
 

@@ -8,8 +8,6 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
-FILTER = "influence_filter"  # audited beside the mechanisms
-DEPLOYED = "deployed_sum"  # audited where it is named: what a real client adds to a sum
 # Stages that all mechanisms share are audited with some of them, whose noise fits.
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")
 _SUMMED = ("nbafl", "gaussian")
@@ -44,8 +42,6 @@ class Case(NamedTuple):
 
     def settings(self, config: ExperimentConfig) -> ExperimentConfig:
         """The experiment's settings in this case."""
-        if self.mechanism == FILTER:
-            return dataclasses.replace(config, **self.changes)
         return dataclasses.replace(
             config,
             mechanism=self.mechanism,
@@ -59,14 +55,6 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     """The cases whose clipping and relation the mechanism supports."""
     replaced = (mechanism, "update_clip", "replace_one")
     removed = (mechanism, "update_clip", "add_remove")
-    if mechanism == FILTER:
-        return [
-            Case(FILTER, "votes", "replace_one", "votes", {"vote_epsilon": 1.0}),
-            Case(*replaced, "contribution", {"contribution_noise": 2.0}),
-        ]
-    if mechanism == DEPLOYED:
-        changes = {**_SUM, **_COLLUDERS, "noise_sampler": "discrete", "epsilon": 4.0}
-        return [Case("gaussian", *removed[1:], "deployed sum", changes)]
     printed = (mechanism, "paper", "replace_one")
     cases = [
         Case(*printed, "granted"),
@@ -153,7 +141,7 @@ def _is_supported(case: Case, config: ExperimentConfig) -> bool:
 def case_settings(
     case: Case, config: ExperimentConfig, num_examples: int = 1
 ) -> MechanismConfig:
-    """The mechanism's settings in a case; not for a case of the filter."""
+    """The mechanism's settings in a case."""
     return plan.mechanism_config(
         case.settings(config),
         min_num_examples=num_examples,

@@ -1,14 +1,12 @@
-"""The claims about the uploads, votes and contributions that an audit plays."""
+"""The claims about the uploads that an audit plays."""
 
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Participation, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.attacks.audit import Scores
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 ACCOUNTINGS = ("basic", "rdp", "pld")
@@ -73,32 +71,4 @@ def of_uploads(
         claims[number]["basic_delta"] = max(account.delta_spent() for account in worlds)
         if promised is not None:
             claims[number]["promise"] = promised
-    return claims
-
-
-def of_votes(config: ExperimentConfig, num_votes: int) -> Claims:
-    """The claim of one pass of the influence filter for a tester's whole test set."""
-    delta = config.target_delta
-    once = privacy.exact_vote_epsilon(privacy.flip_probability(config.vote_epsilon))
-    composed = {
-        method: composed_epsilon(method, 0.0, delta, responses=[(num_votes, once)])
-        for method in ("rdp", "pld")
-    }
-    return {0: {"basic": num_votes * once, **composed, "basic_delta": 0.0}}
-
-
-def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
-    """The claims of the first pass and of all, for a contributor's whole batch."""
-    claims = {}
-    for passes in {1, num_passes}:
-        cost = privacy.filter_cost(
-            config,
-            num_participants=1,  # so without votes
-            delta=config.target_delta,
-            passes=passes,
-        )
-        claims[passes - 1] = {
-            method: composed_epsilon(method, cost.precision, config.target_delta)
-            for method in ("rdp", "pld")
-        } | {"basic": cost.basic_epsilon, "basic_delta": cost.delta}
     return claims

@@ -12,8 +12,6 @@ from fedsvp_jax.accounting import Account, Participation, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.attacks import (
     audit,
-    audit_filter,
-    audit_sums,
     audit_training,
     epsilon_bounds,
 )
@@ -21,8 +19,6 @@ from fedsvp_jax.attacks.audit import Player, Scores
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.clips import CLIPS
-from fedsvp_jax.deploy import make_policy
-from fedsvp_jax.influence import pipeline
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -32,7 +28,7 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from . import audit_claims
-from .audit_cases import FILTER, Case, case_settings
+from .audit_cases import Case, case_settings
 from .audit_claims import Claims
 
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
@@ -40,7 +36,6 @@ _NARROW = 8  # numbers in any other upload
 _BEYOND = 10.0  # updates that are clipped are so many times as long as the clip
 _PRESENT = 2  # clients in a partial cohort
 _WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the largest
-_VOTES = 4  # votes of one tester
 _BATCHES = 40  # so many times a secret batch's records the client has
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
 
@@ -110,8 +105,6 @@ def _is_secret(case: Case) -> bool:
 
 def prepare(setting: Setting, case: Case) -> Prepared:
     """The case's game, compiled at its first use."""
-    if case.mechanism == FILTER:
-        return _prepare_filter(setting, case)
     config, num_examples = setting.config, setting.num_examples
     if CLIPS[case.clipping].asks:
         num_examples //= _PRIVATE
@@ -148,9 +141,6 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         game = dataclasses.replace(game, allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
-    elif case.worlds == "deployed sum":
-        policy = make_policy(case.settings(config), min_num_examples=num_examples)
-        play = audit_sums.sums_player(policy, game, setting.num_games)
     else:
         play = audit.upload_player(mechanism, settings, game, setting.num_games)
     claims = partial(
@@ -244,21 +234,6 @@ def promise_of(
         total_epsilon=exact * 1.001,
         total_accounting="pld",
     )
-
-
-def _prepare_filter(setting: Setting, case: Case) -> Prepared:
-    config = case.settings(setting.config)
-    rates = pipeline.filter_rates(config)
-    if case.worlds == "votes":
-        play = audit_filter.vote_player(
-            _VOTES, float(rates.flip_probability), setting.num_games
-        )
-        claims = audit_claims.of_votes(config, _VOTES)
-        return Prepared(play, lambda _: claims, True)
-    passes = config.num_rounds
-    play = audit_filter.contribution_player(rates, passes, setting.num_games)
-    claims = audit_claims.of_contributions(config, passes)
-    return Prepared(play, lambda _: claims, True)
 
 
 def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list[Row]:

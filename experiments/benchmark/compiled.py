@@ -230,15 +230,12 @@ def turns(trainer: Trainer, scope: str) -> float:
     return sum(steps[mask][1] for mask in masks) / len(masks)
 
 
-def counted(trainer: Trainer, text: str) -> tuple[Counter[str], list[int]]:
+def counted(trainer: Trainer, text: str) -> Counter[str]:
     """The work in the body of the loop over rounds, without the test's score.
 
-    Returns:
-      `(totals, step_kernels)`: cycles, kernels and bytes with the turns of every loop
-      multiplied in, of the cycles those in steps of training, and the loops inside the
-      round whose turns are data; and the kernels of one turn of each loop of steps.
+    Cycles, kernels and bytes with the turns of every loop multiplied in; and the loops
+    inside the round whose turns are data.
     """
-    step_kernels: list[int] = []
 
     def count(part: Part) -> Counter[str]:
         total = Counter(
@@ -248,9 +245,6 @@ def counted(trainer: Trainer, text: str) -> tuple[Counter[str], list[int]]:
             if "/score" in child.scope:
                 continue
             body = count(child)
-            if re.search(r"steps\)?/while$", child.scope):
-                step_kernels.append(round(body["kernels"]))
-                body["step_cycles"] = body["cycles"]
             watched = body.pop("watched_loops", 0) + (child.turns is None)
             times = turns(trainer, child.scope) if child.turns is None else child.turns
             total.update({name: times * number for name, number in body.items()})
@@ -263,7 +257,7 @@ def counted(trainer: Trainer, text: str) -> tuple[Counter[str], list[int]]:
                 yield child
             yield from loops(child)
 
-    return count(next(loops(parts(text)))), step_kernels
+    return count(next(loops(parts(text))))
 
 
 def make_trainer(name: str, index: int, device: Device) -> Trainer:
@@ -284,13 +278,12 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     program = compiled(trainer, device)
     seconds = time.perf_counter() - start
     plan, memory = trainer.program.plan, program.memory_analysis()
-    totals, step_kernels = counted(trainer, program.as_text())
+    totals = counted(trainer, program.as_text())
     cells = len(trainer.program.configs)
     flops = cells * sum(arithmetic.round_flops(trainer))
     state = trainer.arguments()[0]
     moved_bytes = 2 * plan.cohort_size * num_bytes(state.params)
     limit = max(flops / device.flops, moved_bytes / device.bandwidth)
-    steps = max(count for _, count in arithmetic.coalition_steps(trainer).values())
     tpu = device.platform == "tpu"
     return {
         "device": device_name,
@@ -299,19 +292,9 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "num_attributes": plan.estimation.num_attributes,
         "shapley": plan.estimation.estimator,
-        "side_by_side": [
-            plan.client_chunk_size,
-            plan.estimation.num_parallel,
-            trainer.cell_chunk,
-        ],
         "round_cycles": round(totals["cycles"]) if tpu else None,
-        "step_cycles": round(totals["step_cycles"] / steps) if tpu else None,
-        "beside_cycles": round(totals["cycles"] - totals["step_cycles"])
-        if tpu
-        else None,
         "limit_share": limit * device.clock / totals["cycles"] if tpu else None,
         "round_kernels": None if tpu else round(totals["kernels"]),
-        "step_kernels": None if tpu else max(step_kernels, default=None),
         "moved_bytes": None if tpu else round(totals["moved_bytes"]),
         "watched_loops": totals["watched_loops"],
         "limit_seconds": limit,

@@ -10,7 +10,8 @@ right in many games therefore bounds ε from below, at a stated confidence;
 
 The games run the code that a federation runs: `cohort.cohort_of_round`,
 `client_work.released_ratio`, `client_work.add_noise` and `Mechanism.server`. Games with
-local training are in `audit_training`, those of the influence filter in `audit_filter`.
+local training are in `audit_training`. What is no mechanism, the influence filter and
+the sum of deployed clients, is audited in tests (`tests/helpers/more_cases.py`).
 """
 
 import dataclasses

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import SUMS, policy
+from sum_games import sums_player
 
 from fedsvp_jax.attacks.audit import Game
-from fedsvp_jax.attacks.audit_sums import sums_player
 from fedsvp_jax.core import prng
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms import grid as grids

@@ -11,6 +11,7 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
+import more_cases
 import numpy as np
 
 from experiments.attack import audit_claims, audit_play
@@ -252,7 +253,7 @@ def is_flagged(
         return bug.faulty(right, *arguments, **named)
 
     with mock.patch.object(bug.where, bug.function, faulty):
-        rows = audit_play.rows_of(setting, case, audit_play.prepare(setting, case), 0)
+        rows = audit_play.rows_of(setting, case, more_cases.prepare(setting, case), 0)
     least = min(p for row in rows for p in row["p_values"].values())
     return bool(least <= 0.05 / num_claims)
 
