@@ -77,23 +77,11 @@ from . import audit_play, audit_results
 from .audit_cases import Case, cases_of
 from .work import Work
 
-# Settings that every case chooses itself, by why they are refused.
-_CHOSEN = {
-    "audit_mechanisms names the mechanisms, and all their cases are audited": (
-        "mechanism",
-        "clipping",
-        "relation",
-    ),
-    "the cases that need it choose it themselves": (
-        "contribution_release",
-        "release_epsilon",
-        "adaptive_clip",
-        "vote_epsilon",
-        "contribution_noise",
-        "total_epsilon",
-    ),
-    "the audit plays every mechanism without it": ("downlink_noise",),
-}
+_CHOSEN = (
+    *("mechanism", "clipping", "relation", "contribution_release", "release_epsilon"),
+    *("adaptive_clip", "vote_epsilon", "contribution_noise", "total_epsilon"),
+    "downlink_noise",
+)
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "batch_size": 10}
 
 
@@ -144,8 +132,11 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
 
 def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     """Every case of every mechanism, played with each seed."""
-    for reason, names in _CHOSEN.items():
-        flag_values.refuse_flags(values, names, reason)
+    flag_values.refuse_flags(
+        values,
+        _CHOSEN,
+        "audit_mechanisms names the mechanisms, and their cases choose the rest",
+    )
     require_auditor()  # before hours of games, not after them
     cases = audited_cases(values.audit_mechanisms, config)
     setting = audit_play.make_setting(

@@ -336,18 +336,14 @@ def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
 
 def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     """The same clients under every defence."""
-    for names, reason in (
+    flag_values.refuse_flags(
+        values,
         (
-            ("mechanism", "clipping", "noise_multiplier"),
-            "inversion_defences names the defences",
+            *("mechanism", "clipping", "noise_multiplier", "contribution_release"),
+            *("release_epsilon", "downlink_noise", "batch_size", "local_epochs"),
         ),
-        (
-            ("contribution_release", "release_epsilon", "downlink_noise"),
-            "it does not change the upload that is inverted",
-        ),
-        (("batch_size", "local_epochs"), "the client takes one step on one image"),
-    ):
-        flag_values.refuse_flags(values, names, reason)
+        "inversion_defences names the defences of a step on one image",
+    )
     data = loading.load_dataset(config)
     victim = make_victim(config, data, values.inversion_victims)
     texts = values.inversion_defences

@@ -199,7 +199,8 @@ def parts(text: str) -> Part:
                 else:
                     bytes_moved += sum(sizes[operand] for operand in i.operands)
             if i.kind == "while":
-                inner.append(part(*i.called("body"), within, turns_of(i)))
+                (body,) = i.called("body")
+                inner.append(part(body, within, turns_of(i)))
             roles = ["branch_computations", "true_computation", "false_computation"]
             roles += ["to_apply"] * (i.kind == "call")
             branches = [part(branch, within, 1) for branch in i.called(*roles)]

@@ -33,7 +33,8 @@ from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
 from fedsvp_jax.round import client_work, cohort, private_query_work
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
-_UNLIMITED = Allowance(np.zeros(1, np.int32), np.int32(0), np.int32(0))
+_NO_COST = np.zeros((), np.int32)
+_UNLIMITED = Allowance(_NO_COST[None], _NO_COST, _NO_COST)
 
 
 @dataclasses.dataclass(frozen=True)
