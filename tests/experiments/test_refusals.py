@@ -159,7 +159,7 @@ def test_what_only_other_mechanisms_read_is_said_once(
 def test_g19_the_command_that_repeats_a_result_leaves_out_what_is_not_read() -> None:
     config = {"mechanism": "none", "epsilon": 3.0, "delta": 0.1, "seed": 1}
     assert provenance.command_line("train", config, []) == (
-        "python -m experiments.train --mechanism=none --seed=1 --output_dir=DIR"
+        "fedsvp train --mechanism=none --seed=1 --output_dir=DIR"
     )
     swept = {"mechanisms": ["none", "dp_fedavg"], "epsilons": [0.2], "seeds": [0]}
     assert "epsilon" not in provenance.command_line("sweep", config | swept, [])
