@@ -153,18 +153,9 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
             audit_results.with_verdicts([row for part in rows for row in part])
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
-        results = {
-            "trials": values.audit_trials,
-            "rows": by_seed[0],
-            "seeds": [
-                audit_results.of_seed(seed, rows)
-                for seed, rows in zip(seeds, by_seed, strict=True)
-            ],
-        }
-        print(audit_results.terminal_table(by_seed[0]))
-        print(audit_results.verdicts(by_seed[0]))
-        print(audit_results.over_seeds(results))
-        return results
+        rows = audit_results.over_seeds(by_seed)
+        print(audit_results.terminal_table(rows, len(seeds)))
+        return {"trials": values.audit_trials, "seeds": [*seeds], "rows": rows}
 
     return Work(
         data=None,

@@ -19,6 +19,7 @@ from fedsvp_jax.attacks.audit import Player, Scores
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.clips import CLIPS
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -43,20 +44,20 @@ Row = dict[str, Any]
 
 
 class Setting(NamedTuple):
-    """Settings and updates that all cases of one command share."""
+    """Settings that all cases of one command share."""
 
     config: ExperimentConfig
     recipe: TrainingRecipe
     rates: TrainingRates
     num_examples: int
     num_games: int
-    trained: dict[str, tuple[float, float]]  # worlds -> updates of real training
+    key: Array  # of real training
 
 
 def make_setting(
     config: ExperimentConfig, num_examples: int, num_games: int
 ) -> Setting:
-    """Settings of the games, and the updates of real local training.
+    """Settings of the games.
 
     The client has |D| = `num_examples`, and each world is played `num_games` times.
 
@@ -76,13 +77,7 @@ def make_setting(
     )
     rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
     key = prng.stream_key(prng.root_key(config.seed), prng.Stream.CANARY, 1)
-    trained = {
-        worlds: audit_training.trained_updates(
-            recipe, rates, num_examples, replaced, key=key
-        )
-        for worlds, replaced in (("record", 1), ("client", num_examples))
-    }
-    return Setting(config, recipe, rates, num_examples, num_games, trained)
+    return Setting(config, recipe, rates, num_examples, num_games, key)
 
 
 class Prepared(NamedTuple):
@@ -116,19 +111,19 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     present = settings.cohort_size if mechanism.claim.central else 1
     if case.worlds == "partial cohort":
         present = _PRESENT
-    others = (1.0,) * (present - 1 - (settings.colluders if pooled else 0))
+    factors = (1.0,) * (present - 1 - (settings.colluders if pooled else 0))
     weights = None
     if case.worlds == "two uploads":
-        others = (-1.0,)
+        factors = (-1.0,)
     if case.worlds == "unequal weights":
         weights = _WEIGHTS
-        others = tuple(weight / _WEIGHTS[0] for weight in _WEIGHTS[1:])
+        factors = tuple(weight / _WEIGHTS[0] for weight in _WEIGHTS[1:])
     game = audit.Game(
         updates=_updates(setting, case, settings),
         ratios=(1.0, 0.0)
         if settings.contribution_release != "raw" or case.worlds == "ratio"
         else (1.0, 1.0),
-        others=others,
+        others=factors,
         num_examples=num_examples,
         admitted=_PRESENT if case.worlds == "thinned turns" else None,
         dimension=_WIDE if case.wide else _NARROW,
@@ -204,13 +199,17 @@ def _updates(
             num_public=setting.num_examples - num_private,
             num_private=num_private,
             left_out=case.relation == "add_remove",
-            key=prng.stream_key(
-                prng.root_key(setting.config.seed), prng.Stream.CANARY, 1
-            ),
+            key=setting.key,
         )
     clip = float(settings.l2_norm_clip)
-    if case.worlds in setting.trained:
-        return setting.trained[case.worlds]
+    if case.clipping == "paper" and case.worlds in ("record", "client"):
+        return audit_training.trained_updates(
+            setting.recipe,
+            setting.rates,
+            setting.num_examples,
+            1 if case.worlds == "record" else setting.num_examples,
+            key=setting.key,
+        )
     half, far = clip / setting.num_examples, _BEYOND * clip
     longer_than_the_clip = (far, 0.0 if case.relation == "add_remove" else -far)
     return {
@@ -239,22 +238,25 @@ def promise_of(
 def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list[Row]:
     """One seed's games: one row after one upload and one after all of them."""
     key = prng.stream_key(prng.root_key(seed), prng.Stream.CANARY)
-    scores = prepared.play(key)
+    scores, target_delta = prepared.play(key), setting.config.target_delta
     rows = []
     for number, claims in prepared.claims(scores).items():
-        inside, outside = scores.inside[number], scores.outside[number]
         bounds = partial(
             epsilon_bounds.lower_bounds,
-            inside,
-            outside,
+            scores.inside[number],
+            scores.outside[number],
             equal_noise=bool(scores.gaussian[number]),
             seed=seed,
         )
-        deltas = {
-            method: claims["basic_delta"]
-            if method == "basic"
-            else setting.config.target_delta
-            for method in claims
+        basic_delta = claims["basic_delta"]
+        p_values = {
+            method: epsilon_bounds.p_value(
+                claim,
+                partial(
+                    _largest, bounds, basic_delta if method == "basic" else target_delta
+                ),
+            )
+            for method, claim in claims.items()
             if method != "basic_delta"
         }
         rows.append(
@@ -263,13 +265,8 @@ def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list
                 "proved": prepared.proved,
                 "uploads": int(scores.uploaded[: number + 1].sum()),
                 "claims": claims,
-                "audited": bounds(delta=setting.config.target_delta),
-                "p_values": {
-                    method: epsilon_bounds.p_value(
-                        claims[method], partial(_largest, bounds, delta)
-                    )
-                    for method, delta in deltas.items()
-                },
+                "audited": bounds(delta=target_delta),
+                "p_values": p_values,
             }
         )
     return rows
@@ -278,6 +275,4 @@ def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list
 def _largest(
     bounds: Callable[..., dict[str, float]], delta: float, level: float
 ) -> float:
-    if not delta < 1:
-        return 0.0
-    return max(bounds(delta=delta, significance=level).values())
+    return max(bounds(delta=delta, significance=level).values()) if delta < 1 else 0.0

@@ -9,8 +9,6 @@ from fedsvp_jax.core.student import holm_adjusted
 from .. import printed
 from .audit_claims import ACCOUNTINGS
 
-_VERDICTS = ("holds", "no claim", "VIOLATED")
-
 Row = dict[str, Any]
 
 
@@ -32,43 +30,19 @@ def with_verdicts(rows: Sequence[Row]) -> list[Row]:
     return with_status
 
 
-def verdicts(rows: Sequence[Row]) -> str:
-    """The number of rows with each verdict."""
-    counts = {v: sum(row["status"] == v for row in rows) for v in _VERDICTS}
-    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-
-
-def of_seed(seed: int, rows: Sequence[Row]) -> dict[str, Any]:
-    """The record of a seed: its verdicts, and each row that is VIOLATED."""
-    violated = [row for row in rows if row["status"] == "VIOLATED"]
-    return {
-        "seed": seed,
-        "proved": sum(row["proved"] for row in rows),
-        "proved_violated": [_name(row) for row in violated if row["proved"]],
-        "violated": [_name(row) for row in violated],
-    }
-
-
-def _name(row: Row) -> str:
-    return f"{row['mechanism']} {row['clipping']} {row['worlds']} {row['uploads']}"
-
-
-def over_seeds(results: dict[str, Any]) -> str:
-    """In how many audits a proved claim was contradicted."""
-    seeds = results["seeds"]
-    wrong = [name for seed in seeds for name in seed["proved_violated"]]
-    wrong_names = f" ({', '.join(sorted(set(wrong)))})" if wrong else ""
-    return (
-        f"{len(seeds)} audits (seeds), {seeds[0]['proved']} proved rows in each: "
-        f"{len(wrong)} of their verdicts are VIOLATED{wrong_names}."
-    )
+def over_seeds(by_seed: Sequence[Sequence[Row]]) -> list[Row]:
+    """The first seed's rows, each with the number of seeds in which it is VIOLATED."""
+    return [
+        same_row[0] | {"violated_in": sum(r["status"] == "VIOLATED" for r in same_row)}
+        for same_row in zip(*by_seed, strict=True)
+    ]
 
 
 def _number(value: float | None) -> str:
     return "inf" if value is None or math.isinf(value) else f"{value:.3g}"
 
 
-def _line(row: Row) -> dict[str, str]:
+def _line(row: Row, num_seeds: int) -> dict[str, str]:
     """A row of the tables: the case, its claims, the largest audited bounds."""
     names = {"basic": "basic", "rdp": "RDP", "pld": "PLD"}
     return {
@@ -83,9 +57,10 @@ def _line(row: Row) -> dict[str, str]:
         },
         "audited ε ≥": _number(max(row["audited"].values())),
         "verdict": row["status"],
+        "VIOLATED in seeds": f"{row['violated_in']} of {num_seeds}",
     }
 
 
-def terminal_table(rows: Sequence[Row]) -> str:
+def terminal_table(rows: Sequence[Row], num_seeds: int) -> str:
     """Claims and audited bounds after one upload and after all, for a terminal."""
-    return printed.table([*map(_line, rows)])
+    return printed.table([_line(row, num_seeds) for row in rows])

@@ -57,12 +57,10 @@ def make_trainer(
     workload: Workload,
     placement: Placement | None = None,
     target: Target | None = None,
-    **changes: Any,
 ) -> Trainer:
-    """A trainer of a workload, for a target, some of whose settings are changed."""
-    config = dataclasses.replace(workloads.make_config(workload), **changes)
-    program = build([config], workloads.make_dataset(workload), target=target)
-    return Trainer(program, placement=placement)
+    """A trainer of a workload, for a target."""
+    config, data = workloads.make_config(workload), workloads.make_dataset(workload)
+    return Trainer(build([config], data, target=target), placement=placement)
 
 
 def calls(trainer: Trainer, state: ServerState) -> Iterator[float]:

@@ -172,7 +172,7 @@ def _transcript(
     factors = jnp.asarray((1.0, *game.others), jnp.float32)
     num_clients, canary, cohort_of = _cohorts(settings, game)
     is_released = settings.contribution_release in audit_releases.RELEASES
-    own = settings.settings
+    own_settings = settings.settings
     start = mechanism.init(num_clients).of(canary)
 
     def step(carry: _Carry, round_num: Array) -> tuple[_Carry, _Round]:
@@ -238,7 +238,7 @@ def _transcript(
                 valid=valid,
             )
             seen = average * len(factors)
-            if getattr(own, "adaptive_clip", False):
+            if getattr(own_settings, "adaptive_clip", False):
                 other_score += audit_releases.clip_log_ratio(
                     other.shared["clip"],
                     after.shared["clip"],
@@ -275,13 +275,13 @@ def _transcript(
     spent = jnp.zeros((num_clients,), jnp.int32)
     _, seen = jax.lax.scan(step, _Carry(both, start, spent), rounds)
     gaps, variances = seen.gaps, seen.variances
-    if (num_bands := getattr(own, "noise_bands", 1)) > 1:
+    if (num_bands := getattr(own_settings, "noise_bands", 1)) > 1:
         # C times what a server with correlated noise adds are independent Gaussians.
         bands = jnp.zeros(rounds.shape, jnp.float32)
         bands = bands.at[:num_bands].set(band_coefficients(num_bands)[: len(rounds)])
         lag = rounds[:, None] - rounds[None]
         gaps = jnp.tensordot(jnp.where(lag >= 0, bands[lag], 0.0), gaps, 1)
-        std = own.noise_multiplier * settings.l2_norm_clip
+        std = own_settings.noise_multiplier * settings.l2_norm_clip
         variances = jnp.full_like(variances, std**2)
     logs = jnp.square(gaps) / variances[..., None] + jnp.log(variances)[..., None]
     likelihoods = -0.5 * jnp.sum(logs, axis=-1)

@@ -29,7 +29,7 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.data import preprocessing
 
-BATCH_SIZE = 32  # real images per step, and as many generated ones
+_BATCH_SIZE = 32  # real images per step, and as many generated ones
 _NOISE_STD = 0.3  # of the noise that t adds to pixels in [-1, 1]
 _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
 
@@ -145,10 +145,11 @@ def attack_round(
         draw, label, latent, transform_key = jax.random.split(
             jax.random.fold_in(attacker_key, index), 4
         )
-        chosen = jax.random.randint(draw, (BATCH_SIZE,), 0, count)
+        chosen = jax.random.randint(draw, (_BATCH_SIZE,), 0, count)
         real = preprocessing.normalize(inputs[rows[chosen]])
-        labels = draw_labels(plan, label)
-        latents = jax.random.normal(latent, (BATCH_SIZE, LATENT_SIZE))
+        any_class = jax.random.randint(label, (_BATCH_SIZE,), 0, plan.num_classes)
+        labels = any_class.at[: _BATCH_SIZE // 2].set(plan.target)
+        latents = jax.random.normal(latent, (_BATCH_SIZE, LATENT_SIZE))
 
         def make(params: Params) -> Array:
             return generator.apply(params, latents, labels)
@@ -186,13 +187,6 @@ def attack_round(
         return jax.lax.fori_loop(0, plan.steps, train, state)
 
     return jax.vmap(train_attacker)(state, attackers, holdings.rows, holdings.counts)
-
-
-def draw_labels(plan: AttackPlan, key: Array) -> Array:
-    """(batch_size,) int32: the private class, then from the middle on any class."""
-    any_class = jax.random.randint(key, (BATCH_SIZE,), 0, plan.num_classes)
-    first = jnp.arange(BATCH_SIZE, dtype=jnp.int32) < BATCH_SIZE // 2
-    return jnp.where(first, jnp.int32(plan.target), any_class)
 
 
 @partial(jax.jit, static_argnames=("plan", "count"))
