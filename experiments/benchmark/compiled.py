@@ -216,18 +216,18 @@ def turns(trainer: Trainer, scope: str) -> float:
 
     Where clients side by side differ, this is the workloads' number: theirs are alike.
     """
-    plan, scopes = trainer.program.plan, re.findall(r"coalitions_\d+|\w+", scope)
-    last = next(n for n in reversed(scopes) if n in ("steps", "turns", "validation"))
+    plan = trainer.program.plan
+    *_, last = re.findall(r"\b(?:steps|turns|validation)\b", scope)
     if last == "turns":
         return -(-plan.cohort_size // plan.client_chunk_size)
     if last == "validation":
         longest = trainer.program.data.split.validation.shape[-1]
         return -(-longest // plan.estimation.validation_batch_size)
     steps = arithmetic.coalition_steps(trainer)
-    group = next((n for n in scopes if n.startswith("coalitions_")), None)
-    masks = plan.estimation.groups[int(group.split("_")[1]) if group else -1].masks
+    group = re.search(r"coalitions_(\d+)", scope)
     if group is None:
         return max(count for _, count in steps.values())
+    masks = plan.estimation.groups[int(group[1])].masks
     return sum(steps[mask][1] for mask in masks) / len(masks)
 
 
