@@ -120,29 +120,25 @@ def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
     """
     if len(folders) > 1:
         return compare_curves(read.read_all(folders))
-    files = read.read_folder(*folders)
-    return sweep_curves(files) if isinstance(files, read.SweepFiles) else curves(files)
-
-
-def sweep_curves(sweep: read.SweepFiles) -> list[Plot]:
-    """Accuracy against ε, then the curves by round."""
-    rows = tables.summarize(sweep.results, sweep.cells)
-    against = [against_epsilon(rows, score) for score in _AGAINST]
-    return [*drawable(against), *curves(sweep)]
+    return curves(read.read_folder(*folders))
 
 
 def curves(files: read.Files) -> list[Plot]:
-    """The curves by round of a run or a sweep, in the shades of their mechanisms."""
+    """The curves by round in the shades of mechanisms; of a sweep by ε before them."""
     groups = _groups(files)
     levels = sorted({row.group[1:] for row, _ in groups if any(row.group[1:])}, key=str)
-    curves = []
+    shades = []
     for row, runs in groups:
         look = style.of_mechanism(row.mechanism)
         if row.group[1:] in levels:
             place = levels.index(row.group[1:])
             look = style.shaded(look, place, len(levels))
-        curves.append(_Group(row.group.name, look, row, runs))
-    return _by_round(curves)
+        shades.append(_Group(row.group.name, look, row, runs))
+    against = []
+    if isinstance(files, read.SweepFiles):
+        rows = [row for row, _ in groups]
+        against = drawable([against_epsilon(rows, score) for score in _AGAINST])
+    return [*against, *_by_round(shades)]
 
 
 def compare_curves(files: Mapping[str, read.Files]) -> list[Plot]:
@@ -160,54 +156,52 @@ def compare_curves(files: Mapping[str, read.Files]) -> list[Plot]:
 
 def _groups(files: read.Files) -> list[tuple[tables.SummaryRow, Runs]]:
     seeds = tables.groups(files.results).values()
-    rows = tables.summarize(files.results)
+    rows = tables.summarize(files.results, files.cells)
     return [(row, [*runs.values()]) for row, runs in zip(rows, seeds, strict=True)]
 
 
 def _by_round(groups: Sequence[_Group]) -> list[Plot]:
-    """The plots of `CURVES`: of one group a curve for each field, of several the first.
+    """The plots of `CURVES`, with a curve for each group and field, and of ε spent.
 
     Of several seeds a curve is their mean, in a band from the smallest to the largest;
     of ε it is the largest.
     """
     plots = []
+    several = len(groups) > 1
     for plot, fields in CURVES:
         series = []
-        for group in groups:
-            for place, (field, label) in enumerate(fields.items()):
-                if place and len(groups) > 1:
-                    break
-                curve = _series(
-                    group.name if len(groups) > 1 else label,
-                    style.numbered(place) if place else group.look,
-                    group.runs,
-                    operator.methodcaller("get", field),
-                )
-                series.append(curve)
+        for group, (place, (field, label)) in itertools.product(
+            groups, enumerate(fields.items())
+        ):
+            look, name = group.look, group.name if several else label
+            if place:
+                look = look._replace(dash=style.SECOND)
+                name = f"{group.name}, {label}" if several else label
+            value = operator.methodcaller("get", field)
+            series.append(_series(name, look, group.runs, value))
         plots.append(dataclasses.replace(plot, series=series))
     claims = [vars(group.row) for group in groups if group.row.status]
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
     relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
-    statuses = {group.row.status.get(_SPENT, "") for group in groups} - {""}
-    shared = "".join(statuses) if len(statuses) == 1 else ""
+    statuses = dict.fromkeys(claim["status"].get(_SPENT, "") for claim in claims)
     spent = _rounds(
         "epsilon",
-        "ε spent by round",
-        "By Rényi DP; of several seeds the largest."
-        f" Neighbours: {' | '.join(relations)}.",
-        labels.marked(f"ε spent at {' or '.join(deltas)}", shared),
+        "ε spent by round, at most",
+        "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
+        f" several seeds the largest. Neighbours: {' | '.join(relations)}.",
+        labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses)),
     )
-    spent.series.extend(
+    series = [
         _series(
-            labels.marked(group.name, "" if shared else group.row.status.get(_SPENT)),
+            labels.marked(group.name, group.row.status.get(_SPENT)),
             group.look,
             group.runs,
             lambda line: (line.get("epsilon_spent") or {}).get(_SPENT),
             max,
         )
         for group in groups
-    )
-    return drawable([*plots, spent])
+    ]
+    return drawable([*plots, dataclasses.replace(spent, series=series)])
 
 
 def _series(

@@ -23,7 +23,6 @@ _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
 _LINE = 32  # characters of an axis' title
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
-_OVERVIEW = ("accuracy_epsilon", "accuracy", "noise", "ratio", "epsilon")
 _STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -53,45 +52,26 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def draw(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Draws a run or a sweep, or several on the same axes.
+def draw(folders: Sequence[str | Path], place: str | Path, kind: str) -> list[Path]:
+    """Draws every plot of a run or a sweep, or of several on the same axes.
 
-    The figure has accuracy against ε where there is a sweep, accuracy, noise, R and ε
-    by round: the first four that there are.
+    Each is by itself, one column wide.
 
     Args:
       folders: of runs and sweeps.
-      path: where to write; its suffix (.svg, .pdf, .png) chooses the format.
-
-    Returns:
-      The figure's path.
-
-    Raises:
-      ValueError: a file is missing or damaged, or the suffix is unknown.
-    """
-    by_id = {plot.id: plot for plot in plots_of(folders)}
-    selected = [by_id[name] for name in _OVERVIEW if name in by_id][:4]
-    return panels(Path(path), [partial(_plot, plot=plot) for plot in selected])
-
-
-def draw_each(folder: str | Path, kind: str) -> list[Path]:
-    """Draws every plot of a run or sweep by itself, one column wide.
-
-    Args:
-      folder: of a run or a sweep; the figures go to its folder `figures`.
+      place: the folder that the figures go to.
       kind: svg, pdf or png.
 
     Returns:
-      The paths FOLDER/figures/PLOT.KIND.
+      The paths PLACE/PLOT.KIND.
 
     Raises:
       ValueError: a file is missing or damaged, or the format is unknown.
     """
-    place = Path(folder) / "figures"
-    plots = plots_of([folder])
-    place.mkdir(exist_ok=True)
+    plots = plots_of(folders)
+    Path(place).mkdir(parents=True, exist_ok=True)
     return [
-        panels(place / f"{plot.id}.{kind}", [partial(_plot, plot=plot)])
+        panels(Path(place) / f"{plot.id}.{kind}", [partial(_plot, plot=plot)])
         for plot in plots
     ]
 
