@@ -65,16 +65,14 @@ REFUSED = {
     f"{ATTACK}gradient_inversion --model=mlp": {
         "--mechanism=nbafl": "mechanism must be left out: inversion_defences",
         "--contribution_release=laplace": "contribution_release must be left out",
-        "--batch_size=2": "batch_size must be 1",
-        "--local_epochs=3": "local_epochs must be 1",
+        "--batch_size=2": "batch_size must be left out: the client takes one step",
+        "--local_epochs=3": "local_epochs must be left out",
         "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
         "--inversion_defences=none:paper,none:paper": "each defence once",
         "--inversion_defences=gaussian:paper:-1": "must be MECHANISM:SENSITIVITY or",
-        "--inversion_victims=100000": "inversion_victims must be at most",
     },
-    f"{ATTACK}membership --num_rounds=6 --membership_rounds=1": {
+    f"{ATTACK}membership --num_rounds=6": {
         "--epsilon=1": "epsilon must be left out",
-        "--membership_rounds=0": "membership_rounds must be integers in [1, 6]",
         "--membership_epsilons=little": "membership_epsilons must be numbers",
         "--membership_epsilons=-1": "epsilon must be greater than 0",
         "--membership_examples=5000": "membership_examples must be at most 1442",
