@@ -123,7 +123,7 @@ def _mlflow(place: pathlib.Path, name: str) -> Logger:
     return Logger(log, lambda: client.set_terminated(run))
 
 
-# (library, logger) by the name that --logger takes; that of the extra and the folder too.
+# The library and the logger by the name that --logger takes, as extra and folder do.
 LOGGERS: dict[str, tuple[str, Callable[[pathlib.Path, str], Logger]]] = {
     "tensorboard": ("tensorboardX", _tensorboard),
     "wandb": ("wandb", _wandb),
