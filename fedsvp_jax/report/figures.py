@@ -14,42 +14,15 @@ import numpy as np
 
 from fedsvp_jax.core import extras
 from fedsvp_jax.report.curves import plots_of
-from fedsvp_jax.report.plots import Numbers, Plot
-from fedsvp_jax.report.style import Look
+from fedsvp_jax.report.plots import Plot, Series
 
 COLUMN = 3.5  # inches, of a two-column paper
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
 _LINE = 32  # characters of an axis' title
+_STYLE = Path(__file__).with_name("assets") / "paper.mplstyle"
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
-_STYLE: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.handlelength": 3.2,
-    "legend.columnspacing": 1.2,
-    "legend.handletextpad": 0.5,
-    "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4,
-    "lines.markeredgewidth": 0.4,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,  # grid lines behind markers
-    "grid.color": "#e3e6ea",
-    "grid.linewidth": 0.5,
-    "text.parse_math": False,  # a $ in a name does not start a formula
-    "svg.hashsalt": "fedsvp_jax",  # equal files for equal results
-    "pdf.fonttype": 42,  # TrueType, which publishers ask for
-}
 
 
 def draw(folders: Sequence[str | Path], place: str | Path, kind: str) -> list[Path]:
@@ -102,7 +75,7 @@ def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
         raise ValueError(f"path must end in one of .{', .'.join(FORMATS)}, got {path}")
     columns = min(2, len(draws))
     rows = -(-len(draws) // columns)
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(fname=_STYLE):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
         cells = figure.subfigures(rows, columns, squeeze=False).ravel()
@@ -130,36 +103,25 @@ def _add_legend(place: Any, axes: Any) -> int:
     return -(-len(names) // beside)
 
 
-def curve(
-    axes: Any,
-    x: Numbers,
-    y: Numbers,
-    look: Look,
-    *,
-    label: str | None = None,
-    interval: tuple[Numbers, Numbers] = ((), ()),
-    bars: bool = False,
-) -> None:
-    """Draws one curve, with a marker at every point of a short curve.
+def curve(axes: Any, series: Series, *, bars: bool = False) -> None:
+    """Draws one curve, with ten markers at most; its name is the legend's.
 
     Args:
       axes: matplotlib's.
-      x: place of each point.
-      y: value of each point; None is a gap.
-      look: the curve's colour, marker and dashes.
-      label: the name in the legend; None leaves it out.
-      interval: lower and upper end at each point, or nothing.
+      series: the curve.
       bars: intervals are bars; else they are a band.
     """
-    heights, lower, upper = (np.asarray(values, float) for values in (y, *interval))
-    arguments = look.for_matplotlib() | {"label": label}
-    if len(x) > 12:
-        arguments["markevery"] = (sum(map(ord, label or "")) % 10 / 100, 0.1)
+    x, look = series.x, series.look
+    y, lower, upper = (
+        np.asarray(values, float) for values in (series.y, series.lower, series.upper)
+    )
+    arguments = look.for_matplotlib() | {"label": series.name}
+    arguments["markevery"] = -(-len(x) // 10)
     if bars and len(lower):
-        error = np.abs([lower - heights, upper - heights])
-        axes.errorbar(x, heights, error, capsize=2, elinewidth=0.8, **arguments)
+        error = np.abs([lower - y, upper - y])
+        axes.errorbar(x, y, error, capsize=2, elinewidth=0.8, **arguments)
         return
-    axes.plot(x, heights, **arguments)
+    axes.plot(x, y, **arguments)
     if len(lower):
         axes.fill_between(x, lower, upper, color=look.color, alpha=0.12, linewidth=0)
 
@@ -193,15 +155,7 @@ def _plot(axes: Any, plot: Plot) -> None:
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     for series in plot.series:
-        curve(
-            axes,
-            series.x,
-            series.y,
-            series.look,
-            label=series.name,
-            interval=(series.lower, series.upper),
-            bars=not plot.by_round,
-        )
+        curve(axes, series, bars=not plot.by_round)
     axes.set(title=plot.title, ylabel=plot.y_title)
     axes.set_xlabel(textwrap.fill(plot.x_title, _LINE))
     if plot.by_round:
