@@ -1,7 +1,7 @@
 """Figures for papers, drawn by matplotlib: SVG or PDF at a column's width, or PNG.
 
-Everything that draws axes goes through `panels` and `curve`, so that fonts, widths,
-ticks and the looks of `style` are the same in every figure of the package.
+Everything that draws axes goes through `panels`, so that fonts, widths and ticks are
+the same in every figure of the package.
 """
 
 import textwrap
@@ -14,7 +14,7 @@ import numpy as np
 
 from fedsvp_jax.core import extras
 from fedsvp_jax.report.curves import plots_of
-from fedsvp_jax.report.plots import Plot, Series
+from fedsvp_jax.report.plots import Plot
 
 COLUMN = 3.5  # inches, of a two-column paper
 FORMATS = ("svg", "pdf", "png")
@@ -103,29 +103,6 @@ def _add_legend(place: Any, axes: Any) -> int:
     return -(-len(names) // beside)
 
 
-def curve(axes: Any, series: Series, *, bars: bool = False) -> None:
-    """Draws one curve, with ten markers at most; its name is the legend's.
-
-    Args:
-      axes: matplotlib's.
-      series: the curve.
-      bars: intervals are bars; else they are a band.
-    """
-    x, look = series.x, series.look
-    y, lower, upper = (
-        np.asarray(values, float) for values in (series.y, series.lower, series.upper)
-    )
-    arguments = look.for_matplotlib() | {"label": series.name}
-    arguments["markevery"] = -(-len(x) // 10)
-    if bars and len(lower):
-        error = np.abs([lower - y, upper - y])
-        axes.errorbar(x, y, error, capsize=2, elinewidth=0.8, **arguments)
-        return
-    axes.plot(x, y, **arguments)
-    if len(lower):
-        axes.fill_between(x, lower, upper, color=look.color, alpha=0.12, linewidth=0)
-
-
 def log_axis(axes: Any, which: str) -> None:
     """Makes the axis "x" or "y" logarithmic, with labels that do not collide.
 
@@ -155,7 +132,20 @@ def _plot(axes: Any, plot: Plot) -> None:
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     for series in plot.series:
-        curve(axes, series, bars=not plot.by_round)
+        look = series.look.for_matplotlib() | {"label": series.name}
+        ends = np.array([series.lower, series.upper], float)
+        y, ends = (
+            np.array(series.y, float),
+            np.array([series.lower, series.upper], float),
+        )
+        axes.plot(series.x, y, markevery=-(-len(y) // 10), **look)
+        if not ends.size:
+            continue
+        if plot.by_round:
+            axes.fill_between(series.x, *ends, color=look["color"], alpha=0.12, lw=0)
+        else:
+            bars = {"fmt": "none", "ecolor": look["color"], "capsize": 2}
+            axes.errorbar(series.x, y, np.abs(ends - y), **bars)
     axes.set(title=plot.title, ylabel=plot.y_title)
     axes.set_xlabel(textwrap.fill(plot.x_title, _LINE))
     if plot.by_round:
