@@ -87,7 +87,6 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
         "Shapley value of each attribute by round",
         "Mean over the cohort, the largest attributes of the run first, at most"
         f" {MOST_CURVES}. Band: 95 % interval of the mean, where values are estimated.",
-        "round",
         "Shapley value",
         series,
     )

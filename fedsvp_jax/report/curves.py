@@ -37,20 +37,14 @@ _AGAINST = {
 _SKIPPED = "Rounds that were not evaluated are skipped."
 
 
-def _rounds(
-    key: str, title: str, note: str, y_title: str, log: str = "", percent: str = ""
-) -> Plot:
-    return Plot(key, title, note, "round", y_title, [], log, percent)
-
-
 # Plots over rounds, and the fields of a row that each draws, by their names there.
 CURVES = (
     (
-        _rounds("accuracy", "Accuracy by round", _SKIPPED, "accuracy", percent="y"),
+        Plot("accuracy", "Accuracy by round", _SKIPPED, "accuracy", percent="y"),
         {"test_accuracy": "test", "validation_accuracy": "validation"},
     ),
     (
-        _rounds(
+        Plot(
             "group_accuracy",
             "Test accuracy of groups by round",
             "On the test examples of the private classes, and of the tenth of clients"
@@ -64,11 +58,11 @@ CURVES = (
         },
     ),
     (
-        _rounds("loss", "Loss by round", _SKIPPED, "mean loss"),
+        Plot("loss", "Loss by round", _SKIPPED, "mean loss"),
         {"test_loss": "test", "validation_loss": "validation"},
     ),
     (
-        _rounds(
+        Plot(
             "noise",
             "Injected noise by round",
             "L2 norm of the noise vector on an upload, mean over the round's uploads.",
@@ -78,7 +72,7 @@ CURVES = (
         {"noise_l2": "one upload", "aggregate_noise_l2": "the uploads' average"},
     ),
     (
-        _rounds(
+        Plot(
             "noise_std",
             "Noise standard deviation by round",
             "σ of the Gaussian noise on every weight of an upload, mean over the"
@@ -89,7 +83,7 @@ CURVES = (
         {"noise_std_mean": "σ"},
     ),
     (
-        _rounds(
+        Plot(
             "step_noise_std",
             "Noise in the local steps by round",
             "σ of the Gaussian noise on the gradient of every local step, mean over"
@@ -100,7 +94,7 @@ CURVES = (
         {"step_noise_std_mean": "σ per step"},
     ),
     (
-        _rounds(
+        Plot(
             "ratio",
             "Contribution ratio by round",
             "R: the private attribute's share of a client's validation accuracy, mean"
@@ -184,7 +178,7 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
     relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
     statuses = dict.fromkeys(claim["status"].get(_SPENT, "") for claim in claims)
-    spent = _rounds(
+    spent = Plot(
         "epsilon",
         "ε spent by round, at most",
         "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
@@ -238,25 +232,24 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
     budgets = sorted(epsilon for _, epsilon in costs if epsilon is not None)
     ends = [0.9 * budgets[0], 1.1 * budgets[-1]] if budgets else []
     lines: dict[str, list[tuple[float, tables.SummaryRow]]] = {}
-    looks = {}
     for row, (method, epsilon) in zip(rows, costs, strict=True):
         status = row.status.get(method, "")
         name = labels.marked(mechanisms.about(row.mechanism).label, status)
-        looks[name] = style.of_mechanism(row.mechanism)
-        places = ends if not status else [epsilon] if epsilon is not None else []
-        lines.setdefault(name, []).extend((place, row) for place in places)
+        for place in [epsilon] if status else ends:
+            if place is not None:
+                lines.setdefault(name, []).append((place, row))
     series = []
     for name, points in lines.items():
-        points.sort(key=lambda point: point[0])
-        intervals = [row.interval(score) for _, row in points]
+        points.sort(key=operator.itemgetter(0))
+        intervals = [row.interval(score) or (None, None) for _, row in points]
         series.append(
             Series(
                 name,
                 [epsilon for epsilon, _ in points],
                 [row.scores[score][0] for _, row in points],
-                [interval and interval[0] for interval in intervals],
-                [interval and interval[1] for interval in intervals],
-                looks[name],
+                [lower for lower, _ in intervals],
+                [upper for _, upper in intervals],
+                style.of_mechanism(points[0][1].mechanism),
             )
         )
     deltas = {
@@ -270,9 +263,9 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
         f"{name} against ε of the run",
         f"Mean of {scored} with its 95 % confidence interval over seeds, by what the"
         " whole run has spent of its adversary's ε. A horizontal line claims nothing.",
-        "ε spent at " + " or ".join(sorted(deltas)),
         title,
         series,
+        "ε spent at " + " or ".join(sorted(deltas)),
         log="x" if budgets and 0 < _WIDE * budgets[0] < budgets[-1] else "",
         percent="y" if score == "last5" else "",
     )

@@ -59,7 +59,7 @@ def test_a_run_is_drawn_in_the_format_that_is_asked_for(
 @pytest.mark.parametrize("top", [1.3, 5.0, 60.0, 1e4, 1e9])
 def test_labels_of_a_log_axis_do_not_collide(tmp_path: Path, top: float) -> None:
     series = [Series("one", [1, 2], [1.0, top])]
-    plot = Plot("p", "title", "", "x", "y", series, log="y")
+    plot = Plot("p", "title", "", "y", series, "x", log="y")
     axes = drawn(plot, tmp_path / "p.svg")
     renderer = axes.get_figure(root=True).canvas.get_renderer()
     low, high = axes.get_ylim()
