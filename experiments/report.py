@@ -5,7 +5,7 @@
 DIR is the --output_dir of a run or a sweep, and gets report.html. That of a sweep also
 gets table.md and table.csv, and its table is printed. If several folders are named,
 they are compared in compare.html, which is written to their common parent folder or to
---compare_to, and in a table, which is printed. Tables for a paper: --format=latex.
+--compare_to, and in a table, which is printed.
 --plugin=FILE.py is what a run with a mechanism from outside was started with.
 --figure=pdf or svg also draws every plot of a page in DIR/figures, one column wide; of
 a comparison beside compare.html.
