@@ -475,8 +475,10 @@ def _policy_of(text: str) -> Policy:
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a log by today's names: up to 0.3.0 `clipping` had another."""
-    names = {"sensitivity": "clipping"}
-    return {names.get(name, name): value for name, value in settings.items()}
+    return {
+        "clipping" if name == "sensitivity" else name: value
+        for name, value in settings.items()
+    }
 
 
 def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
