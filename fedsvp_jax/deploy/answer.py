@@ -386,15 +386,13 @@ def check_arrays(
     if len(arrays) != len(shapes):
         raise Refused(f"{name} must have {len(shapes)} arrays, got {len(arrays)}")
     for place, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
-        if array.dtype != np.float32:
-            raise Refused(f"array {place} of {name} must be float32, got {array.dtype}")
-        if array.shape != tuple(shape):
+        if (array.dtype, array.shape) != (np.float32, tuple(shape)) or not np.all(
+            np.isfinite(array)
+        ):
             raise Refused(
-                f"array {place} of {name} must have the shape {tuple(shape)}, got "
-                f"{array.shape}"
+                f"array {place} of {name} must be float32 of the shape {tuple(shape)}, "
+                f"without NaN or infinity, got {array.dtype} of {array.shape}"
             )
-        if not np.all(np.isfinite(array)):
-            raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
 def _in_float32(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

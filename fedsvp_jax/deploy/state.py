@@ -73,11 +73,6 @@ class ClientState:
                 raise Refused(SPENT)
         return dataclasses.replace(self, sums=_as_lists(account))
 
-    def epsilon_spent(self, policy: Policy) -> dict[str, float]:
-        """The ε of all uploads so far by each accounting, at the promise's δ."""
-        spent: dict[str, float] = self.account(policy).row(last=False)["epsilon_spent"]
-        return spent
-
 
 def new_state(policy: Policy, num_examples: int) -> ClientState:
     """The state of a client that has not uploaded yet.

@@ -18,7 +18,6 @@ from deployed import UPDATE_CLIP, begun, entries_of, model, policy, sent, traine
 from fedsvp_jax.deploy import (
     SECRET,
     Policy,
-    Public,
     Refused,
     Seeded,
     Site,
@@ -29,6 +28,7 @@ from fedsvp_jax.deploy import (
     end_round,
     private_round,
 )
+from fedsvp_jax.deploy.answer import Public
 from fedsvp_jax.deploy.refusal import refusing
 from fedsvp_jax.deploy.site import _check_settings, _policy_of, fingerprint
 from fedsvp_jax.report import ledger
@@ -188,7 +188,7 @@ def test_a_model_of_float64_is_rounded_and_answered_in_its_own_type(
         np.testing.assert_allclose(double, single, atol=1e-6)
         np.testing.assert_array_equal(double, double.astype(np.float32))
     file = begun(tmp_path / "beyond")
-    with pytest.raises(Refused, match="holds NaN or infinity"):
+    with pytest.raises(Refused, match="without NaN or infinity"):
         begin_round(file, [leaf * 1e300 for leaf in exact], round_num=1)
 
 
@@ -239,8 +239,8 @@ def test_a_round_is_charged_before_a_record_is_read(tmp_path: pathlib.Path) -> N
         sent(file, 1)
     sent(file, 2)
     assert int(file.read().sums["uploads"][0]) == 2
-    spent = file.read().epsilon_spent(file.policy)["rdp"]
-    assert spent > lost.epsilon_spent(file.policy)["rdp"] > 0
+    spent = file.read().account(file.policy).epsilon_spent("rdp")
+    assert spent > lost.account(file.policy).epsilon_spent("rdp") > 0
 
 
 def test_an_upload_that_was_not_begun_or_is_made_already_is_refused(
