@@ -51,18 +51,17 @@ def live(
     epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
     steps = math.ceil(epochs * len(loader))
     flaws = [_PLANNED]
-    if accountant is not None and accountant.history:
+    history = accountant.history if accountant is not None else []
+    if history:
         hook = optimizer.step_hook
         captured = inspect.getclosurevars(hook).nonlocals if hook else {}
-        on_one_batch = all(
-            math.isclose(q * len(loader), 1) for _, q, _ in accountant.history
-        )
+        on_one_batch = all(math.isclose(q * len(loader), 1) for _, q, _ in history)
         if not on_one_batch or captured.get("self") is not accountant:
             text = "the accountant's steps are not each on one batch of this loader"
             return [nothing(settings.source, "no noise is understood", text)]
         flaws = []
-        steps = sum(number for *_, number in accountant.history)
-        z = min(z for z, *_ in accountant.history)
+        steps = sum(number for *_, number in history)
+        z = min(z for z, *_ in history)
         settings = settings._replace(values={**settings.values, "noise_multiplier": z})
     sampled = batches.name == "DPDataLoader"
     if not sampled:

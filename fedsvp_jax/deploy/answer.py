@@ -134,15 +134,15 @@ def end_round(
     types = [leaf.dtype for leaf in received]
     received = _in_float32(received)
     size = 0 if public is None else public.size
-    free, base = received[:size], received[size:]
+    free: Sequence[np.ndarray] = received[:size]
+    base = received[size:]
     if policy.is_query:
         base = [np.zeros_like(leaf) for leaf in base]
     with site.opened() as log:
         if public is not None:
-            public_training = _result(
+            free = _result(
                 "public training", lambda: Trained(public.train()), free, round_num
-            )
-            free = public_training.arrays
+            ).arrays
         trained = _result("the training", train, base, round_num)
         upload, state, record = finish(
             log.state,
@@ -160,7 +160,10 @@ def end_round(
 
 
 def _result(
-    name: str, train: Callable[[], Trained], base: Arrays, round_num: int
+    name: str,
+    train: Callable[[], Trained],
+    base: Sequence[np.ndarray],
+    round_num: int,
 ) -> Trained:
     """What a training makes of arrays; those arrays where it fails."""
     try:

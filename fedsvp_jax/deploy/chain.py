@@ -167,7 +167,7 @@ def _entry(
 
 
 def _of(content: Mapping[str, Any], digest: str) -> Entry:
-    return Entry(*(content[name] for name in _FIELDS), digest)
+    return Entry._make([*(content[name] for name in _FIELDS), digest])
 
 
 def _canonical(content: Any) -> bytes:

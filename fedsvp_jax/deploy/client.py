@@ -148,7 +148,7 @@ class Client:
                 "leave a client without noise; take a model without, such as "
                 "resnet18_gn"
             )
-        self._tree = jax.tree.structure(self._state.params)
+        self._tree: Any = jax.tree.structure(self._state.params)
         self._work = jax.jit(self._local_work)
         self._public = jax.jit(lambda *request: self._task(*request)[1].weights.params)
 
