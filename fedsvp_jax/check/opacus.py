@@ -46,7 +46,8 @@ def live(
     if lines := unknown([settings, ask(loader, [_LOADER]), sampler]):
         return [nothing(settings.source, "no noise is understood", *lines)]
     epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
-    steps, flaws = math.ceil(epochs * len(loader)), (_PLANNED,)
+    steps = math.ceil(epochs * len(loader))
+    flaws: tuple[str, ...] = (_PLANNED,)
     history = accountant.history if accountant is not None else []
     if history:
         hook = optimizer.step_hook
