@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, Params
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
+from fedsvp_jax.mechanisms.base import Law, Mechanism, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     classical_constant,
@@ -97,11 +97,6 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     check_calibration(config)
     sensitivity = make_sensitivity(config)
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
-
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, round_num, bound
-        return scaled_claim(config, exposures)
-
     base_bound = sensitivity.bound
     if config.clip.granted:
         smallest = jnp.asarray(config.min_num_examples, jnp.float32)
@@ -125,7 +120,10 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
-    law = Law(calibrate, any_epsilon=config.calibration == "analytic")
+    law = Law(
+        lambda _ratio, _round: scaled_claim(config, exposures),
+        any_epsilon=config.calibration == "analytic",
+    )
     mechanism = chain(sensitivity, law)
     if not config.settings.downlink_noise:
         return mechanism

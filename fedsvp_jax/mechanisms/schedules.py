@@ -124,8 +124,7 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
     """
     check_calibration(config)
 
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, bound
+    def calibrate(_: Array, round_num: Array) -> UploadNoise:
         level = factor(round_num)
         if config.settings.schedule_level == "first_round":
             level = level / factor(jnp.zeros((), jnp.int32))

@@ -118,8 +118,7 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
     release, floor = config.contribution_release, config.settings.noise_floor
     released = spends_release_budget(config)
 
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del round_num, bound
+    def calibrate(ratio: Array, _: Array) -> UploadNoise:
         tolerance = tolerance_of(ratio, config.delta)
         # A released R follows earlier models, so z does too, and what it was cannot be
         # added up afterwards (a tally is no guarantee): the least z is counted.

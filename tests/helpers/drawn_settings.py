@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from law_of_noise import check_noise
 from promised import uploads_in_a_row
 
 from fedsvp_jax import mechanisms
@@ -138,7 +139,7 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     if config.solve == "noise":
         config = solve_noise(config, **ends)
     told, mechanism = plan.make_configured_mechanism(config, **ends)
-    played.check_noise(mechanism, told, uniform=config.weighting == "uniform")
+    check_noise(mechanism, told, uniform=config.weighting == "uniform")
     before = account_of(
         config,
         mechanism,
