@@ -9,9 +9,9 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.clipping import Clipping
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.release import bounded_ratio
-from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
@@ -28,7 +28,7 @@ class Basis(NamedTuple):
         "server"  # of `accounting.views.VIEWS`: against whom the (ε, δ) is claimed
     )
     against_server: bool = True  # false: the server sees more than noised uploads
-    client_swap: float | None = None  # as in Sensitivity
+    client_swap: float | None = None  # as in Clipping
     any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
     concentrated: bool = False  # proved is 1/(2z²)-zCDP, not a Gaussian's exact ε
 
@@ -64,7 +64,7 @@ class Mechanism(NamedTuple):
         with (K,) leaves in `infos` and (K,) bool `valid`.
       step_noise_std: `(contribution_ratio, *, round_num) -> ()`: std on the
         batch-mean gradient of each local step; None unless the noise goes into
-        training (sensitivity `per_example`).
+        training (clipping `per_example`).
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
       claim: what the guarantee rests on.
@@ -207,7 +207,7 @@ class Law(NamedTuple):
     needs_contribution: bool = False
 
 
-def chain(clip: Sensitivity, law: Law) -> Mechanism:
+def chain(clip: Clipping, law: Law) -> Mechanism:
     """Clip an update as the sensitivity says, then add noise of std z(R, t, Δ)·Δ.
 
     What settings add to any mechanism follows in `registry.make_mechanism`: the release
@@ -275,7 +275,7 @@ def nominal(mechanism: Mechanism, why: str) -> Mechanism:
 
 
 def claim_of(
-    clip: Sensitivity, *assumptions: str, proved: bool = True, any_epsilon: bool = False
+    clip: Clipping, *assumptions: str, proved: bool = True, any_epsilon: bool = False
 ) -> Basis:
     """The clip's claim with further assumptions; nominal if either is."""
     return Basis(

@@ -9,8 +9,8 @@ from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Law, Mechanism
 from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
+from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 
 def make_none(config: MechanismConfig) -> Mechanism:
@@ -50,4 +50,4 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
     check_calibration(config)
     one = jnp.ones((), jnp.float32)
     law = Law(lambda _ratio, _round: scaled_claim(config, one), any_epsilon=True)
-    return base.chain(make_sensitivity(config), law)
+    return base.chain(make_clipping(config), law)

@@ -21,12 +21,12 @@ from fedsvp_jax.mechanisms.base import (
     stateless,
 )
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.noise import clip_into_ball
 from fedsvp_jax.mechanisms.played import check_noise
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 ROUNDS = 5
-TOLD = published("nbafl", num_rounds=ROUNDS, sensitivity="update_clip")
+TOLD = published("nbafl", num_rounds=ROUNDS, clipping="update_clip")
 
 
 def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mechanism:
@@ -66,7 +66,7 @@ def own(
     z: Callable[[Any, Any], Any], says: float = 1.0, *, counts: Any = None, **law: Any
 ) -> Mechanism:
     """A mechanism from outside, of noise multiplier z(R, round) and the ε it says."""
-    rule = make_sensitivity(published("nbafl", sensitivity="update_clip"))
+    rule = make_clipping(published("nbafl", clipping="update_clip"))
 
     def calibrate(ratio: Any, round_num: Any) -> Any:
         told = claimed(z(ratio, jnp.float32(round_num)), says, 1e-5)

@@ -69,7 +69,7 @@ def test_f3_code_from_outside_is_never_proved(monkeypatch: pytest.MonkeyPatch) -
     """Nobody can play all that a clip or a noise of one's own may do."""
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     mechanisms.register_mechanism("ours", fixed.make_gaussian, summary="ours")
-    told = published(sensitivity="update_clip")
+    told = published(clipping="update_clip")
     assert mechanisms.make_mechanism("gaussian", told).claim.proved
     claim = mechanisms.make_mechanism("ours", told).claim
     assert not claim.proved

@@ -30,7 +30,7 @@ from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 PROVED = {
     "mechanism": "nbafl",
-    "sensitivity": "update_clip",
+    "clipping": "update_clip",
     "calibration": "analytic",
     "delta": 1e-5,
 }
