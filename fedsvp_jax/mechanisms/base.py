@@ -10,10 +10,6 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.clipping import Clipping
-<<<<<<< HEAD
-=======
-from fedsvp_jax.mechanisms.config import MechanismConfig
->>>>>>> main
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.subsampling import Subsampling
@@ -82,10 +78,6 @@ class Mechanism(NamedTuple):
       follows_num_rounds: whether the noise of a round depends on how many there will
         be. Runs of other lengths then share no draw of noise (`run_digest`).
       release_epsilon: () what one upload spends on telling R; 0 where none is told.
-<<<<<<< HEAD
-=======
-      source: as in `Clipping`, of what `chain` made of a clip that is unchanged.
->>>>>>> main
     """
 
     init: Callable[[int], MechanismState]
@@ -273,27 +265,12 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     )
 
 
-<<<<<<< HEAD
 def nominal(mechanism: Mechanism, why: str) -> Mechanism:
     """The mechanism, whose claim is not proved, and says why."""
     claim = mechanism.claim
     assumptions = f"{claim.assumptions}; nominal, because {why}"
     return mechanism._replace(
         claim=claim._replace(proved=False, assumptions=assumptions)
-=======
-def unchanged(made: Clipping | Mechanism) -> bool:
-    """Whether every field is as it was made: the same object, not an equal one."""
-    return len(made.source) == len(made) and all(map(is_, made[:-1], made.source[1:]))
-
-
-def over_own_code(mechanism: Mechanism, config: MechanismConfig) -> Mechanism:
-    """The mechanism, nominal if it is not what `chain` makes of this config's clip."""
-    if unchanged(mechanism) and mechanism.source[0] is config:
-        return mechanism
-    why = (
-        f"{mechanism.claim.assumptions}; nominal, because its noise or clip is code of "
-        "its own, which nothing here proves"
->>>>>>> main
     )
 
 

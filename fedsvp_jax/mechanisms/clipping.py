@@ -53,11 +53,6 @@ class Clipping(NamedTuple):
         nothing bounds it. Amplification by client sampling rests on it.
       grid: on which discrete noise is drawn; None with Gaussian noise, and where there
         is no grid for this rule.
-<<<<<<< HEAD
-=======
-      source: the config and the fields above, as `make_clipping` made them, by which
-        code of one's own is told (`registry.make_mechanism`).
->>>>>>> main
     """
 
     rule: Clip
@@ -146,21 +141,11 @@ def make_clipping(config: MechanismConfig) -> Clipping:
         return rule.bound(smallest)
 
     if config.noise_trust == "nobody":
-<<<<<<< HEAD
         return rule._replace(grid=_grid(config, rule.bound, summed=1))
     return rule._replace(
         bound=lambda _: largest(_) / root_sharers(config),
         grid=_grid(config, largest, summed=config.cohort_size),
     )
-=======
-        clipping = rule._replace(grid=_grid(config, rule.bound, summed=1))
-    else:
-        clipping = rule._replace(
-            bound=lambda _: largest(_) / root_sharers(config),
-            grid=_grid(config, largest, summed=config.cohort_size),
-        )
-    return clipping._replace(source=(config, *clipping[:-1]))
->>>>>>> main
 
 
 def _grid(

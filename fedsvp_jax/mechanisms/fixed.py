@@ -48,15 +48,6 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
     """
     config = dataclasses.replace(config, calibration="analytic")
     check_calibration(config)
-<<<<<<< HEAD
     one = jnp.ones((), jnp.float32)
     law = Law(lambda _ratio, _round: scaled_claim(config, one), any_epsilon=True)
     return base.chain(make_clipping(config), law)
-=======
-
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, round_num, bound
-        return scaled_claim(config, jnp.ones((), jnp.float32))
-
-    return base.chain(make_clipping(config), Law(calibrate, any_epsilon=True))
->>>>>>> main

@@ -95,20 +95,9 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     the uploaded weights to C as one vector, as Algorithm 1 does.
     """
     check_calibration(config)
-<<<<<<< HEAD
-    sensitivity = make_clipping(config)
-    exposures = jnp.asarray(config.settings.exposures, jnp.float32)
-    base_bound = sensitivity.bound
-=======
     clipping = make_clipping(config)
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
-
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, round_num, bound
-        return scaled_claim(config, exposures)
-
     base_bound = clipping.bound
->>>>>>> main
     if config.clip.granted:
         smallest = jnp.asarray(config.min_num_examples, jnp.float32)
         clipping = clipping._replace(bound=lambda num_examples: base_bound(smallest))
@@ -129,16 +118,11 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
-<<<<<<< HEAD
     law = Law(
         lambda _ratio, _round: scaled_claim(config, exposures),
         any_epsilon=config.calibration == "analytic",
     )
-    mechanism = chain(sensitivity, law)
-=======
-    law = Law(calibrate, any_epsilon=config.calibration == "analytic")
     mechanism = chain(clipping, law)
->>>>>>> main
     if not config.settings.downlink_noise:
         return mechanism
     return mechanism._replace(server=server, follows_num_rounds=True)

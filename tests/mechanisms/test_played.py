@@ -100,28 +100,7 @@ def test_the_law_refuses_noise_and_claims_that_are_not_sure(
     if match is None:
         return check_law(found, TOLD)
     with pytest.raises(ValueError, match=match):
-<<<<<<< HEAD
         check_law(found, TOLD)
-=======
-        check_noise(found, TOLD)
-
-
-@pytest.mark.hole
-def test_n21_the_largest_client_s_noise_is_looked_at_too() -> None:
-    """A promise rests on the smallest's, which had the most of it here."""
-    clip = {"clipping": "attribute_records", "private_clip": 1.0}
-    sizes = {"min_num_examples": 10, "max_num_examples": 1000}
-    told = published("nbafl", num_rounds=ROUNDS, **clip, **sizes)
-    rule = make_clipping(told)
-
-    def calibrate(ratio: Any, round_num: Any, bound: Any) -> Any:
-        return claimed(8.0 * bound, 1.0, 1e-5)
-
-    found = chain(rule, Law(calibrate, min_num_examples=10))
-    check_noise(found, dataclasses.replace(told, max_num_examples=10))
-    with pytest.raises(ValueError, match=r"least_multiplier, .* of 1000 examples"):
-        check_noise(found, told)
->>>>>>> main
 
 
 def averaged(
