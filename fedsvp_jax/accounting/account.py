@@ -24,7 +24,3 @@ class Account(Recorded):
     def row(self, *, last: bool) -> dict[str, Any]:
         """The privacy part of a line of metrics.jsonl: `claims.row`."""
         return claims.row(self, last=last)
-
-    def claims(self) -> list[claims.Claim]:
-        """Every adversary's claim by every accounting: `claims.table`."""
-        return claims.table(self)

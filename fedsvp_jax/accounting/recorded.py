@@ -8,7 +8,7 @@ from typing import Any, Self
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting.composition import METHODS, Sums, composed_epsilon
+from fedsvp_jax.accounting.composition import Sums, composed_epsilon
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import FilterCost, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
@@ -86,15 +86,7 @@ class Recorded:
         participation: Participation,
         terms: PromiseSettings | None = None,
     ) -> Self:
-        """Before the first round.
-
-        Raises:
-          ValueError: M < 1 or h < 1.
-        """
-        for name in ("num_clients", "colluders"):
-            if getattr(participation, name) < 1:
-                got = getattr(participation, name)
-                raise ValueError(f"{name} must be >= 1, got {got}")
+        """Before the first round."""
         zeros = np.zeros((_FIRST_VIEW + len(VIEWS), participation.num_clients))
         return cls(
             mechanism,
@@ -235,13 +227,9 @@ class Recorded:
           view: one of VIEWS; the claim's by default.
 
         Raises:
-          ValueError: an unknown method or view, or δ outside (0, 1).
+          ValueError: as `composed_epsilon`, or an unknown view.
         """
         view = view or self.view
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}")
-        if view not in VIEWS:
-            raise ValueError(f"view must be one of {', '.join(VIEWS)}, got {view!r}")
         clients, row = self._clients(), _FIRST_VIEW + VIEWS.index(view)
         least, chosen = float(self.least[VIEWS.index(view)]), clients.largest
         return max(

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.influence.settings import FilterSettings
-from fedsvp_jax.influence.threshold import filtration
 
 
 def num_passes(settings: FilterSettings, rounds: int) -> int:
@@ -32,8 +31,5 @@ def summary(
     """
     summary: dict[str, Any] = {"corrupted_clients": np.flatnonzero(corrupted)}
     if settings.influence_filter != "none":
-        summary |= {
-            "rejected_clients": np.flatnonzero(~admitted),
-            "filtration": filtration(~admitted, corrupted)._asdict(),
-        }
+        summary["rejected_clients"] = np.flatnonzero(~admitted)
     return summary

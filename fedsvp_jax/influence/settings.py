@@ -66,13 +66,6 @@ class FilterSettings(Settings):
         above=0,
         needs=_FILTERED,
     )
-    influence_projection: int | None = setting(
-        None,
-        "Project the features to so many principal directions of the centre's, so that "
-        "a contribution has fewer numbers to hide. Default: no projection.",
-        at_least=1,
-        needs=_FILTERED,
-    )
     influence_clip: float = setting(
         2.0,
         "Bound on the norm of a contributed last layer's update.",
