@@ -89,12 +89,10 @@ def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
     """The claims of the first pass and of all, for a contributor's whole batch."""
     claims = {}
     for passes in {1, num_passes}:
-        cost = privacy.filter_cost(
-            config,
-            num_participants=1,  # so without votes
-            delta=config.target_delta,
-            passes=passes,
+        once = privacy.filter_cost(  # without votes
+            config, num_participants=1, delta=config.target_delta
         )
+        cost = once._replace(passes=passes)
         claims[passes - 1] = {
             method: composed_epsilon(method, cost.precision, config.target_delta)
             for method in ("rdp", "pld")

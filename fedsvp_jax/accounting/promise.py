@@ -210,8 +210,7 @@ class Plan:
             f"a client by {self._terms.total_accounting} before the first upload, "
             f"ε = {epsilon:.4g} (contributions {contributions:.4g}, votes "
             f"{self.promised(0, votes_only):.4g}): raise it or --contribution_noise, "
-            "or lower --vote_epsilon; votes without one, or of a second pass (take "
-            "influence_filter=join), have no finite ε"
+            "or lower --vote_epsilon; votes without one have no finite ε"
         )
 
 

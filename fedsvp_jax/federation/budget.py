@@ -16,7 +16,7 @@ import numpy as np
 from fedsvp_jax.accounting import Account, FilterCost, Participation
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation import plan
-from fedsvp_jax.influence import admission, privacy
+from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, noise_setting
 
 Accounted = TypeVar("Accounted", bound=AccountedSettings)
@@ -41,12 +41,11 @@ def account_of(
 
 
 def planned_filter_cost(config: AccountedSettings) -> FilterCost:
-    """The cost of the planned passes of a run's influence filter."""
+    """The cost of a run's influence filter."""
     return privacy.filter_cost(
         config,
         num_participants=config.num_clients,
         delta=config.target_delta,
-        passes=admission.num_passes(config, config.num_rounds),
     )
 
 

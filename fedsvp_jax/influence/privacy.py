@@ -30,16 +30,16 @@ def flip_probability(epsilon: float) -> float:
 
 
 def filter_cost(
-    settings: FilterSettings, *, num_participants: int, delta: float, passes: int = 1
+    settings: FilterSettings, *, num_participants: int, delta: float
 ) -> FilterCost:
-    """The cost of passes of the filter in a ledger, for each participant.
+    """The cost of the filter in a ledger, for each participant.
 
     A contribution is clipped to C as one vector, so replacing the batch, one record of
     it or all, changes it by at most 2C, and the noise multiplier under that replacement
     is z/2. It assumes nothing but that clip. A vote is one bit of the tester's data and
     of contributions that were released before, so its randomised response is (ε, 0)-DP
     under any change of the tester's data. One record may change each of its votes, so
-    it pays for all of them. The same vote is reported the same way in every pass.
+    it pays for all of them.
 
     Args:
       settings: `contribution_noise` is z, the std of a contribution's Gaussian noise
@@ -47,14 +47,13 @@ def filter_cost(
         vote, inf for votes that are reported as they are.
       num_participants: contributors, each tested by all the others.
       delta: δ of one contribution's ε.
-      passes: how often the filter runs on the same participants.
     """
     epsilon = math.inf
     noise_multiplier = settings.contribution_noise
     if noise_multiplier > 0:
         epsilon = composed_epsilon("gdp", (noise_multiplier / 2) ** -2, delta)
     return FilterCost(
-        passes=passes,
+        passes=1,
         contribution_multiplier=noise_multiplier / 2,
         contribution_epsilon=epsilon,
         contribution_delta=delta if noise_multiplier > 0 else 0.0,

@@ -4,7 +4,7 @@ import dataclasses
 
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 
-_FILTERED = ("influence_filter", ("join", "every_k"))
+_FILTERED = ("influence_filter", ("join",))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,15 +13,8 @@ class FilterSettings(Settings):
 
     influence_filter: str = setting(
         "none",
-        "Lazy-influence filter of clients: none, join (before the first round) or "
-        "every_k (before rounds 1, K + 1, ..., by --influence_every).",
-        choices=("none", "join", "every_k"),
-    )
-    influence_every: int = setting(
-        10,
-        "K: rounds between two passes of influence_filter=every_k.",
-        at_least=1,
-        needs=("influence_filter", ("every_k",)),
+        "Lazy-influence filter of clients: none, or join (before the first round).",
+        choices=("none", "join"),
     )
     warmup_examples: int = setting(
         None,

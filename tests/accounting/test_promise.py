@@ -182,7 +182,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"filter_cost": filter_cost(), "total_epsilon": 0.2},
         r"less than the influence filter \(ε = 0\.1.*\) and one upload costs by rdp",
     ),
-    ({"filter_cost": filter_cost(passes=2)}, r"votes inf\): .* a second pass"),
     ({"filter_cost": filter_cost(vote_epsilon=math.inf)}, r"votes inf\): .* without"),
     (
         {"filter_cost": filter_cost(contribution_noise=0.0)},

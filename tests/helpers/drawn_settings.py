@@ -25,7 +25,6 @@ from fedsvp_jax.core.files import plain
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import Mechanism, played
 from fedsvp_jax.report import labels, protection, read
 from fedsvp_jax.round import cohort
@@ -150,8 +149,8 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     planned = claims.planned_row(before, before.plan.always)
     after, uploaded = before, []
     rounds = _rounds(config, mechanism, sizes, kept, rng)
-    for number, clients in enumerate(itertools.islice(rounds, MOST_ROUNDS), 1):
-        if admission.num_passes(config, number) > after.passes:
+    for clients in itertools.islice(rounds, MOST_ROUNDS):
+        if config.influence_filter == "join" and after.passes == 0:
             after = after.record_pass()
         after = after.record(clients.client_id, clients.noise, clients.weight)
         uploaded.append(clients)

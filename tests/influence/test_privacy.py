@@ -28,8 +28,8 @@ def test_a_test_set_pays_for_every_vote_and_without_end_for_one_that_may_change(
     passes: int, finite: bool
 ):
     settings = FilterSettings(vote_epsilon=1.0, contribution_noise=0.1)
-    cost = privacy.filter_cost(
-        settings, num_participants=100, delta=1e-5, passes=passes
+    cost = privacy.filter_cost(settings, num_participants=100, delta=1e-5)._replace(
+        passes=passes
     )
     assert cost.votes == 99 * passes and math.isfinite(cost.precision)
     told = {"responses": [(cost.votes, cost.vote_epsilon)]}
@@ -45,7 +45,8 @@ def test_a_contribution_is_a_gaussian_of_half_the_noise_multiplier():
 
     def hidden(noise_multiplier: float, passes: int = 1) -> FilterCost:
         told = FilterSettings(vote_epsilon=0.4, contribution_noise=noise_multiplier)
-        return privacy.filter_cost(told, num_participants=5, delta=1e-5, passes=passes)
+        cost = privacy.filter_cost(told, num_participants=5, delta=1e-5)
+        return cost._replace(passes=passes)
 
     cost = hidden(2 * 3.730632)
     np.testing.assert_allclose(cost.contribution_epsilon, 1.0, atol=1e-4)
