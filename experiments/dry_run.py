@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from fedsvp_jax.accounting import Plan
 from fedsvp_jax.accounting.claims import meaning, planned_row
 from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -161,9 +162,10 @@ def _spent(program: Program) -> str:
     every = min(cap or rounds, rounds)
     mean = min(-(-rounds * config.cohort_size // config.num_clients), every)
     account = program.accounts[0]
+    plan = Plan(account)
     cases = sorted({mean, every})
     planned = [
-        planned_row(account, account.plan.always if uploads == every else uploads)
+        planned_row(account, plan.always if uploads == every else uploads)
         for uploads in cases
     ]
     rows = [
@@ -191,7 +193,7 @@ def _spent(program: Program) -> str:
     if program.mechanism.claim.central:
         consequence = (
             "does not upload"
-            if account.plan.least_cohort > 1
+            if plan.least_cohort > 1
             else "has less noise in its average, and the run would count it"
         )
         lines.append(

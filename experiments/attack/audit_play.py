@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Participation, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation, Plan, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.attacks import (
     audit,
@@ -161,7 +161,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     updates, plan = _updates(setting, case, settings), None
     if case.worlds in PROMISED:
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
-        plan = Account.of(mechanism, Participation.of(settings), promise).plan
+        plan = Plan(Account.of(mechanism, Participation.of(settings), promise))
         claims = partial(_with_promise, claims, promise)
     if plan is not None and case.worlds in TURNS:
         turns = audit_cohorts.Turns(

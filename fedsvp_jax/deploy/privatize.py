@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import plain
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.structs import NoiseInfo
@@ -247,7 +248,7 @@ def _record(
 ) -> dict[str, Any]:
     """The client's own record of an upload, and what it has spent so far."""
     account = state.account(policy)
-    spent = account.row(last=False)
+    spent = claims.row(account, last=False)
     if spent["status"] is not None:
         # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
         spent["status"]["basic"] = "nominal"

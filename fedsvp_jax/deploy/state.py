@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account
+from fedsvp_jax.accounting import Account, claims
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
@@ -75,7 +75,8 @@ class ClientState:
 
     def epsilon_spent(self, policy: Policy) -> dict[str, float]:
         """The ε of all uploads so far by each accounting, at the promise's δ."""
-        spent: dict[str, float] = self.account(policy).row(last=False)["epsilon_spent"]
+        row = claims.row(self.account(policy), last=False)
+        spent: dict[str, float] = row["epsilon_spent"]
         return spent
 
 

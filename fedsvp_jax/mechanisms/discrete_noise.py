@@ -8,7 +8,7 @@ Gaussian's (1/(2z²)-zCDP), its exact ε is not proved (docs/appendix, P17).
 Noise of several clients is one sum where their residues are added up: with secure
 aggregation and in dp_fedavg. Elsewhere the server multiplies each upload with its
 weight in float32. From (601 a + 599 b)/1200 whoever sees the models reads both a and b,
-so every adversary's ε is the server's (`Recorded.counted`).
+so every adversary's ε is the server's (`Account.counted`).
 """
 
 import dataclasses

@@ -17,7 +17,7 @@ from law_of_noise import check_noise
 from promised import uploads_in_a_row
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Account, Allowance, claims
+from fedsvp_jax.accounting import Account, Allowance, Plan, claims
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.common_settings import NoiseSettings
@@ -145,8 +145,9 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         equal_weights=True,
         nominal="by chance" if rng.random() < 0.1 else "",
     )
-    kept = before.plan.allowance
-    planned = claims.planned_row(before, before.plan.always)
+    plan_before = Plan(before)
+    kept = plan_before.allowance
+    planned = claims.planned_row(before, plan_before.always)
     after, uploaded = before, []
     rounds = _rounds(config, mechanism, sizes, kept, rng)
     for clients in itertools.islice(rounds, MOST_ROUNDS):
