@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -154,6 +154,20 @@ def noised_upload(
         clipped=was_clipped,
     )
     return updates, info
+
+
+def counted_by(
+    mechanism: Mechanism, count: Callable[[NoiseInfo], NoiseInfo]
+) -> Mechanism:
+    """The mechanism, of whose uploads is said what `count` makes of their noise."""
+
+    def update(
+        updates: Params, state: MechanismState, **arguments: Any
+    ) -> tuple[Params, MechanismState, NoiseInfo]:
+        upload, memory, info = mechanism.update(updates, state, **arguments)
+        return upload, memory, count(info)
+
+    return mechanism._replace(update=update)
 
 
 def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:

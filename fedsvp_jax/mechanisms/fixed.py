@@ -17,9 +17,8 @@ def make_none(config: MechanismConfig) -> Mechanism:
     """FedAvg: the upload leaves as it is, and nothing is drawn."""
 
     def update(
-        updates: Params, state: MechanismState, **rest: Any
+        updates: Params, state: MechanismState, **_: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del rest
         infinite = jnp.full((), jnp.inf, jnp.float32)
         info = dataclasses.replace(
             base.nothing_private(),

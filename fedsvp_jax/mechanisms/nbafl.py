@@ -103,9 +103,9 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         clipping = clipping._replace(bound=lambda num_examples: base_bound(smallest))
 
     def server(
-        params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any
+        params: Params, before: Params, state: MechanismState, *, key: Array, **_: Any
     ) -> tuple[Params, MechanismState]:
-        del rest
+        del before
         std = nbafl_downlink_std(
             l2_norm_clip=config.l2_norm_clip,
             epsilon=config.epsilon,

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core.settings import Settings, unknown
@@ -268,7 +269,10 @@ register_mechanism(
 )
 register_mechanism(
     "fedsdp",
-    shapley_guided.make_fedsdp,
+    partial(
+        shapley_guided.make_guided,
+        tolerance_of=shapley_guided.fedsdp_risk_tolerance,
+    ),
     settings=shapley_guided.ShapleyGuidedSettings,
     label="FedSDP",
     summary="FedSDP: noise guided by R, with the public code's offset" + _RECONSTRUCTED,
@@ -278,7 +282,7 @@ register_mechanism(
 )
 register_mechanism(
     "fedsva",
-    shapley_guided.make_fedsva,
+    partial(shapley_guided.make_guided, tolerance_of=shapley_guided.risk_tolerance),
     settings=shapley_guided.ShapleyGuidedSettings,
     label="FedSVA",
     summary="FedSVA: noise guided by the contribution ratio R, as printed",
