@@ -10,7 +10,6 @@ def numbers(
     flag: str,
     texts: Sequence[str],
     *,
-    kind: Callable[[str], Any] = float,
     allowed: str = "numbers",
     is_allowed: Callable[[Any], bool] = lambda number: True,
     may_be_empty: bool = False,
@@ -23,7 +22,7 @@ def numbers(
       ValueError: a text is no number, or not an allowed one.
     """
     try:
-        values = tuple(dict.fromkeys(kind(text) for text in texts))
+        values = tuple(dict.fromkeys(float(text) for text in texts))
     except ValueError:
         values = (None,)
     if not (values or may_be_empty) or not all(

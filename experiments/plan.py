@@ -234,13 +234,11 @@ def main(arguments: Sequence[str]) -> None:
             for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
-    document["data"] = path.stem
-    counted = ""
+    document |= {"data": path.stem, "choice": "trust"}
     if schema.shares_epsilon:
-        counted = f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
-    document["nist_sp_800_226"]["data_collection_exposure"] = (
-        f"none: only the numbers of rows were read{counted}"
-    )
+        document["rows"] += (
+            f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
+        )
     main = _main(document["points"][0])
     bare = document["fedavg"]
     print(

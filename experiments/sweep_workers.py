@@ -27,8 +27,8 @@ _SECONDS = 0.5  # between two looks at the workers
 def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
     """The number of workers: --sweep_workers, else one per core where that pays.
 
-    `auto` is 1 on anything but a CPU, for one part of a sweep, with several devices or
-    processes, for loggers (one process writes each), and with --total_epsilon, whose
+    `auto` is 1 on anything but a CPU, for one part of a sweep, with several devices,
+    for loggers (one process writes each), and with --total_epsilon, whose
     waiting cells have rows that parts lack (docs/sweeps.md).
 
     Raises:
@@ -37,8 +37,7 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
     conflicts = {
         "part": plan.part is not None,
         "sweep_devices": values.sweep_devices > 1,
-        "num_devices": (values.num_devices or 1) > 1,
-        "distributed": values.distributed or values.coordinator_address is not None,
+        "num_devices": values.num_devices > 1,
         "logger": bool(values.logger),
         "total_epsilon": values.total_epsilon is not None,
     }

@@ -14,7 +14,7 @@ What people use, and where it is:
     Account                     accounting/    what is spent, against whom
     influence                   influence/     the filter of corrupted clients
     attacks                     attacks/       what an upload tells
-    report                      report/        pages, tables, figures, data frames
+    report                      report/        pages, tables, figures
 
 How a round works: round/federated_round.py. How the rooms stand on one another:
 docs/architecture.md. Nothing is imported before it is asked for; `import fedsvp_jax`

@@ -154,11 +154,8 @@ def run(
             client.begin()
     algorithm = Training(clients)
     privacy = LocalPrivacy(
-        folder,
+        lambda user_id: clients[user_id].site,
         contribution=lambda user: algorithm.ratios[user.user_id],
-        randomness=lambda user_id: (
-            SECRET if seed is None else Seeded(seed, int(user_id))
-        ),
     )
     data = FederatedDataset(
         lambda user_id: Dataset(

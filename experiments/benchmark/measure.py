@@ -1,17 +1,9 @@
-"""Times one row of the benchmark in a process of its own.
-
-    python -m experiments.benchmark.measure NAME INDEX DEVICE ROUNDS CACHE_DIR
-
-prints row number INDEX of the workload NAME as one JSON line. DEVICE and CACHE_DIR may
-be empty: the device that JAX prefers, and no cache of compiled programs.
-"""
+"""Times one row of the benchmark."""
 
 import dataclasses
 import itertools
-import json
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -61,17 +53,6 @@ def peak_mb() -> float:
     return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
 
 
-def arithmetic_bound(num_attributes: int, shapley: str) -> float:
-    """Upper bound of FedSVA's training relative to FedAvg's: 2^(N-1), additive: 2.
-
-    The examples of an attribute are in 2^(N-1) coalitions, one of which is the local
-    model's; two of these are trained by `additive` without a correction. Every
-    coalition trains as many epochs as the local model does.
-    """
-    coalitions = 2 ** (num_attributes - 1)
-    return float(coalitions if shapley == "exact" else min(coalitions, 2))
-
-
 def make_trainer(
     workload: Workload,
     placement: Placement | None = None,
@@ -118,8 +99,6 @@ def row(
     name: str,
     trainer: Trainer,
     clock: dict[str, float],
-    *,
-    bound: float | None,
     notes: Sequence[str],
 ) -> dict[str, Any]:
     """The keys that every workload reports; docs/results/performance.md explains them.
@@ -130,7 +109,7 @@ def row(
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     size = _GEMM_SIZE[jax.default_backend()]
     rate = gemm_gflops(size, plan.recipe.compute_dtype)
-    flops = num_cells * arithmetic.round_flops(trainer).total
+    flops = num_cells * sum(arithmetic.round_flops(trainer))
     median = clock["seconds_per_round_median"]
     return {
         "work": name,
@@ -140,7 +119,6 @@ def row(
         **clock,
         "gemm_gflops": rate,
         "gemm_fraction": flops / median / 1e9 / rate,
-        "arithmetic_bound": bound,
         "note": "; ".join(notes),
         "versions": versions(),
         "provenance": provenance.stamp(None, seed=0),
@@ -154,15 +132,13 @@ def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     )
     samples = min(rounds, workload.most_samples)
     notes = [f"samples: {samples} of {workload.rounds_per_call} rounds"]
-    bound = None
     if workload.name.startswith("PE"):
-        flops = arithmetic.round_flops(trainer)
-        ratio = flops.total / flops.training
-        bound = arithmetic_bound(workload.num_attributes, workload.shapley)
+        training, estimation = arithmetic.round_flops(trainer)
+        ratio = (training + estimation) / training
         notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
     clock = timed(trainer, samples)
-    return row(workload.name, trainer, clock, bound=bound, notes=notes)
+    return row(workload.name, trainer, clock, notes)
 
 
 def measure_sweep(rounds: int) -> dict[str, Any]:
@@ -195,7 +171,7 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
         f"samples: {rounds} of 1 round of all {len(configs)} cells",
         "arithmetic counted for the largest client",
     ]
-    common = row(workloads.SWEEP, trainer, clock, bound=None, notes=notes)
+    common = row(workloads.SWEEP, trainer, clock, notes)
     return common | {
         "sweep_seconds": swept,
         "singles_seconds": singles,
@@ -203,23 +179,16 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Prints one row."""
-    name, index, device, rounds, cache_dir = arguments
-    if device and jax.default_backend() != device:
-        sys.exit(
-            f"error: this machine's device is {jax.default_backend()}, got {device}"
+def measure(name: str, index: int, device: str | None, rounds: int) -> dict[str, Any]:
+    """Row number `index` of a workload; a device of None is the one that JAX prefers.
+
+    Raises:
+      ValueError: this machine's device is another.
+    """
+    if device not in (None, jax.default_backend()):
+        raise ValueError(
+            f"device must be {jax.default_backend()} on this machine, got {device}"
         )
-    if cache_dir:
-        jax.config.update("jax_compilation_cache_dir", cache_dir)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    result = (
-        measure_sweep(int(rounds))
-        if name == workloads.SWEEP
-        else measure_workload(workloads.of_name(name)[int(index)], int(rounds))
-    )
-    print(json.dumps(result), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    if name == workloads.SWEEP:
+        return measure_sweep(rounds)
+    return measure_workload(workloads.of_name(name)[index], rounds)

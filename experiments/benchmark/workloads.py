@@ -8,6 +8,10 @@ what is learned. Every client holds exactly `Task.train` training images and
 
 import dataclasses
 import math
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -175,3 +179,10 @@ def make_config(workload: Workload) -> ExperimentConfig:
             train_fraction=task.train / (task.train + task.validation),
         )
     )
+
+
+def in_new_process(make_row: Callable[..., dict[str, Any]], *args: Any) -> Any:
+    """What the function returns in a process of its own, which has this environment."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as processes:
+        return processes.submit(make_row, *args).result()

@@ -4,7 +4,7 @@ The attacker takes part in the federation, holds no image of the private class a
 every global model. Between two rounds it trains
 
     D: to tell its own images from G(z, y)
-    G: to maximise  log D(G(z, y)) + weight * log p(y | t(G(z, y)))
+    G: to maximise  log D(G(z, y)) + log p(y | t(G(z, y)))
 
 where p is the current global model, frozen. It has the role of an ACGAN's auxiliary
 classifier (Odena et al. 2017), which the victims train for the attacker. Half of the
@@ -29,6 +29,8 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.data import preprocessing
 
+BATCH_SIZE = 32  # real images per step, and as many generated ones
+_NOISE_STD = 0.3  # of the noise that t adds to pixels in [-1, 1]
 _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
 
 
@@ -41,23 +43,12 @@ class AttackPlan:
       num_classes: classes of the global model.
       target: the private class, which no attacker holds.
       steps: steps of G and D per round.
-      batch_size: real images per step, and as many generated ones.
-      class_weight: weight of the global model's term in G's objective.
-      noise_std: std of the noise that t adds to pixels in [-1, 1].
     """
 
     image_shape: tuple[int, ...]
     num_classes: int
     target: int
     steps: int
-    batch_size: int = 32
-    class_weight: float = 1.0
-    noise_std: float = 0.3
-
-    @property
-    def shift(self) -> int:
-        """The most pixels by which t moves an image each way: a 14th of its height."""
-        return max(1, self.image_shape[0] // 14)
 
     def generator(self) -> Any:
         """G (of type Any, since mypy infers a union for what a module returns)."""
@@ -163,10 +154,10 @@ def attack_round(
         draw, label, latent, transform_key = jax.random.split(
             jax.random.fold_in(attacker_key, index), 4
         )
-        chosen = jax.random.randint(draw, (plan.batch_size,), 0, count)
+        chosen = jax.random.randint(draw, (BATCH_SIZE,), 0, count)
         real = preprocessing.normalize(inputs[rows[chosen]])
         labels = draw_labels(plan, label)
-        latents = jax.random.normal(latent, (plan.batch_size, LATENT_SIZE))
+        latents = jax.random.normal(latent, (BATCH_SIZE, LATENT_SIZE))
 
         def make(params: Params) -> Array:
             return generator.apply(params, latents, labels)
@@ -182,9 +173,8 @@ def attack_round(
             realism = jnp.mean(
                 jax.nn.softplus(-judge.apply(state.discriminator, images))
             )
-            disagreement = believed(_transformed(plan, images, transform_key), labels)
-            total = realism + plan.class_weight * disagreement
-            return total, (realism, disagreement)
+            disagreement = believed(_transformed(images, transform_key), labels)
+            return realism + disagreement, (realism, disagreement)
 
         loss, gradient = jax.value_and_grad(discriminator_loss)(state.discriminator)
         to_image, parts = jax.grad(generator_loss, has_aux=True)(generated)
@@ -216,8 +206,8 @@ def attack_round(
 
 def draw_labels(plan: AttackPlan, key: Array) -> Array:
     """(batch_size,) int32: the private class, then from the middle on any class."""
-    any_class = jax.random.randint(key, (plan.batch_size,), 0, plan.num_classes)
-    first = jnp.arange(plan.batch_size, dtype=jnp.int32) < plan.batch_size // 2
+    any_class = jax.random.randint(key, (BATCH_SIZE,), 0, plan.num_classes)
+    first = jnp.arange(BATCH_SIZE, dtype=jnp.int32) < BATCH_SIZE // 2
     return jnp.where(first, jnp.int32(plan.target), any_class)
 
 
@@ -226,17 +216,15 @@ def reconstruct(
     plan: AttackPlan,
     generators: Params,
     attackers: Array,
-    label: Array,
     key: Array,
     count: int,
 ) -> Array:
-    """(A, count, *image_shape) in [-1, 1]: every attacker's images of one class.
+    """(A, count, *image_shape) in [-1, 1]: every attacker's images of the target.
 
     Args:
       plan: gives the shapes.
       generators: the generators' parameters, with a leading axis (A,).
       attackers: (A,) int32 client ids.
-      label: () int32, the class.
       key: draws the latents, together with the attacker's id.
       count: images per attacker.
     """
@@ -244,17 +232,20 @@ def reconstruct(
     def generate(generator: Params, client: Array) -> Array:
         latent_key = jax.random.fold_in(key, client)
         latents = jax.random.normal(latent_key, (count, LATENT_SIZE))
-        labels = jnp.broadcast_to(label, (count,))
+        labels = jnp.full((count,), plan.target, jnp.int32)
         return plan.generator().apply(generator, latents, labels)
 
     return jax.vmap(generate)(generators, attackers)
 
 
-def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
-    """t: moves each image by a random step, repeats its edge pixels and adds noise."""
+def _transformed(images: Array, key: Array) -> Array:
+    """t: moves each image by a random step, repeats its edge pixels and adds noise.
+
+    A step is at most a 14th of the image's height, each way.
+    """
     moving, noising = jax.random.split(key)
     count, height, width, depth = images.shape
-    shift = plan.shift
+    shift = max(1, height // 14)
     margins = ((0, 0), (shift, shift), (shift, shift), (0, 0))
     padded = jnp.pad(images, margins, mode="edge")
     starts = jax.random.randint(moving, (count, 2), 0, 2 * shift + 1)
@@ -264,4 +255,4 @@ def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
         return jax.lax.dynamic_slice(image, corner, (height, width, depth))
 
     shifted = jax.vmap(cut)(padded, starts)
-    return shifted + plan.noise_std * jax.random.normal(noising, images.shape)
+    return shifted + _NOISE_STD * jax.random.normal(noising, images.shape)

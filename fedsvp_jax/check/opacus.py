@@ -10,8 +10,8 @@ import inspect
 import math
 from typing import Any
 
-from fedsvp_jax.check.components import ask, finite, unknown
-from fedsvp_jax.check.noise import Noise, Setting, marked
+from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.noise import Noise, Setting, nothing
 
 _OPTIMIZER = "opacus.optimizers.optimizer.DPOptimizer"
 _SAMPLERS = [
@@ -25,8 +25,7 @@ _REST = (
     "a client takes part in every round",
     "gradients are finite: the clip lets NaN through",
     "the noise, floating-point numbers, is as good as real and nobody's guess",
-    "a step is on one batch of this loader, unless the accountant counts more, and no "
-    "setting is changed",
+    "a step is on one batch of this loader, and no setting is changed",
 )
 _PLANNED = "planned: a schedule of noise or accumulated batches show in the accountant"
 
@@ -36,8 +35,8 @@ def live(
 ) -> list[Noise]:
     """The noise of a training, planned or done.
 
-    One step on k accumulated batches is counted as k steps of z/√k, whose sum it is;
-    steps of several kinds as if all had the least noise among them.
+    Steps of several noises are counted as if all had the least among them. Steps on
+    accumulated batches are not understood.
 
     Args:
       optimizer, loader: what `make_private` returned.
@@ -48,23 +47,22 @@ def live(
     settings, batches = ask(optimizer, [_OPTIMIZER]), ask(loader, _LOADERS)
     sampler = ask(getattr(loader, "batch_sampler", None), _SAMPLERS)
     if lines := unknown([settings, batches, sampler]):
-        return marked([], settings.source, lines)
-    steps = math.ceil(finite("live", "epochs", epochs, above=0) * len(loader))
+        return [nothing(settings.source, "no noise is understood", *lines)]
+    epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
+    steps = math.ceil(epochs * len(loader))
     flaws = [_PLANNED]
     if accountant is not None and accountant.history:
         hook = optimizer.step_hook
         captured = inspect.getclosurevars(hook).nonlocals if hook else {}
-        kinds = [
-            (z, max(1, round(q * len(loader))), number, q)
-            for z, q, number in accountant.history
-        ]
-        full_batches = all(
-            math.isclose(many, q * len(loader)) for _, many, _, q in kinds
+        on_one_batch = all(
+            math.isclose(q * len(loader), 1) for _, q, _ in accountant.history
         )
-        counted = full_batches and captured.get("self") is accountant
-        flaws = [] if counted else ["the accountant's steps are not these"]
-        steps = sum(many * number for _, many, number, _ in kinds)
-        z = min(z / math.sqrt(many) for z, many, *_ in kinds)
+        if not on_one_batch or captured.get("self") is not accountant:
+            text = "the accountant's steps are not each on one batch of this loader"
+            return [nothing(settings.source, "no noise is understood", text)]
+        flaws = []
+        steps = sum(number for *_, number in accountant.history)
+        z = min(z for z, *_ in accountant.history)
         settings = settings._replace(values={**settings.values, "noise_multiplier": z})
     sampled = batches.name == "DPDataLoader"
     if not sampled:

@@ -6,6 +6,7 @@ from fedsvp_jax.core.clips import CLIPS, Clip
 from fedsvp_jax.core.settings import (
     FEATURE_MODELS,
     LEAST_CLIP,
+    MODEL_NAMES,
     NEEDS_ESTIMATION,
     Settings,
     setting,
@@ -68,16 +69,7 @@ class TrainingSettings(Settings):
         "linear layer on a table's features. scatter_linear is a "
         "linear layer on scattering coefficients normalised within the image, "
         "scatter_channels_linear by channel; they are computed once.",
-        choices=(
-            "mlp",
-            "logistic",
-            "small_cnn",
-            "paper_cnn",
-            "leaf_cnn",
-            "resnet18",
-            "resnet18_gn",
-            *FEATURE_MODELS,
-        ),
+        choices=MODEL_NAMES,
     )
     class_shares: str | None = setting(
         None,

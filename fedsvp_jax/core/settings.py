@@ -28,6 +28,15 @@ NEEDS_ESTIMATION = ("contribution_release", ("raw", "laplace", "randomized_respo
 # Linear layers on features, into which images are turned when they are loaded.
 FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear")
 TABLE_MODELS = ("mlp", "logistic")  # that take vectors as they are
+MODEL_NAMES = (
+    *TABLE_MODELS,
+    "small_cnn",
+    "paper_cnn",
+    "leaf_cnn",
+    "resnet18",
+    "resnet18_gn",
+    *FEATURE_MODELS,
+)
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of

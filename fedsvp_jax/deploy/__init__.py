@@ -1,11 +1,10 @@
 """Out of the simulator: the same mechanism, ledger and promise in a real federation.
 
     make_policy, Policy   policy.py      what a client agrees to beforehand
-    privatize             privatize.py   one upload: checked, charged, clipped, noised
     answer                answer.py      a round, counted on the disk before it trains
     private_round         answer.py      the same around a loop of one's own
     Site                  site.py        what was spent, in a log that only grows
-    WitnessFolder         witness.py     countersigns it, from elsewhere
+    Witness         witness.py     countersigns it, from elsewhere
     SECRET, Seeded        noise.py       the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
     flower                the adapter to Flower, imported by its own name
@@ -24,11 +23,10 @@ from fedsvp_jax.deploy.answer import (
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.privatize import privatize
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.state import ClientState, new_state
-from fedsvp_jax.deploy.witness import Witness, WitnessFolder
+from fedsvp_jax.deploy.witness import Witness
 
 __all__ = [
     "SECRET",
@@ -42,7 +40,6 @@ __all__ = [
     "Site",
     "Trained",
     "Witness",
-    "WitnessFolder",
     "answer",
     "begin_round",
     "data_of",
@@ -52,5 +49,4 @@ __all__ = [
     "new_state",
     "own_data",
     "private_round",
-    "privatize",
 ]

@@ -28,7 +28,6 @@ except ImportError as error:
 import numpy as np
 
 from fedsvp_jax.deploy.answer import Trained, begin_round, end_round
-from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site, fingerprint
 
@@ -77,11 +76,6 @@ class PrivacyFilter(Filter):
         opened.policy.check_takes_updates(with_model=False)
         return opened
 
-    def randomness(self, site: str) -> Randomness:
-        """The randomness of the client's noise: `SECRET`; tests bring another."""
-        del site
-        return SECRET
-
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """The task, charged, on its way in; the noised result on its way out.
 
@@ -124,7 +118,6 @@ class PrivacyFilter(Filter):
             [*zeros.values()],
             lambda: _read_training(result, [*zeros]),
             round_num=int(headers[AppConstants.CURRENT_ROUND]) + 1,
-            randomness=self.randomness(site),
         )
         private = DXO(
             DataKind.WEIGHT_DIFF,

@@ -220,10 +220,11 @@ def make_policy(
         )
     _check_deployable(config.mechanism, mechanism)
     check_noise(mechanism, mechanism_config)
-    if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
+    if np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "
-            "deployed client sends nothing without any; mechanism none says so"
+            "deployed client sends nothing without any: a federation without privacy "
+            "needs the engine alone"
         )
     _ = policy.allowance  # refuses a promise that cannot be kept
     return policy

@@ -13,6 +13,9 @@ from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
 
 _ROUNDING = 1 + 1e-9  # the promise and the ledger add up in another order
+# The server may read it: the promise is public.
+SPENT = "another upload would exceed this client's promise, its total_epsilon or "
+SPENT += "max_uploads"
 _MOST_TIMES = 1000  # the smallest client, where nobody named the largest
 
 
@@ -67,10 +70,7 @@ class ClientState:
         if promise.total_epsilon is not None:
             spent = account.epsilon_spent(promise.total_accounting)
             if not spent <= promise.total_epsilon * _ROUNDING:
-                raise Refused(
-                    "another upload would exceed this client's promise, total_epsilon "
-                    f"= {promise.total_epsilon:g}"
-                )
+                raise Refused(SPENT)
         return dataclasses.replace(self, sums=_as_lists(account))
 
     def epsilon_spent(self, policy: Policy) -> dict[str, float]:

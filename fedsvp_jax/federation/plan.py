@@ -65,7 +65,6 @@ from fedsvp_jax.round.state import (
     ClientWork,
     RoundHook,
     RoundPlan,
-    ScorePlan,
 )
 from fedsvp_jax.shapley import client_values
 from fedsvp_jax.shapley.coalitions import (
@@ -346,14 +345,10 @@ def make_plan(
             num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
-        scores=ScorePlan(
-            num_tested_attributes=data.game.num_tested_attributes,
-            differ_by_class=(
-                data.test.targets is None and config.partition != "by_writer"
-            ),
-            test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
-            eval_every=config.eval_every,
-        ),
+        num_tested_attributes=data.game.num_tested_attributes,
+        differ_by_class=data.test.targets is None and config.partition != "by_writer",
+        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
+        eval_every=config.eval_every,
         private_classes=data.game.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",

@@ -1,10 +1,9 @@
 """Models as pairs of pure functions `(init, apply)`."""
 
 from fedsvp_jax.models.adapters import from_linen, from_nnx, in_dtype
-from fedsvp_jax.models.registry import MODEL_NAMES, make_model
+from fedsvp_jax.models.registry import make_model
 
 __all__ = [
-    "MODEL_NAMES",
     "from_linen",
     "from_nnx",
     "in_dtype",

@@ -34,15 +34,14 @@ def from_linen(module: nn.Module) -> Model:
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
     ) -> tuple[Array, Params]:
-        rngs = {"dropout": key} if train and key is not None else None
-        variables = {"params": params, **stats}
-        if not train or not stats:
-            logits: Any = module.apply(variables, x, rngs=rngs, **mode(train))
-            return logits, stats
         logits, new_stats = module.apply(
-            variables, x, rngs=rngs, mutable=list(stats), **mode(True)
+            {"params": params, **stats},
+            x,
+            rngs={"dropout": key} if train and key is not None else None,
+            mutable=list(stats) if train else [],
+            **mode(train),
         )
-        return logits, dict(new_stats)
+        return logits, {**stats, **new_stats}
 
     return Model(init, apply)
 

@@ -19,6 +19,7 @@ from fedsvp_jax.models.layers import (
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
 _EDGE = ((1, 1), (1, 1))
+_Conv = partial(Conv, kernel_init=PYTORCH_UNIFORM)
 
 
 class MLP(nn.Module):
@@ -76,12 +77,7 @@ class BasicBlock(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        conv = partial(
-            Conv,
-            self.features,
-            kernels=self.kernels,
-            kernel_init=PYTORCH_UNIFORM,
-        )
+        conv = partial(_Conv, self.features, kernels=self.kernels)
         strides = (self.stride, self.stride)
         y = conv((3, 3), strides=strides, padding=_EDGE)(x)
         y = nn.relu(self.norm()(y))
@@ -114,13 +110,7 @@ class ResNet18(nn.Module):
             )
         else:
             norm = GroupNorm
-        x = Conv(
-            64,
-            (3, 3),
-            padding=_EDGE,
-            kernels=self.kernels,
-            kernel_init=PYTORCH_UNIFORM,
-        )(x)
+        x = _Conv(64, (3, 3), padding=_EDGE, kernels=self.kernels)(x)
         x = nn.relu(norm()(x))
         for features, first_stride in _STAGES:
             for stride in (first_stride, 1):

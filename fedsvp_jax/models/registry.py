@@ -3,11 +3,10 @@
 import functools
 from collections.abc import Callable
 from functools import partial
-from typing import get_args
 
 import flax.linen as nn
 
-from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
+from fedsvp_jax.core.settings import FEATURE_MODELS, MODEL_NAMES
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.kernels import Kernels
@@ -24,9 +23,6 @@ _NETWORKS: dict[str, Callable[..., nn.Module]] = {
     "resnet18": partial(ResNet18, normalization="batch"),
     "resnet18_gn": partial(ResNet18, normalization="group"),
 }
-MODEL_NAMES: tuple[str, ...] = tuple(
-    dict.fromkeys((*TABLE_MODELS, *_NETWORKS, *FEATURE_MODELS))
-)
 
 
 @functools.cache  # equal models are one object, so that programs can be shared
@@ -49,7 +45,7 @@ def make_model(
         all the same.
 
     Raises:
-      ValueError: a name is unknown, or `num_classes` < 2.
+      ValueError: the name is unknown, or `num_classes` < 2.
     """
     if name not in MODEL_NAMES:
         raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
@@ -58,8 +54,6 @@ def make_model(
             f"at least two classes are needed, got {num_classes}; are all labels of "
             "the data set the same?"
         )
-    if kernels not in get_args(Kernels):
-        raise ValueError(f"kernels must be 'cpu', 'cuda' or 'tpu', got {kernels!r}")
-    if name == "logistic" or name in FEATURE_MODELS:
+    if name in ("logistic", *FEATURE_MODELS):
         return make_linear(num_classes, shares)
     return from_linen(_NETWORKS[name](num_classes=num_classes, kernels=kernels))

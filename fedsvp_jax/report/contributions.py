@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fedsvp_jax.report import labels, page, read, style
+from fedsvp_jax.report import labels, read, style
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
 MOST_CURVES = len(style.OKABE_ITO)
@@ -95,28 +95,21 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
     return drawable([plot])
 
 
-def attribute_table(run: read.RunFiles) -> page.Markup:
-    """The attributes from the largest mean value to the smallest, as markup."""
+def attribute_table(run: read.RunFiles) -> list[dict[str, Any]]:
+    """The attributes from the largest mean value to the smallest."""
     private = run.summary.get("private_attribute")
-    rows = [
-        (
-            place,
-            name + (" (private)" if attribute == private else ""),
-            labels.significant(mean.value, 3),
-            _margin_text(mean.margin),
-        )
+    return [
+        {
+            "rank": place,
+            "attribute": name + (" (private)" if attribute == private else ""),
+            "mean value": labels.significant(mean.value, 3),
+            "95 % interval": _margin_text(mean.margin),
+        }
         for place, (attribute, name, mean) in enumerate(ranked(run), start=1)
     ]
-    return page.table(
-        ("rank", "attribute", "mean value", "95 % interval"),
-        rows,
-        caption="Mean Shapley value over all uploads. The interval is that of the"
-        " estimates' error; a dash means that no error is known"
-        " (--shapley_trainings=0).",
-    )
 
 
-def client_table(run: read.RunFiles) -> page.Markup:
+def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
     """Every client that uploaded: its noise, its ε, and its value where there is one.
 
     Values of different rounds add up: a client's sum is what its uploads have added to
@@ -140,7 +133,7 @@ def client_table(run: read.RunFiles) -> page.Markup:
         rows.append(
             {
                 "client": name,
-                "uploads": str(len(uploads)),
+                "uploads": len(uploads),
                 "mean R": _mean(uploads, "contribution_ratio"),
                 sigma: _mean(uploads, noise),
                 "ε": labels.significant(_item(spent.get("epsilon"), client)),
@@ -151,13 +144,7 @@ def client_table(run: read.RunFiles) -> page.Markup:
                 "95 % interval": _margin_text(total_margin(margins)) if valued else "–",
             }
         )
-    caption = (
-        "Every client that uploaded. ε and δ are what it has spent at the end, by basic"
-        " composition, which bounds it more loosely than the run's ε; a dash means"
-        " that there is no finite guarantee, or no end yet."
-        " Values are what its uploads added to the model on the validation examples."
-    )
-    return page.table_of(rows, caption=caption)
+    return rows
 
 
 def _mean(rows: Sequence[read.Row], name: str) -> str:

@@ -308,34 +308,19 @@ def write_page(ledger: Ledger, path: Path) -> Path:
     Raises:
       ImportError: jinja2 is not installed.
     """
-    promise, rows = ledger.first["promise"], table(ledger)
-    details = [
-        *((name, str(promise[name])) for name in _PROMISE_FIELDS),
-        ("entries that are right", str(ledger.entries)),
-        ("public key of the site", ledger.first["site"]),
-        ("public key of its witness", ledger.first["witness"]),
-    ]
-    verdict = page.part("facts", facts(ledger))
-    verdict += page.part("items", "Not in order", ledger.problems)
-    verdict += page.part("items", "To be known", ledger.notes)
-    uploads = page.table_of(
-        rows,
-        caption="Every round that was charged, and the ε of all by then, added up by "
-        "dp-accounting from the log's noise multipliers. One that was never sent "
-        "counts with the most that it might have cost.",
-    )
-    declared = page.table(
-        ["what", "value"], details, caption="As the first entry says it."
-    )
+    first = ledger.first
+    details = {name: str(first["promise"][name]) for name in _PROMISE_FIELDS} | {
+        "entries that are right": ledger.entries,
+        "public key of the site": first["site"],
+        "public key of its witness": first["witness"],
+    }
     return page.write(
         path,
-        title=f"Ledger of the site {ledger.first['name']}",
-        subtitle=f"What it has sent, by its file {ledger.file}",
-        sections=[
-            ("verdict", "Verdict", verdict),
-            ("uploads", "Uploads", uploads),
-            ("promise", "Promise and keys", declared),
-        ],
+        "ledger.html",
+        ledger=ledger,
+        verdict=facts(ledger),
+        rows=table(ledger),
+        details=details,
     )
 
 

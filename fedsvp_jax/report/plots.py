@@ -6,6 +6,7 @@ draws the same for papers.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from fedsvp_jax.report.style import OKABE_ITO, Look
 
@@ -37,6 +38,10 @@ class Plot:
     series: list[Series]
     log: str = ""  # the logarithmic axes: "", "x", "y" or "xy"
     percent: str = ""  # the axes that show shares in per cent, likewise
+
+    def record(self) -> dict[str, Any]:
+        """The plot as the pages' script reads it."""
+        return dataclasses.asdict(self)
 
     @property
     def by_round(self) -> bool:

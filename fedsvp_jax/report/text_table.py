@@ -30,7 +30,7 @@ _LATEX = {
 }
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
-_LONG = 24  # characters of a cell that make a table hard to read
+LONG = 24  # characters of a cell that make a table hard to read
 _WIDTH = 100  # characters of a line where no terminal says its own
 
 Row = Mapping[str, str]
@@ -85,23 +85,21 @@ def latex(rows: Sequence[Row]) -> str:
     return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *rules, r"\end{tabular}"])
 
 
-def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], str]:
-    """The rows without the columns that are equal in all, and a sentence of these.
+def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
+    """The rows without long cells that all of them share, and a sentence of these.
 
-    Columns of dashes alone are left out too.
-
-    Args:
-      rows: a dash counts as equal to any other text of its column.
-      longer: a column stays if its text has no more characters.
+    A dash counts as equal to any other text of its column. Columns of dashes alone are
+    left out too.
     """
+    if not rows:
+        return rows, ""
     texts = {name: {row[name] for row in rows} - {"–"} for name in [*rows[0]][1:]}
     shared = {
         name: "".join(values)
         for name, values in texts.items()
         if not values
-        or (len(values) < 2 and len(rows) > 1 and len("".join(values)) > longer)
+        or (len(values) < 2 and len(rows) > 1 and len("".join(values)) > LONG)
     }
-    remaining: list[Row]
     remaining = [{k: v for k, v in row.items() if k not in shared} for row in rows]
     sentence = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
     return remaining, f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""
@@ -114,6 +112,6 @@ def render(rows: Sequence[Row], kind: str) -> str:
     """
     if kind == "markdown" or not rows:
         return markdown(rows).rstrip()
-    rows, shared = without_shared(rows, _LONG)
+    rows, shared = without_shared(rows)
     table = aligned(rows) if kind == "text" else latex(rows)
     return f"{table}\n\n{shared}".rstrip()

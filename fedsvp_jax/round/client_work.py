@@ -107,9 +107,7 @@ def plain_client(task: Task) -> LocalWork:
     """Trains on all of its records."""
     ratio = jnp.ones((), jnp.float32)
     trained = trained_weights(task, ratio)
-    return LocalWork(
-        trained, None, None, ratio, training_steps(task, task.split.num_train)
-    )
+    return LocalWork(trained, ratio, training_steps(task, task.split.num_train))
 
 
 def estimating_client(task: Task) -> LocalWork:
@@ -145,7 +143,7 @@ def estimate_and_train(task: Task) -> LocalWork:
         pairs_key=task.at.stream(Stream.COALITIONS),
     )
     ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
-    return LocalWork(trained, None, estimation, ratio, steps)
+    return LocalWork(trained, ratio, steps, estimation)
 
 
 def trained_weights(

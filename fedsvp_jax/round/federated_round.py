@@ -102,7 +102,7 @@ def federated_round(
         )
     metrics = dataclasses.replace(metrics, client_id=clients, measured=measured)
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
-    params, stats, memory, optimizer = server_step(
+    next_state = server_step(
         mechanism,
         state,
         upload.update,
@@ -114,30 +114,25 @@ def federated_round(
         key=key,
         round_num=round_num,
     )
-    score = round_score.of_round(
-        model, plan, cell, Weights(params, stats), data, round_num, devices
-    )
+    broadcast = Weights(next_state.params, next_state.stats)
+    score = round_score.of_round(model, plan, cell, broadcast, data, round_num, devices)
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
-    noised = params
+    noised = broadcast.params
     if plan.query_parts is not None:
-        noised = private_query.chosen(params, plan.query_parts)
+        noised = private_query.chosen(noised, plan.query_parts)
     size = jnp.float32(tree.num_parameters(noised))
     cost = cell.allowance.costs[round_num]
     return (
-        ServerState(
-            params=params,
-            stats=stats,
-            mechanism=memory,
+        dataclasses.replace(
+            next_state,
             answer=upload.answer,
             spent=state.spent.at[places].add(cost, mode="drop"),
-            admitted=state.admitted,
-            optimizer=optimizer,
         ),
         RoundMetrics(
             **score._asdict(),
             aggregate_noise_l2=jnp.sqrt(size * variance),
             steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
             clients=metrics,
-            model_finite=tree.is_finite((params, stats)),
+            model_finite=tree.is_finite(tuple(broadcast)),
         ),
     )

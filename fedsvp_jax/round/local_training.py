@@ -173,8 +173,11 @@ def _mean_loss(
     return total / jnp.maximum(jnp.sum(batch.weights), jnp.float32(1.0)), stats
 
 
+_gradient = jax.grad(_mean_loss, argnums=1, has_aux=True)
+
+
 def _per_example_gradient(
-    loss: Callable[..., tuple[Array, Params]],
+    model: Model,
     now: Weights,
     batch: Batch,
     l2_norm_clip: Array | float,
@@ -193,7 +196,7 @@ def _per_example_gradient(
     def example_gradient(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
         single = Batch(x[None], y[None], ones, key)
-        gradient, _ = jax.grad(loss, has_aux=True)(*now, single)
+        gradient, _ = _gradient(model, *now, single)
         return noise.clip_into_ball(gradient, bound)[0]
 
     def mean(gradients: Array) -> Array:
@@ -306,8 +309,7 @@ def _batches(
 
 
 def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
-    if draws.secret is None:
-        raise ValueError("secret must be given: these steps draw noise or batches")
+    assert draws.secret is not None
     return prng.stream_key(jax.random.fold_in(draws.secret, number), stream)
 
 
@@ -342,7 +344,10 @@ def local_update(
     examples, indices, member = rows
     count = jnp.sum(member.astype(jnp.int32))
     num_steps = upload_steps(recipe, count)
-    loss = partial(_mean_loss, model)
+    per_example = recipe.gradient == "per_example"
+    clipped_mean = (
+        _per_example_gradient if model.gradient_scale is None else _linear_gradient
+    )
     persons = examples.persons
     if persons is not None:
         _, persons = jnp.unique(  # as numbers below m
@@ -371,13 +376,14 @@ def local_update(
             weights,
             step_key,
         )
-        if recipe.gradient == "per_example":
-            now = Weights(weights_now, stats_now)
-            clip, batch_size = rates.l2_norm_clip, recipe.batch_size
-            if model.gradient_scale is None:
-                gradient = _per_example_gradient(loss, now, batch, clip, batch_size)
-            else:
-                gradient = _linear_gradient(model, now, batch, clip, batch_size)
+        if per_example:
+            gradient = clipped_mean(
+                model,
+                Weights(weights_now, stats_now),
+                batch,
+                rates.l2_norm_clip,
+                recipe.batch_size,
+            )
             gradient = rounded(gradient, jnp.minimum(count, 0))
             gradient, _ = noise.add_gaussian_noise(
                 gradient,
@@ -386,9 +392,7 @@ def local_update(
             )
             stats_new = stats_now
         else:
-            gradient, stats_new = jax.grad(loss, has_aux=True)(
-                weights_now, stats_now, batch
-            )
+            gradient, stats_new = _gradient(model, weights_now, stats_now, batch)
         if recipe.gradient == "clipped_mean":
             gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
         if recipe.proximal:
@@ -403,7 +407,7 @@ def local_update(
         updates, optimizer_new = optimizer.update(
             gradient, optimizer_state, weights_now
         )
-        if recipe.gradient == "per_example":
+        if per_example:
             updates = rounded(updates, jnp.minimum(count, 0))
         if not recipe.all_active:
             updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)

@@ -48,10 +48,10 @@ def private_query_client(task: Task) -> LocalWork:
         dataclasses.replace(task, model=trainee), ratio, members=public, drift=drift
     )
     steps = training_steps(task, task.split.num_train - jnp.sum(private))
-    if guided is None:
-        return LocalWork(trained, private, None, ratio, steps)
-    steps = jnp.concatenate([guided.steps, steps])
-    return guided._replace(weights=trained, private=private, steps=steps)
+    estimation = None
+    if guided is not None:
+        estimation, steps = guided.estimation, jnp.concatenate([guided.steps, steps])
+    return LocalWork(trained, ratio, steps, estimation, private)
 
 
 def query_gradient(task: Task, private: Array) -> list[Array]:

@@ -12,7 +12,7 @@ A round has five parts, values of `RoundPlan` that `federation.build` chooses:
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
 import jax.numpy as jnp
@@ -41,16 +41,6 @@ from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.shapley.coalitions import EstimationPlan
 
 
-@dataclasses.dataclass(frozen=True)
-class ScorePlan:
-    """The server's scores after a round: the settings that are fixed."""
-
-    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
-    differ_by_class: bool  # whether clients do, and not by writer
-    test_batch_size: int
-    eval_every: int
-
-
 class Upload(NamedTuple):
     """What leaves a client but its statistics; leaves (...) of one, or summed."""
 
@@ -65,13 +55,9 @@ class CohortRows(NamedTuple):
     rows: Array  # (K,) int32: where each one's examples are in `cell.split`
 
 
-class Cohorts(Protocol):
-    """Chooses the clients of a round."""
-
-    def __call__(
-        self, plan: "RoundPlan", cell: "Cell", state: "ServerState", round_num: Array
-    ) -> CohortRows:
-        """The cohort: settings, the seed and what clients have spent decide it."""
+# (plan, cell, state, round_num) -> the clients of the round, which settings, the seed
+# and what clients have spent decide.
+Cohorts: TypeAlias = Callable[["RoundPlan", "Cell", "ServerState", Array], CohortRows]
 
 
 class ClientWork(NamedTuple):
@@ -132,14 +118,10 @@ class Uploads(NamedTuple):
     key: prng.Keys
 
 
-class RoundHook(Protocol):
-    """Measures a round's uploads; what it returns is written and changes nothing.
-
-    A hook is a frozen dataclass or a function: it is a part of the compiled program.
-    """
-
-    def __call__(self, model: Model, uploads: Uploads) -> dict[str, Array]:
-        """(K,) arrays by name, fields of the clients' rows."""
+# Measures a round's uploads: (K,) arrays by name, fields of the clients' rows. What it
+# returns is written and changes nothing. A hook is a frozen dataclass or a function: it
+# is a part of the compiled program.
+RoundHook: TypeAlias = Callable[[Model, Uploads], dict[str, Array]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,7 +138,10 @@ class RoundPlan:
     cohorts: str
     num_clients: int
     estimation: EstimationPlan
-    scores: ScorePlan
+    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
+    differ_by_class: bool  # whether clients do, and not by writer
+    test_batch_size: int
+    eval_every: int
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
     query_parts: QueryParts | None  # see `private_query`; None without a query
     uniform_weights: bool
@@ -263,10 +248,10 @@ class LocalWork(NamedTuple):
     """A client's work before its update is clipped and noised."""
 
     weights: Weights  # trained
-    private: Array | None  # (m,) bool: rows of P; None without a private query
-    estimation: Estimation | None
     ratio: Array  # () float32: the released R
     steps: Array  # (T,) int32: SGD steps that each of its trainings needs
+    estimation: Estimation | None = None
+    private: Array | None = None  # (m,) bool: rows of P; None without a private query
 
 
 @flax.struct.dataclass

@@ -24,7 +24,6 @@ from fedsvp_jax.core.files import (
     sync,
     write_json,
 )
-from fedsvp_jax.devices import processes
 
 PLANNED = "partition.svg"  # what a dry run draws
 PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds
@@ -109,7 +108,6 @@ class RunFolder:
                 (self.path / LOCK).unlink()
             os.close(lock)
 
-    @processes.by_first
     def start(
         self,
         config: dict[str, Any],
@@ -212,8 +210,6 @@ class RunFolder:
         Raises:
           WriteError: they cannot be written; the file is as it was.
         """
-        if not processes.is_first():
-            return
         lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
         path, rest = self.path / name, memoryview(lines.encode())
         try:
@@ -231,7 +227,6 @@ class RunFolder:
         except OSError as error:
             raise WriteError(path, error.strerror or str(error)) from error
 
-    @processes.by_first
     def keep_rounds(
         self,
         name: str,
@@ -293,7 +288,6 @@ class RunFolder:
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
 
-    @processes.by_first
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""
         file = self.path / name
@@ -317,5 +311,4 @@ class RunFolder:
 
     def write(self, name: str, content: Any) -> None:
         """Writes a JSON file whole or not at all."""
-        if processes.is_first():
-            write_json(self.path / name, content)
+        write_json(self.path / name, content)

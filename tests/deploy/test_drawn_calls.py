@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deployed import model, policy
+from deployed import model, policy, privatize
 from published import make, published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.settings import NEEDS_ESTIMATION
-from fedsvp_jax.deploy import Refused, new_state, privatize
-from fedsvp_jax.deploy.privatize import charge
+from fedsvp_jax.deploy import Refused, new_state
+from fedsvp_jax.deploy.answer import charge
 from fedsvp_jax.round import client_work
 
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")

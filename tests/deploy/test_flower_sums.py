@@ -55,12 +55,11 @@ class Sites:
         self.sent: list[Message] = []
         self.mods, self.contexts = {}, {}
         for client in range(CLIENTS):
-            site = Site(folder / str(client), self.policy)
+            site = Site(folder / str(client), self.policy, randomness=Seeded(7, client))
             site.begin(30)
             self.mods[client + 1] = SumMod(
                 site,
                 lambda received, _, c=client: Trained(moved(c, received)),
-                randomness=Seeded(7, client),
             )
             self.contexts[client + 1] = Context(0, client + 1, {}, RecordDict(), {})
 

@@ -81,7 +81,7 @@ CASES = {
     ),
     "toml": _same(
         _TOML,
-        TOML.format("gaussian", 5.0, "[stated]\nepsilon = 3.0\ndelta = 1e-5\n"),
+        TOML.format("gaussian", 5.0, "epsilon = 3.0\ndelta = 1e-5\n"),
         5.0,
     ),
     "toml, laplace": _same(_TOML, TOML.format("laplace", 0.5, ""), 0.5),

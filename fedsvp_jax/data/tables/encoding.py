@@ -3,10 +3,9 @@
 One error names all faults of a table, each by column, row and remedy.
 """
 
-import contextlib
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _POINT = re.compile(r"\.0*$")
 _SEEN = 2**12  # rows of which more different numbers are no categories
-_SHOWN = 8  # columns of which an error tells
 
 
 class Encoded(NamedTuple):
@@ -85,7 +83,7 @@ def encode(
             attributes[name] = attribute
         if beyond:
             clamped[name] = beyond
-    refuse(faults)
+    files.refuse(faults)
     if not encoded:
         raise ValueError(f"{source} has no column of features")
     width, start = sum(width for width, _ in encoded), 0
@@ -95,22 +93,6 @@ def encode(
             target[:, start : start + width] = features(part)
         start += width
     return Encoded(inputs, attributes, clamped)
-
-
-@contextlib.contextmanager
-def collected(faults: list[str]) -> Iterator[None]:
-    """Adds what a column is refused for to the faults, which are refused at once."""
-    try:
-        yield
-    except ValueError as error:
-        faults.append(str(error))
-
-
-def refuse(faults: Sequence[str]) -> None:
-    """Raises ValueError: the faults in one line, if there are any."""
-    if faults:
-        rest = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
-        raise ValueError("; ".join(faults[:_SHOWN]) + rest)
 
 
 def _encode_column(

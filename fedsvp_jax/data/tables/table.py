@@ -255,7 +255,7 @@ def from_table(
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     classes, writers, writer_names, test_writers = None, None, None, None
-    with encoding.collected(wrong):
+    with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
             classes = encoding.of_names(columns[label], schema.classes, source)
@@ -266,7 +266,7 @@ def from_table(
         )
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
-        with encoding.collected(wrong):
+        with files.collected(wrong):
             encoding.check_clients(columns[client], f"{name}: column {client}")
         names, codes = clients
         present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
@@ -281,7 +281,7 @@ def from_table(
         inputs, attributes, _ = encoding.encode(
             schema, columns, name, parts=parts, most_bytes=most_bytes, wrong=wrong
         )
-    encoding.refuse(wrong)
+    files.refuse(wrong)
     if image is not None:
         images = np.stack([np.asarray(pixel) for pixel in pixels])
         images = images[..., None] if images.ndim == 3 else images
