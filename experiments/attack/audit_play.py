@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from fedsvp_jax.accounting import Account, Participation, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation, Plan, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.attacks import (
     audit,
@@ -131,7 +131,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     promise = None
     if case.promised:
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
-        plan = Account.of(mechanism, Participation.of(settings), promise).plan
+        plan = Plan(Account.of(mechanism, Participation.of(settings), promise))
         assert plan is not None
         game = dataclasses.replace(game, allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:

@@ -101,8 +101,7 @@ UNREAD = {
     },
     f"{TRAIN} --mechanism=nbafl": {
         "--vote_epsilon=1": "--vote_epsilon is only read with "
-        "--influence_filter=join or --influence_filter=every_k; remove it",
-        "--influence_every=2": "only read with --influence_filter=every_k;",
+        "--influence_filter=join; remove it",
         "--dirichlet_alpha=2": "only read with --partition=dirichlet; remove",
         "--corrupted_points=1": "is only read with --corrupted_share; remove",
     },
