@@ -16,7 +16,7 @@ Workloads (synthetic images; the sizes are those used for the other libraries):
          N = 5 and 16, after one row of FedAvg, all with FedSVA's gradient clip. 3
          clients per round, to save time.
   PE-W2  W2 in the same way up to N = 5, with 10 clients per round.
-  SWEEP  FedSVA on digits, 5 epsilons x 5 seeds, as one program and as 25 runs.
+  SWEEP  FedSVA on digits, 5 epsilons x 5 seeds, as one program and one of them alone.
 
 Every row is measured in a process of its own, so that its peak memory and compile time
 are its own. Programs are compiled anew unless JAX_COMPILATION_CACHE_DIR names a folder

@@ -80,18 +80,14 @@ def _estimation(fedavg: Workload) -> list[Workload]:
     that all numbers stay finite under the noise.
     """
     fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
+    games = [(n, "exact") for n in range(2, 6)]
+    games += [(n, "additive") for n in (5, 16) if n <= fedavg.task.train]
+    estimated = dataclasses.replace(fedavg, mechanism="fedsva")
     return [
         fedavg,
         *(
-            dataclasses.replace(fedavg, mechanism="fedsva", num_attributes=n)
-            for n in range(2, 6)
-        ),
-        *(
-            dataclasses.replace(
-                fedavg, mechanism="fedsva", num_attributes=n, shapley="additive"
-            )
-            for n in (5, 16)
-            if n <= fedavg.task.train
+            dataclasses.replace(estimated, num_attributes=n, shapley=shapley)
+            for n, shapley in games
         ),
     ]
 

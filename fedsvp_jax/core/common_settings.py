@@ -266,14 +266,14 @@ class ExecutionSettings(Settings):
     client_chunk_size: int = setting(
         None,
         "Clients that train side by side in one vmapped product; 1 trains them one by "
-        "one. Another size may change the last bits. Default: auto, by model, device "
-        "and its memory.",
+        "one. Another size may change the last bits. Default: by model, device and its "
+        "memory.",
         at_least=1,
     )
     coalition_chunk_size: int = setting(
         None,
         "Coalitions of a client that train side by side; 1 trains them one by one. "
-        "Another size may change the last bits. Default: auto, 1 on a CPU, else by "
+        "Another size may change the last bits. Default: 1 on a CPU, else by "
         "model and memory.",
         at_least=1,
         needs=NEEDS_ESTIMATION,

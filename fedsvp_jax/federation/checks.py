@@ -98,7 +98,7 @@ def check_mechanism(
     query_parts: QueryParts,
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
-    check_noise(mechanism, settings, uniform=config.weighting == "uniform")
+    check_noise(mechanism, settings)
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None

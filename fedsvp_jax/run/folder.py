@@ -25,7 +25,6 @@ from fedsvp_jax.core.files import (
     write_json,
 )
 
-PLANNED = "partition.svg"  # what a dry run draws
 PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds
 LOCK = ".lock"  # of the process that writes the folder
 
@@ -133,7 +132,7 @@ class RunFolder:
           OSError: the folder cannot be made or written.
         """
         file, planned = self.path / "config.json", None
-        unfinished = {LOCK, PLANNED, file.name + BESIDE}
+        unfinished = {LOCK, file.name + BESIDE}
         new = not self.path.exists()
         if not new and not file.exists():
             names = os.listdir(self.path) if self.path.is_dir() else ["a file"]

@@ -205,7 +205,7 @@ def shrunk(*, remembers: bool = False, **fields: bool) -> Any:
     """A factory whose updates are shrunk by a setting, or by what it remembers."""
 
     def make(config: Any) -> Any:
-        def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
+        def calibrate(ratio: Array, round_num: Array) -> Any:
             z = jnp.float32(8)
             epsilon = calibration.concentrated_epsilon(z, config.delta)
             return base.claimed(z, epsilon, config.delta)
@@ -276,7 +276,7 @@ def phases(
     """The factory of a mechanism as in docs/library.md; a number is in its code."""
 
     def make(config: Any) -> Any:
-        def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
+        def calibrate(ratio: Array, round_num: Array) -> Any:
             z = jnp.where(round_num < 1, 8.0, jnp.float32(late))
             if isinstance(config.l2_norm_clip, jax.core.Tracer):
                 z = traced * z
