@@ -303,6 +303,7 @@ def make_plan(
         augment=config.augment,
         proximal=config.proximal_mu > 0,
         momentum=config.client_momentum,
+        compute_dtype=config.compute_dtype,
         class_weights=class_weights(config, data.num_classes),
     )
     known_steps = target.known_steps(parallelism)
