@@ -230,7 +230,6 @@ def build(
             data,
             batch_size=plans.poisson_places(first_settings)
             or first_settings.batch_size,
-            dtype=first.compute_dtype,
         )
     allowances, roots, codes = [], [], []
     for config, (settings, mechanism) in zip(configs, configured, strict=True):

@@ -324,8 +324,6 @@ class Session:
             self._folder.write_held()
             if self._options.keep_best and self._is_best:
                 self._keeper.save(self.done, {"server": self.state})
-            for logs in self._logs:
-                logs.flush()
             self._folder.append("timing.jsonl", [self._files.group | timing])
         self._bar.update(self.done - before)
         self._clock, self._written = now, self.done
