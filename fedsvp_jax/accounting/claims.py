@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
-from fedsvp_jax.accounting.copies import certain_chance_of_copies, epsilon_of_copies
+from fedsvp_jax.accounting.copies import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
@@ -264,9 +264,8 @@ def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
             epsilon = account.epsilon_spent(method, view=view)
             claims.append(_claim(account, view, method, epsilon, text))
         for method in methods if participation.copies > 1 else ():
-            epsilon = epsilon_of_copies(account, method, view)
+            epsilon, certain = spent_by_copies(account, method, view)
             copies_text = f"{text}; none of these clients is the adversary"
-            certain = certain_chance_of_copies(account, view)
             claim = _claim(account, view, method, epsilon, copies_text, certain=certain)
             relation = _COPIES.format(basis.relation, participation.copies)
             claims.append(

@@ -133,7 +133,7 @@ class FilterHook:
             "rejected": np.flatnonzero(np.asarray(verdict.rejected)),
             "scores": np.asarray(verdict.scores),
             "threshold": np.asarray(verdict.threshold)[()],
-            "gap": np.asarray(verdict.high - verdict.low)[()],
+            "gap": np.asarray(verdict.gap)[()],
             "required_gap": np.asarray(verdict.required_gap)[()],
             "cost": self.cost._asdict(),
         }

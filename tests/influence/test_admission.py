@@ -14,7 +14,7 @@ from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.federation.budget import planned_filter_cost
-from fedsvp_jax.influence import Verdict
+from fedsvp_jax.influence.lazy import Verdict
 from fedsvp_jax.run.influence_filter import FilterHook
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
