@@ -1,7 +1,7 @@
 """One sweep on the cores of one machine: parts in processes of their own, then joined.
 
 A worker is the sweep's own command with --part=I/N, so the joined folder has the bytes
-that one process writes, but for timing.jsonl and the checkpoints, of which it has none.
+that one process writes, but for the checkpoints, of which it has none.
 The parts' folders lie in OUTPUT_DIR.parts until all are done. A worker that a signal
 killed (kill -9, no memory left) is started again and goes on from its checkpoint.
 """

@@ -47,7 +47,6 @@ from .audit_cases import (
     PROMISED,
     SECRET,
     SEVERAL,
-    STOPPED,
     SUMMED,
     TURNS,
     UNEQUAL,
@@ -64,7 +63,6 @@ _WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the larges
 _VOTES = 4  # votes of one tester
 _BATCHES = 40  # so many times a secret batch's records the client has
 _SECRET = (SECRET, SEVERAL, SUMMED, PERSON)
-_CLEAR = 3.0  # log likelihood ratio at which a hook that sees it ends the run
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
 
 Row = dict[str, Any]
@@ -192,8 +190,6 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         play = audit_bands.bands_player(mechanism, settings, game, setting.num_games)
     else:
         play = audit.upload_player(mechanism, game, setting.num_games)
-    if case.worlds == STOPPED:
-        play = audit_cohorts.stopped_player(play, updates, level=_CLEAR)
     return Prepared(play, claims, proved)
 
 

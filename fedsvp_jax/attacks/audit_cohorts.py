@@ -1,4 +1,4 @@
-"""Audit games of whole runs: cohorts that take turns or are thinned, and early ends.
+"""Audit games of whole runs: cohorts that take turns or are thinned.
 
 `audit` defines a game. Here a federation plays. One client of it is the canary:
 its update is longer than the clip in world "in", and zero in world "out".
@@ -8,18 +8,15 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.attacks.audit import Player, Scores, Transcript, make_player, upload
+from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.round import cohort
-from fedsvp_jax.run import early_stopping
 
 _DIMENSION = 8
-_CERTAIN = 1e6  # log likelihood ratio of who has seen the world itself
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,42 +110,3 @@ def turns_player(mechanism: Mechanism, game: Turns, num_games: int) -> Player:
         return jax.lax.scan(step, (jnp.float32(0.0), nobody_spent), rounds)[1]
 
     return make_player(transcript, num_games)
-
-
-def stopped_player(play: Player, updates: tuple[float, float], level: float) -> Player:
-    """A run whose hook ends it: by the canary's un-noised update, if the hook sees it.
-
-    The hook gets what `early_stopping.visible_row` leaves of a row. Without the update
-    it ends the run as soon as the released uploads say "in" clearly. The adversary sees
-    the rounds that were run, and their number.
-
-    Args:
-      play: a game of uploads.
-      updates: the canary's in the worlds (in, out).
-      level: of the log likelihood ratio, at which the hook ends the run.
-    """
-
-    def score_at_the_end(by_round: np.ndarray, update: float) -> float:
-        for score in by_round:
-            row = early_stopping.visible_row(
-                {"test_loss": score, "update_l2": abs(update)}
-            )
-            if "update_l2" in row:
-                return _CERTAIN if row["update_l2"] > 0 else -_CERTAIN
-            if row["test_loss"] >= level:
-                return float(score)
-        return float(by_round[-1])
-
-    def ended(scores: np.ndarray, update: float) -> np.ndarray:
-        last = [score_at_the_end(game, update) for game in scores.T]
-        return np.concatenate([scores[:-1], [np.asarray(last, scores.dtype)]])
-
-    def play_until_stop(key: Array) -> Scores:
-        scores = play(key)
-        return scores._replace(
-            inside=ended(scores.inside, updates[0]),
-            outside=ended(scores.outside, updates[1]),
-            gaussian=np.append(scores.gaussian[:-1], False),
-        )
-
-    return play_until_stop

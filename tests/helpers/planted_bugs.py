@@ -28,7 +28,6 @@ from fedsvp_jax.mechanisms import (
     sensitivity,
 )
 from fedsvp_jax.round import cohort, local_training, private_query, private_query_work
-from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]
 
@@ -134,12 +133,6 @@ BUGS = {
         "cohort_of_round",
         _told(allowance=lambda its: its.allowance._replace(least_cohort=1)),
         "dp_fedavg-update_clip-thinned_turns",
-    ),
-    "a hook that may end the run is given un-noised numbers (N3)": Bug(
-        early_stopping,
-        "visible_row",
-        lambda _, row, reveal=(): row,
-        "gaussian-update_clip-early_end",
     ),
     "a batch is divided by its records that have a gradient, not by B": Bug(
         local_training,

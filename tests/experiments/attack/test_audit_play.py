@@ -67,7 +67,7 @@ def test_every_release_of_a_round_has_a_case():
         *("discrete noise", "two uploads", "partial cohort", "adaptive clip"),
         *("record in several secret batches", "record in summed secret batches"),
         *("unequal weights", "bands", "private record asked later"),
-        *("turns", "thinned turns", "early end"),
+        *("turns", "thinned turns"),
         *("person", "person left out", "person in secret batches"),
         *("promise", "laplace", "randomized response", "votes", "contribution"),
     }
