@@ -125,7 +125,7 @@ def _data(
 
 def _noise(program: Program, client_counts: Holdings | None) -> str:
     config, mechanism = program.configs[0], program.mechanism
-    lines = [f"Noise: mechanism {config.mechanism}, sensitivity={config.sensitivity}"]
+    lines = [f"Noise: mechanism {config.mechanism}, clipping={config.clipping}"]
     for solved in program.solved():
         name, _ = noise_setting(config.mechanism)
         lines.append(

@@ -47,14 +47,14 @@ _PROMISE = {
     "eval_every": 10,
 }
 _ROWS = {
-    "sensitivity": "per_example",
+    "clipping": "per_example",
     "batches": "poisson",
     "local_steps": 1,
     "l2_norm_clip": _CLIP,
     "server_momentum": _MOMENTUM,
 }
 _CLIENTS = {
-    "sensitivity": "update_clip",
+    "clipping": "update_clip",
     "noise_trust": "secure_aggregation",
     "local_epochs": 1,
     "l2_norm_clip": 0.5,
@@ -90,13 +90,13 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             f"goal {goal} is for tables and images in memory, got {values.dataset}"
         )
     of_group = [name for name in _OF_ONE_GROUP if values[name].present]
-    if values["sensitivity"].value == "attribute_records":
-        of_group.append("sensitivity=attribute_records")
+    if values["clipping"].value == "attribute_records":
+        of_group.append("clipping=attribute_records")
     if of_group:
         raise ValueError(
             f"goal {goal} hides every row, and --{of_group[0]} speaks of one group of "
             "them: leave it out; or, where it is public who belongs to the group, hide "
-            "that group alone by --mechanism=gaussian --sensitivity=attribute_records "
+            "that group alone by --mechanism=gaussian --clipping=attribute_records "
             "--solve=noise in the place of --goal, and compare it with leaving the "
             "group out (docs/useful_model.md)"
         )

@@ -36,7 +36,7 @@ _ROUTE: dict[str, Any] = {
     "relation": "add_remove",
     "total_accounting": "pld",
     "solve": "noise",
-    "sensitivity": "per_example",
+    "clipping": "per_example",
     "batches": "poisson",
     "local_steps": 1,
     "learning_rate_schedule": "cosine",

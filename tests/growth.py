@@ -70,7 +70,7 @@ def _log(entries: int, folder: pathlib.Path) -> Site:
     config = ExperimentConfig(
         dataset="digits",
         mechanism="gaussian",
-        sensitivity="update_clip",
+        clipping="update_clip",
         relation="add_remove",
         num_rounds=10**6,
     )
@@ -196,7 +196,7 @@ def _weights(weights: int, folder: pathlib.Path) -> Run:
     config = ExperimentConfig(
         dataset="npz",
         mechanism="gaussian",
-        sensitivity="update_clip",
+        clipping="update_clip",
         num_clients=2,
         cohort_size=2,
         num_hbc_clients=0,

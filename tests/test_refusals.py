@@ -10,9 +10,9 @@ from small_runs import digits, small
 
 from fedsvp_jax.federation import build
 
-CLIPPED = {"sensitivity": "update_clip", "delta": 1e-5}
-QUERY = {"sensitivity": "attribute_records"}
-STEPS = {"sensitivity": "per_example"}
+CLIPPED = {"clipping": "update_clip", "delta": 1e-5}
+QUERY = {"clipping": "attribute_records"}
+STEPS = {"clipping": "per_example"}
 POISSON = STEPS | {"batches": "poisson", "relation": "add_remove"}
 TURNS = {"cohorts": "cyclic", "num_clients": 6, "num_hbc_clients": 0}
 BANDS = {"mechanism": "dp_fedavg", "noise_bands": 2} | TURNS
@@ -56,7 +56,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("dataset", {}, {"dataset": "digit"}),
     ("model", {}, {"model": "resnet"}),
     ("mechanism", {}, {"mechanism": "fedsv"}),
-    ("sensitivity", {}, {"sensitivity": "papers"}),
+    ("clipping", {}, {"clipping": "papers"}),
     ("partition", {}, {"partition": "sorted"}),
     ("relation", {}, {"relation": "swap"}),
     # Federation and data.
@@ -77,7 +77,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("calibration", {}, {"calibration": "analytic"}),
     ("calibration", {"mechanism": "fedsdp"}, {"calibration": "analytic"}),
     ("epsilon", {}, {"epsilon": 1.0}),
-    *(("sensitivity", own, {"sensitivity": rule}) for own, rule in OTHER_CLIPS),
+    *(("clipping", own, {"clipping": rule}) for own, rule in OTHER_CLIPS),
     ("relation", NBAFL | POISSON, {"relation": "replace_one"}),
     ("count_noise_std", ADAPTIVE | {"noise_multiplier": 2.0}, {"count_noise_std": 2.0}),
     ("noise_bands", BANDS, {"cohorts": "drawn"}),
@@ -87,7 +87,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("noise_bands", BANDS, {"server_learning_rate": 2.0}),
     ("noise_bands", BANDS, {"server_optimizer": "yogi"}),
     ("noise_sampler", NBAFL, DISCRETE),
-    ("noise_sampler", NBAFL | {"sensitivity": "weight_clip"}, DISCRETE),
+    ("noise_sampler", NBAFL | {"clipping": "weight_clip"}, DISCRETE),
     ("noise_sampler", NBAFL | STEPS, DISCRETE),
     ("noise_sampler", NBAFL | CLIPPED | {"downlink_noise": True}, DISCRETE),
     ("noise_sampler", CLIPPED, DISCRETE),

@@ -37,7 +37,7 @@ METHODS = {
     # it: the model learns nothing.
     "update_clip": {
         "mechanism": "gaussian",
-        "sensitivity": "update_clip",
+        "clipping": "update_clip",
         "l2_norm_clip": 1.0,
         "total_epsilon": 8.0,
         "solve": "noise",

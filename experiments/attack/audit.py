@@ -1,6 +1,6 @@
 """Audit: every printed ε beside a lower bound that canaries prove.
 
-For each mechanism and sensitivity, two neighbouring worlds are played --audit_trials
+For each mechanism and clipping, two neighbouring worlds are played --audit_trials
 times each through the mechanism's own code (fedsvp_jax/attacks/audit.py). The adversary
 knows everything except which of the two worlds it sees. The pairs of worlds are the
 worst that are known:
@@ -85,7 +85,7 @@ from .work import Work
 _CHOSEN = {
     "audit_mechanisms names the mechanisms, and all their cases are audited": (
         "mechanism",
-        "sensitivity",
+        "clipping",
         "relation",
     ),
     "the cases that need it choose it themselves": (

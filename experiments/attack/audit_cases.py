@@ -45,10 +45,10 @@ _SILENT = 2  # rounds without the private query
 
 
 class Case(NamedTuple):
-    """One mechanism, one sensitivity and one pair of worlds."""
+    """One mechanism, one clipping and one pair of worlds."""
 
     mechanism: str
-    sensitivity: str
+    clipping: str
     relation: str  # replace_one or add_remove, as in the settings
     worlds: str
     claimed: bool = True  # whether the worlds are neighbours as the claim means it
@@ -59,7 +59,7 @@ class Case(NamedTuple):
     def name(self) -> str:
         """The case's name in the file system."""
         worlds = self.worlds.replace(" ", "_")
-        return f"{self.mechanism}-{self.sensitivity}-{worlds}"
+        return f"{self.mechanism}-{self.clipping}-{worlds}"
 
     def settings(self, config: ExperimentConfig) -> ExperimentConfig:
         """The experiment's settings in this case."""
@@ -68,14 +68,14 @@ class Case(NamedTuple):
         return dataclasses.replace(
             config,
             mechanism=self.mechanism,
-            sensitivity=self.sensitivity,
+            clipping=self.clipping,
             relation=self.relation,
             **self.changes,
         )
 
 
 def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
-    """The cases whose sensitivity and relation the mechanism supports."""
+    """The cases whose clipping and relation the mechanism supports."""
     if mechanism == FILTER:
         return [
             Case(
@@ -104,8 +104,8 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         replaced("update"),
         removed("presence"),
         *(
-            Case(mechanism, sensitivity, relation, worlds)
-            for sensitivity, record in (
+            Case(mechanism, clipping, relation, worlds)
+            for clipping, record in (
                 ("per_example", "record"),
                 ("attribute_records", "private record"),
             )
@@ -150,8 +150,8 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         shared |= {"epsilon": 4.0, "calibration": "analytic"}
         pooled = shared | {"colluders": _COLLUDERS}
         cases += [
-            Case(mechanism, sensitivity, "replace_one", worlds, changes=changes)
-            for sensitivity, worlds, changes in (
+            Case(mechanism, clipping, "replace_one", worlds, changes=changes)
+            for clipping, worlds, changes in (
                 ("update_clip", "shared noise", shared),
                 ("update_clip", COLLUDERS, pooled),
                 ("attribute_records", COLLUDERS, pooled),

@@ -133,7 +133,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         return _prepare_sum(setting, case)
     config = setting.config
     num_examples = setting.num_examples // (
-        _PRIVATE if CLIPS[case.sensitivity].asks else 1
+        _PRIVATE if CLIPS[case.clipping].asks else 1
     )
     if case.worlds in _SECRET:
         num_examples = _BATCHES * config.batch_size
@@ -153,7 +153,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         weights=_WEIGHTS if case.worlds == UNEQUAL else None,
     )
     proved = mechanism.claim.proved and case.claimed
-    if CLIPS[case.sensitivity].in_steps:
+    if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
         return Prepared(play, claims, proved)
     updates, plan = _updates(setting, case, settings), None
@@ -245,7 +245,7 @@ def _updates(
     setting: Setting, case: Case, settings: MechanismConfig
 ) -> tuple[float, float]:
     """The client's update in the two worlds, along one axis: (inside, outside)."""
-    if CLIPS[case.sensitivity].asks:
+    if CLIPS[case.clipping].asks:
         num_private = setting.num_examples // _PRIVATE
         return audit_training.private_record_updates(
             setting.recipe,

@@ -56,7 +56,7 @@ def of_seed(seed: int, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _name(row: Row) -> str:
-    return f"{row['mechanism']} {row['sensitivity']} {row['worlds']} {row['uploads']}"
+    return f"{row['mechanism']} {row['clipping']} {row['worlds']} {row['uploads']}"
 
 
 def over_seeds(results: dict[str, Any]) -> str:
@@ -79,7 +79,7 @@ def _line(row: Row) -> dict[str, str]:
     names = {"basic": "basic", "rdp": "RDP", "pld": "PLD"}
     return {
         "mechanism": row["mechanism"],
-        "sensitivity": row["sensitivity"],
+        "clipping": row["clipping"],
         "worlds": row["worlds"],
         "uploads": str(row["uploads"]),
         "ε is": "proved" if row["proved"] else "nominal",

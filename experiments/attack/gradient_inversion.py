@@ -76,8 +76,8 @@ DEFAULTS = {
     "delta": 1e-5,
     "calibration": "analytic",
 }
-_SENSITIVITIES = ("paper", "update_clip", "per_example")
-_DEFENCE = re.compile(rf"(\w+):({'|'.join(_SENSITIVITIES)})(?::(\d+\.?\d*(?:e\d+)?))?")
+_CLIPPINGS = ("paper", "update_clip", "per_example")
+_DEFENCE = re.compile(rf"(\w+):({'|'.join(_CLIPPINGS)})(?::(\d+\.?\d*(?:e\d+)?))?")
 
 Row = dict[str, Any]
 
@@ -128,14 +128,14 @@ def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
     if match is None:
         raise ValueError(
             "inversion_defences must be MECHANISM:SENSITIVITY or MECHANISM:SENSITIVITY:"
-            f"EPSILON, sensitivity one of {', '.join(_SENSITIVITIES)}, got {text!r}"
+            f"EPSILON, clipping one of {', '.join(_CLIPPINGS)}, got {text!r}"
         )
-    mechanism, sensitivity, epsilon = match.groups()
+    mechanism, clipping, epsilon = match.groups()
     printed = mechanism in ("fedsva", "fedsdp")
     return dataclasses.replace(
         config,
         mechanism=mechanism,
-        sensitivity=sensitivity,
+        clipping=clipping,
         noise_multiplier=float(analytic_multiplier(config.epsilon, config.delta)),
         epsilon=float(epsilon or config.epsilon),
         calibration="classical" if printed else config.calibration,
@@ -251,7 +251,7 @@ def attack_defence(
             rows.append(
                 {
                     "mechanism": defence.mechanism,
-                    "sensitivity": defence.sensitivity,
+                    "clipping": defence.clipping,
                     "defence": name,
                     **upload_claims.claim_of_upload(
                         mechanism,
@@ -279,7 +279,7 @@ def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> 
     """Refuses settings under which the attack cannot invert an upload."""
     flag_values.refuse_flags(
         values,
-        ("mechanism", "sensitivity", "noise_multiplier"),
+        ("mechanism", "clipping", "noise_multiplier"),
         "inversion_defences names the defences",
     )
     flag_values.refuse_flags(
@@ -331,7 +331,7 @@ def summarize(rows: list[Row]) -> list[Row]:
     shared = (
         "defence",
         "mechanism",
-        "sensitivity",
+        "clipping",
         *upload_claims.NOTHING,
         "match",
     )
@@ -360,7 +360,7 @@ def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, 
         rows.append(
             {
                 "defence": f"`{row['mechanism']}`",
-                "sensitivity": "–" if plain else f"`{row['sensitivity']}`",
+                "clipping": "–" if plain else f"`{row['clipping']}`",
                 "claimed ε": upload_claims.claim_text(row),
                 "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
                 "match": row["match"],

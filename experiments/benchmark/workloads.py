@@ -47,7 +47,7 @@ class Workload:
       mechanism: `none`, `dp_fedavg`, or `fedsva`, which estimates privacy.
       num_attributes: N; 1 if nothing is estimated.
       shapley: how the Shapley values are estimated; additive without a correction.
-      sensitivity: what C clips besides the gradient of every step.
+      clipping: what C clips besides the gradient of every step.
       l2_norm_clip: C; by default nothing is clipped, as in the other libraries.
       cohort_size: K.
       rounds_per_call: rounds of one compiled call, which is one timed sample.
@@ -60,7 +60,7 @@ class Workload:
     mechanism: str = "none"
     num_attributes: int = 1
     shapley: str = "exact"
-    sensitivity: str = "paper"
+    clipping: str = "paper"
     l2_norm_clip: float = math.inf
     cohort_size: int = 10
     rounds_per_call: int = 1
@@ -96,7 +96,7 @@ def _estimation(fedavg: Workload) -> list[Workload]:
 
 _ALL = [
     Workload("W1", LEAF),
-    Workload("W1-DP", LEAF, "dp_fedavg", sensitivity="update_clip", l2_norm_clip=1.0),
+    Workload("W1-DP", LEAF, "dp_fedavg", clipping="update_clip", l2_norm_clip=1.0),
     Workload("W2", SMALL, rounds_per_call=20),
     Workload("W3", RESNET, most_samples=2),
     Workload("W1-BF16", LEAF, compute_dtype="bfloat16"),
@@ -153,7 +153,7 @@ def make_config(workload: Workload) -> ExperimentConfig:
             dataset="npz",
             model=task.model,
             mechanism=workload.mechanism,
-            sensitivity=workload.sensitivity,
+            clipping=workload.clipping,
             l2_norm_clip=workload.l2_norm_clip,
             epsilon=1e6,
             allow_large_epsilon=True,

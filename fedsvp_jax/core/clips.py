@@ -1,7 +1,7 @@
-"""The clipping rules: each value of `--sensitivity` with its fixed properties.
+"""The clipping rules: each value of `--clipping` with its fixed properties.
 
 Bound, relation, grid and assumptions follow from the settings; they are in
-`mechanisms.sensitivity.Sensitivity`.
+`mechanisms.clipping.Clipping`.
 """
 
 from typing import NamedTuple

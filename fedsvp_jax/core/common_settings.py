@@ -47,7 +47,7 @@ class RoundSettings(Settings):
         "once per epoch; poisson: every record with probability B/|D|, in secret, "
         "which amplifies privacy against the server too.",
         choices=("shuffled", "poisson"),
-        needs=("sensitivity", ("per_example",)),
+        needs=("clipping", ("per_example",)),
     )
     local_steps: int | None = setting(
         None,
@@ -135,13 +135,13 @@ class NoiseSettings(Settings):
     )
     l2_norm_clip: float = setting(
         None,
-        "C: bound on the norm that --sensitivity names. FedAvg (mechanism none) clips "
+        "C: bound on the norm that --clipping names. FedAvg (mechanism none) clips "
         "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
         at_least=LEAST_CLIP,
         infinite=True,
         traced=True,
     )
-    sensitivity: str = setting(
+    clipping: str = setting(
         "paper",
         "What C clips, hence the sensitivity that scales the noise. "
         + "; ".join(f"{clip.name}: {clip.words}" for clip in CLIPS.values())
@@ -154,7 +154,7 @@ class NoiseSettings(Settings):
         "2C/(scale·|D|). For the noise of a paper's clients on fewer examples; what is "
         "claimed is then about clients of the paper's size, and nominal.",
         above=0,
-        needs=("sensitivity", ("paper",)),
+        needs=("clipping", ("paper",)),
     )
     relation: str = setting(
         "replace_one",
@@ -165,7 +165,7 @@ class NoiseSettings(Settings):
         "dp_fedavg is always add_remove.",
         choices=("replace_one", "add_remove"),
         needs=(
-            "sensitivity",
+            "clipping",
             tuple(clip.name for clip in CLIPS.values() if clip.either_relation),
         ),
     )
@@ -228,8 +228,8 @@ class NoiseSettings(Settings):
 
     @property
     def clip(self) -> Clip:
-        """The clipping rule that `sensitivity` names."""
-        return CLIPS[self.sensitivity]
+        """The clipping rule that `clipping` names."""
+        return CLIPS[self.clipping]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -102,12 +102,12 @@ class Policy:
             )
         if self.is_query:
             raise ValueError(
-                "sensitivity must not be attribute_records around another engine's "
+                "clipping must not be attribute_records around another engine's "
                 "training, which does not tell the private records: use deploy.Client"
             )
         if self.config.clip.of_weights and not with_model:
             raise ValueError(
-                "sensitivity must not be weight_clip where the engine hands on the "
+                "clipping must not be weight_clip where the engine hands on the "
                 "update without the model: take update_clip"
             )
 
@@ -175,7 +175,7 @@ def make_policy(
     """The policy of an experiment's settings.
 
     Args:
-      config: as of a simulation: mechanism, ε, δ, C, --sensitivity, --num_rounds,
+      config: as of a simulation: mechanism, ε, δ, C, --clipping, --num_rounds,
         --max_uploads, --total_epsilon and so on.
       min_num_examples: m, training examples of the federation's smallest client, which
         all clients agree on; with `attribute_records` those of the private attribute.
@@ -241,11 +241,11 @@ def _check_deployable(name: str, mechanism: Mechanism) -> None:
         raise ValueError(
             f"mechanism {name} protects a cohort's sum, which needs secure "
             "aggregation of whole numbers: noise_trust=secure_aggregation with "
-            "sensitivity=update_clip and noise_sampler=discrete; or noise_trust=nobody"
+            "clipping=update_clip and noise_sampler=discrete; or noise_trust=nobody"
         )
     if mechanism.step_noise_std is not None:
         raise ValueError(
-            "sensitivity must not be per_example in a deployed client, whose noise "
+            "clipping must not be per_example in a deployed client, whose noise "
             "would be drawn in float32 in every local step; take update_clip, "
             "weight_clip or attribute_records"
         )

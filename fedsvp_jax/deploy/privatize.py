@@ -31,7 +31,7 @@ from fedsvp_jax.deploy.policy import COST, Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.mechanisms import nothing_private
-from fedsvp_jax.mechanisms.sensitivity import root_sharers
+from fedsvp_jax.mechanisms.clipping import root_sharers
 
 Arrays: TypeAlias = list[np.ndarray]
 
@@ -101,7 +101,7 @@ def finish(
 
     The state that is returned must be on the disk before the upload leaves.
 
-    With sensitivity `attribute_records` the arrays are the private query's instead:
+    With clipping `attribute_records` the arrays are the private query's instead:
     `base` zeros, `trained` the mean of the clipped gradients of the private records;
     the update of public training needs no noise.
 

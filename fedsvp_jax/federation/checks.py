@@ -10,8 +10,8 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
+from fedsvp_jax.mechanisms.clipping import OF_A_CLIENT, OF_A_PERSON
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
-from fedsvp_jax.mechanisms.sensitivity import OF_A_CLIENT, OF_A_PERSON
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query import QueryParts
@@ -83,7 +83,7 @@ def check_unit(config: PlanSettings, mechanism: Mechanism, data: FederatedData) 
     hides = OF_A_PERSON in relation or relation.startswith(OF_A_CLIENT)
     if data.rows_per_person is not None and relation != "none" and not hides:
         raise ValueError(
-            f"mechanism {config.mechanism} with sensitivity={config.sensitivity} hides "
+            f"mechanism {config.mechanism} with clipping={config.clipping} hides "
             f'no person, the unit of these data, but only: "{relation}"; take '
             "per_example, or update_clip or weight_clip with relation=replace_one"
         )
@@ -106,8 +106,8 @@ def check_mechanism(
     published = settings.clip.granted and claim.relation != "none" and not claim.proved
     if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(
-            "client_momentum must be 0 with sensitivity=paper, whose nominal bound "
-            "2C/|D| was published for plain SGD; take another sensitivity, got "
+            "client_momentum must be 0 with clipping=paper, whose nominal bound "
+            "2C/|D| was published for plain SGD; take another clipping, got "
             f"{config.client_momentum:g}"
         )
     if mechanism.needs_contribution and model.loss is not cross_entropy:

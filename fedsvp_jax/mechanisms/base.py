@@ -10,10 +10,10 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.mechanisms.clipping import Clipping
 from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.release import bounded_ratio
-from fedsvp_jax.mechanisms.sensitivity import Sensitivity
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
@@ -30,7 +30,7 @@ class Basis(NamedTuple):
         "server"  # of `accounting.views.VIEWS`: against whom the (ε, δ) is claimed
     )
     against_server: bool = True  # false: the server sees more than noised uploads
-    client_swap: float | None = None  # as in Sensitivity
+    client_swap: float | None = None  # as in Clipping
     any_epsilon: bool = False  # the upload's (ε, δ) follows at ε ≥ 1 too
     concentrated: bool = False  # proved is 1/(2z²)-zCDP, not a Gaussian's exact ε
 
@@ -66,7 +66,7 @@ class Mechanism(NamedTuple):
         with (K,) leaves in `infos` and (K,) bool `valid`.
       step_noise_std: `(contribution_ratio, *, round_num) -> ()`: std on the
         batch-mean gradient of each local step; None unless the noise goes into
-        training (sensitivity `per_example`).
+        training (clipping `per_example`).
       needs_contribution: whether `update` reads R.
       uniform_weights: whether the claim asks for equal weights in the average.
       claim: what the guarantee rests on.
@@ -80,7 +80,7 @@ class Mechanism(NamedTuple):
       follows_num_rounds: whether the noise of a round depends on how many there will
         be. Runs of other lengths then share no draw of noise (`run_digest`).
       release_epsilon: () what one upload spends on telling R; 0 where none is told.
-      source: as in `Sensitivity`, of what `chain` made of a clip that is unchanged.
+      source: as in `Clipping`, of what `chain` made of a clip that is unchanged.
     """
 
     init: Callable[[int], MechanismState]
@@ -214,7 +214,7 @@ class Law(NamedTuple):
     min_num_examples: Array | float = 1.0
 
 
-def chain(clip: Sensitivity, law: Law) -> Mechanism:
+def chain(clip: Clipping, law: Law) -> Mechanism:
     """Clip an update as the sensitivity says, then add noise of std z(R, t, Δ)·Δ.
 
     What settings add to any mechanism follows in `registry.make_mechanism`: the release
@@ -277,7 +277,7 @@ def chain(clip: Sensitivity, law: Law) -> Mechanism:
     return made._replace(source=(*source, *made[:-1]))
 
 
-def unchanged(made: Sensitivity | Mechanism) -> bool:
+def unchanged(made: Clipping | Mechanism) -> bool:
     """Whether every field is as it was made: the same object, not an equal one."""
     return len(made.source) == len(made) and all(map(is_, made[:-1], made.source[1:]))
 
@@ -295,7 +295,7 @@ def over_own_code(mechanism: Mechanism, config: MechanismConfig) -> Mechanism:
 
 
 def claim_of(
-    clip: Sensitivity, *assumptions: str, proved: bool = True, any_epsilon: bool = False
+    clip: Clipping, *assumptions: str, proved: bool = True, any_epsilon: bool = False
 ) -> Basis:
     """The clip's claim with further assumptions; nominal if either is."""
     return Basis(

@@ -14,7 +14,7 @@ from fedsvp_jax.core.structs import Array
 Leaf = Array | float  # a number, or a tracer where a sweep varies it
 
 
-_READ = ("sensitivity", ("attribute_records",))
+_READ = ("clipping", ("attribute_records",))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +80,7 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
     clips: a gradient, the weights, or the update (there called S).
 
     Attributes:
-      min_num_examples: () m, the smallest client's training examples; with sensitivity
+      min_num_examples: () m, the smallest client's training examples; with clipping
         `attribute_records` those of the private attribute, of clients that hold any.
       max_num_examples: the largest client's; read for `batches=poisson`.
       rows_per_person: m, the most records of one person, where a person is the unit.

@@ -37,8 +37,8 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
         or mechanism.init(1).clients
     ):
         raise ValueError(
-            f"noise_sampler must be gaussian for mechanism {name} with sensitivity="
-            f"{config.sensitivity}: discrete noise is proved for clipped uploads "
+            f"noise_sampler must be gaussian for mechanism {name} with clipping="
+            f"{config.clipping}: discrete noise is proved for clipped uploads "
             "(update_clip, attribute_records, dp_fedavg with a fixed clip and one "
             "band), whose noise nothing but public settings decides"
         )

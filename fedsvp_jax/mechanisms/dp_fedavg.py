@@ -21,10 +21,10 @@ from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.mechanisms import base, correlated_noise
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.clipping import check_clips_update
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
-from fedsvp_jax.mechanisms.sensitivity import check_clips_update
 
 
 @flax.struct.dataclass(frozen=True)
@@ -111,7 +111,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     """Central DP-FedAvg: each of K clients adds z·S/√K, so the sum carries z·S.
 
     One client against none (its update against zero) moves the sum by at most S,
-    whatever `sensitivity` says: the mechanism clips the update to S itself. The
+    whatever `clipping` says: the mechanism clips the update to S itself. The
     claim is the round's, against those who see the sum, by zCDP at δ; NoiseInfo's
     noise_multiplier is z/√K, the part of one upload. With the
     adaptive clip the server sees who was clipped and must be trusted; the claimed z

@@ -9,8 +9,8 @@ from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise
 from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
+from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 
 def make_none(config: MechanismConfig) -> Mechanism:
@@ -53,4 +53,4 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
         del ratio, round_num, bound
         return scaled_claim(config, jnp.ones((), jnp.float32))
 
-    return base.chain(make_sensitivity(config), Law(calibrate, any_epsilon=True))
+    return base.chain(make_clipping(config), Law(calibrate, any_epsilon=True))

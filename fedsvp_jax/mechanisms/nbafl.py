@@ -20,11 +20,11 @@ from fedsvp_jax.mechanisms.calibration import (
     classical_constant,
     scaled_claim,
 )
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
-from fedsvp_jax.mechanisms.sensitivity import (
-    make_sensitivity,
+from fedsvp_jax.mechanisms.clipping import (
+    make_clipping,
     scaled_size,
 )
+from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 
 
 @flax.struct.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     the uploaded weights to C as one vector, as Algorithm 1 does.
     """
     check_calibration(config)
-    sensitivity = make_sensitivity(config)
+    sensitivity = make_clipping(config)
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
 
     def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:

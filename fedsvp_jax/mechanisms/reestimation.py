@@ -20,9 +20,9 @@ from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     scaled_claim,
 )
+from fedsvp_jax.mechanisms.clipping import check_clips_update, make_clipping
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.noise import clip_into_ball
-from fedsvp_jax.mechanisms.sensitivity import check_clips_update, make_sensitivity
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 
@@ -105,7 +105,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
             state.clients["last_norm"],
             state.shared["global_norm"],
         )
-        rescaled = make_sensitivity(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
+        rescaled = make_clipping(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
         clipped = clip_into_ball(updates, clip)
         upload_noise = scaled_claim(config, jnp.ones((), jnp.float32))
@@ -142,7 +142,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         update=update,
         server=server,
         claim=base.claim_of(
-            make_sensitivity(config),
+            make_clipping(config),
             "the clip follows the client's own past norm, which no noise hides",
             proved=False,
         )._replace(client_swap=None),

@@ -20,8 +20,8 @@ from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     scaled_claim,
 )
+from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 
 @flax.struct.dataclass(frozen=True)
@@ -133,7 +133,7 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
 
     analytic = config.calibration == "analytic"
     law = Law(calibrate, any_epsilon=analytic, num_rounds=config.num_rounds)
-    return chain(make_sensitivity(config), law)
+    return chain(make_clipping(config), law)
 
 
 def make_time_varying(config: MechanismConfig) -> Mechanism:

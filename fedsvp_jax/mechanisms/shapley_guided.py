@@ -11,9 +11,9 @@ from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import check_calibration
+from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.release import spends_release_budget
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 
 @flax.struct.dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         proved=release != "raw",
         needs_contribution=release != "worst_case",
     )
-    return chain(make_sensitivity(config), law)
+    return chain(make_clipping(config), law)
 
 
 def make_fedsva(config: MechanismConfig) -> Mechanism:

@@ -20,15 +20,15 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.clipping import root_sharers
 from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.sensitivity import root_sharers
 from fedsvp_jax.mechanisms.subsampling import is_poisson
 
 
 def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
     """The mechanism, with a claim about the cohort's average in place of an upload's.
 
-    Its sensitivity gives the share's std already (`sensitivity.make_sensitivity`); here
+    Its sensitivity gives the share's std already (`clipping.make_clipping`); here
     z is counted as the part of one upload, and the claim is the average's, against h
     colluders, by zCDP: of a cohort that lost some of its noise it can be told anew.
 
@@ -51,10 +51,10 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
     ):
         raise ValueError(
             "noise_trust must be nobody for mechanism "
-            f"{name} with sensitivity={config.sensitivity} and contribution_release="
+            f"{name} with clipping={config.clipping} and contribution_release="
             f"{config.contribution_release}: secure aggregation shares a noise that is "
             "added to the uploads and is the same for all clients (with "
-            "sensitivity=per_example: batches=poisson and local_steps=1)"
+            "clipping=per_example: batches=poisson and local_steps=1)"
         )
 
     def update(

@@ -93,7 +93,7 @@ CURVES = (
             "step_noise_std",
             "Noise in the local steps by round",
             "σ of the Gaussian noise on the gradient of every local step, mean over"
-            " the cohort (--sensitivity=per_example). The upload itself gets none.",
+            " the cohort (--clipping=per_example). The upload itself gets none.",
             "σ per step",
             log="y",
         ),

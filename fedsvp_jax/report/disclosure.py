@@ -88,7 +88,7 @@ PUBLIC = (
     "all settings but the seed; the cohorts, and for the server who took part in a "
     "round; K, M, T and the rounds' timing",
     "|D_i| and the number of validation examples of every client; with "
-    "`--sensitivity=attribute_records` |P_i| and who has private records; weights",
+    "`--clipping=attribute_records` |P_i| and who has private records; weights",
     "which client holds which record, and so how many hold the same one; whose each "
     "row is, and so how many rows a person has (`[person]`); the rule and "
     "the positions of the split, the order of batches; with `--split=stratified` and "
@@ -107,7 +107,7 @@ PUBLIC = (
     "what is released: the broadcast models and the final one, votes and R with their "
     "noise, and what is a function of these and of the above: the table of guarantees, "
     "and on a public test set accuracies and losses, also of the private group",
-    "under `--sensitivity=paper`, which is not proved anyway, which uploads were not "
+    "under `--clipping=paper`, which is not proved anyway, which uploads were not "
     "finite, and a run that stopped for it",
 )
 

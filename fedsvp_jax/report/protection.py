@@ -27,7 +27,7 @@ _OPEN = "not known to this program: to be stated by whoever holds the data"
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _SETTINGS = (  # of which none follows a record's values
     "mechanism",
-    "sensitivity",
+    "clipping",
     "noise_trust",
     "noise_sampler",
     "l2_norm_clip",

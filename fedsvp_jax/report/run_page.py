@@ -190,7 +190,7 @@ _CELL_NUMBERS = (
     "released_ratio",
     "risk_tolerance",
     "noise_l2",
-    "sensitivity",
+    "clipping",
     "epsilon",
     "delta",
     "num_examples",
@@ -229,7 +229,7 @@ def context(run: read.RunFiles) -> dict[str, Any]:
     private, names = run.summary.get("private_attribute"), run.summary.get("attributes")
     is_index = isinstance(private, int) and not isinstance(private, bool)
     label, release = _label(run), config.get("contribution_release")
-    caveats = [_NOT_CLIPPED] if config.get("sensitivity") == "paper" else []
+    caveats = [_NOT_CLIPPED] if config.get("clipping") == "paper" else []
     formula = mechanisms.about(str(config.get("mechanism"))).explain(config)
     if formula and release == "raw":
         caveats.append(_LEAKS)

@@ -1,6 +1,6 @@
 """The private query: a gradient from a client's records of the private attribute.
 
-With `--sensitivity=attribute_records` the server sends a model w and m, the average of
+With `--clipping=attribute_records` the server sends a model w and m, the average of
 the last round's answers. A client uploads two things:
 
     w_O - w   local training on its public records O alone, each step with the gradient

@@ -79,7 +79,7 @@ def client_rows(
     cohort that there was, which may be smaller than a whole one.
 
     `noise_std` is the std of the noise on the upload, `step_noise_std` that of noise
-    in each local step (sensitivity `per_example`); the other one is 0.
+    in each local step (clipping `per_example`); the other one is 0.
 
     Raises:
       ValueError: a hook gave its field the name of another.

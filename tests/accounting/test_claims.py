@@ -25,7 +25,7 @@ from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
-CLIPPED = {"sensitivity": "update_clip"}
+CLIPPED = {"clipping": "update_clip"}
 
 
 def before(**changes: Any) -> Account:

@@ -88,7 +88,7 @@ def test_n6_poisson_batches_of_clients_of_two_sizes_compose() -> None:
 
 @pytest.mark.parametrize("partition", ["paper", "iid"])
 def test_n6_a_run_says_how_many_clients_hold_one_record(partition: str) -> None:
-    config = small(partition=partition, mechanism="nbafl", sensitivity="update_clip")
+    config = small(partition=partition, mechanism="nbafl", clipping="update_clip")
     program = federation.build([config], digits())
     held, split = np.zeros(len(digits().train_labels), int), program.data.split
     for rows, counts in (
@@ -102,7 +102,7 @@ def test_n6_a_run_says_how_many_clients_hold_one_record(partition: str) -> None:
 
 
 def test_n6_rows_of_all_copies_stand_beside_those_of_one() -> None:
-    book = Book(7, make("nbafl", sensitivity="update_clip"))
+    book = Book(7, make("nbafl", clipping="update_clip"))
     record(book, [0, 1, 2], **UPLOADS, weights=1 / 3)
     for copies in (1, 2):
         rows = claims.summary(book.claiming(copies=copies))["guarantees"]

@@ -20,7 +20,7 @@ from fedsvp_jax.mechanisms.played import player
 
 pytestmark = pytest.mark.hole
 DELTA = 1e-5
-CLIPPED = {"sensitivity": "update_clip", "l2_norm_clip": 1.0, "delta": DELTA}
+CLIPPED = {"clipping": "update_clip", "l2_norm_clip": 1.0, "delta": DELTA}
 CLIPPED |= {"noise_sampler": "discrete", "noise_bits": 8, "cohort_size": 3}
 ALONE = CLIPPED | {"epsilon": epsilon_of(1.5, DELTA)}  # std 3, for C = 1
 SHARED = {"epsilon": epsilon_of(2.0, DELTA), "noise_trust": "secure_aggregation"}
@@ -130,7 +130,7 @@ def test_a_sum_of_residues_tells_no_more_than_its_row(
 @pytest.mark.parametrize("copies", [1, 2, 3])
 @pytest.mark.parametrize("sizes", [(601, 599), (40, 40, 40), (9, 50, 200, 200)])
 @pytest.mark.parametrize(
-    "changes", [{}, {"sensitivity": "attribute_records", "noise_bits": 20}]
+    "changes", [{}, {"clipping": "attribute_records", "noise_bits": 20}]
 )
 def test_no_row_is_below_the_servers_unless_residues_are_summed(
     changes: dict[str, Any], sizes: tuple, copies: int

@@ -20,7 +20,7 @@ from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 pytestmark = pytest.mark.hole
 END = float(stats.norm.isf(2.0**-65))  # of what `prng.normal` draws
-GAUSSIAN = {"sensitivity": "update_clip", "l2_norm_clip": 1.0, "delta": 1e-5}
+GAUSSIAN = {"clipping": "update_clip", "l2_norm_clip": 1.0, "delta": 1e-5}
 
 
 def drawn(patch: pytest.MonkeyPatch, first: Any, both: Any) -> np.ndarray:
@@ -244,10 +244,10 @@ def test_a_swapped_clients_move_is_counted_whole(z: float, proved: bool) -> None
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("batch_size", {"sensitivity": "per_example", "batch_size": 2**20 + 1}),
+        ("batch_size", {"clipping": "per_example", "batch_size": 2**20 + 1}),
         (
             "the examples of a client",
-            {"sensitivity": "attribute_records", "max_num_examples": 2**20 + 1},
+            {"clipping": "attribute_records", "max_num_examples": 2**20 + 1},
         ),
     ],
 )
@@ -256,7 +256,7 @@ def test_means_of_more_records_than_float32_tells_apart_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=f"^{name} must be at most 1048576 with"):
         make("nbafl", **told)
-    (field,) = set(told) - {"sensitivity"}
+    (field,) = set(told) - {"clipping"}
     make("nbafl", **told | {field: 2**20})
     clip, least = np.float32(1), 1 / (NORMAL_END - 1)  # z of any proved row
     assert least * clip / 2**20 >= np.spacing(clip) * 0.98

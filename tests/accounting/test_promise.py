@@ -37,7 +37,7 @@ OWN = {  # about ε = .3 per upload, as the others
     "dp_fedavg": {"noise_multiplier": 13.0},
     "time_varying": {"decay": 0.95},
     "dpa": {"contraction": 0.85},
-    "poisson": {"epsilon": 16.0, "sensitivity": "per_example", "batches": "poisson"}
+    "poisson": {"epsilon": 16.0, "clipping": "per_example", "batches": "poisson"}
     | {"relation": "add_remove", "max_num_examples": 2000},
 }
 
@@ -249,7 +249,7 @@ def test_a_promise_of_the_average_says_what_a_curious_client_sees() -> None:
     assert spent == pytest.approx([2.0, 2.95], abs=0.05)
 
 
-CLIPPED = {"sensitivity": "update_clip", "relation": "add_remove", "delta": 1e-5}
+CLIPPED = {"clipping": "update_clip", "relation": "add_remove", "delta": 1e-5}
 SHARED = {"calibration": "analytic", "noise_trust": "secure_aggregation"}
 THINNED: dict[str, tuple[str, dict[str, Any]]] = {
     "a cohort's sum": ("dp_fedavg", {"noise_multiplier": 2.0}),

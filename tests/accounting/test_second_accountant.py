@@ -83,7 +83,7 @@ def _multipliers(told: Drawn, clients: Uploaded, view: str) -> np.ndarray:
 def _steps_of(told: Drawn) -> list[tuple[float, int, int]] | None:
     """By client: q, local steps of an upload, and those of the largest client."""
     config = told.config
-    if config.sensitivity != "per_example" or config.batches != "poisson":
+    if config.clipping != "per_example" or config.batches != "poisson":
         return None
 
     def steps(size: int) -> int:
@@ -196,7 +196,7 @@ def ordinary(seed: int) -> dict[str, Any]:
         "delta": between(1e-7, 1e-3),
         "target_delta": one(1e-5, 1e-4),
         "l2_norm_clip": 1.0,
-        "sensitivity": how,
+        "clipping": how,
         "relation": "add_remove" if poisson else one("replace_one", "add_remove"),
         "noise_multiplier": between(0.7, 5.0),
         "cohorts": one("drawn", "drawn", "cyclic"),

@@ -16,7 +16,7 @@ from fedsvp_jax.mechanisms import MechanismConfig
 DELTA = 1e-5
 SETTINGS = published(
     "dp_fedavg",
-    sensitivity="update_clip",
+    clipping="update_clip",
     noise_multiplier=1.0,
     l2_norm_clip=1.0,
     num_clients=4,
@@ -71,7 +71,7 @@ def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z():
 
 
 def test_another_upload_with_noise_of_its_own_does_not_help():
-    told = {"sensitivity": "update_clip", "l2_norm_clip": 1.0}
+    told = {"clipping": "update_clip", "l2_norm_clip": 1.0}
     settings = published("gaussian", epsilon=epsilon_of(1.0, 0.02), **told)
     game = audit.Game((10.0, -10.0), others=(-1.0,))
     # 2C apart with twice the variance; alone it would be 1.
@@ -90,7 +90,7 @@ def test_after_the_last_upload_that_is_allowed_nothing_more_is_learned():
 def test_a_released_r_is_scored_by_its_likelihood_ratio(release: str):
     settings = published(
         "fedsva",
-        sensitivity="update_clip",
+        clipping="update_clip",
         contribution_release=release,
         release_epsilon=2.0,
         l2_norm_clip=1.0,
@@ -106,7 +106,7 @@ def test_a_released_r_is_scored_by_its_likelihood_ratio(release: str):
 
 def test_a_noise_scale_that_follows_r_is_found():
     settings = published(
-        sensitivity="update_clip", epsilon=0.5, delta=0.1, l2_norm_clip=1.0
+        clipping="update_clip", epsilon=0.5, delta=0.1, l2_norm_clip=1.0
     )
     game = audit.Game((1.0, 1.0), ratios=(1.0, 0.0), dimension=2048)
     bounds = {}

@@ -7,8 +7,8 @@ from promised import told
 
 from fedsvp_jax.attacks import audit_training
 from fedsvp_jax.attacks.epsilon_bounds import lower_bounds
+from fedsvp_jax.mechanisms.clipping import record_bound
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
-from fedsvp_jax.mechanisms.sensitivity import record_bound
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 DELTA = 1e-5
@@ -58,7 +58,7 @@ def test_a_private_record_moves_an_upload_as_far_as_the_bound_says():
 def test_dp_sgd_in_the_client_keeps_its_promise(relation: str):
     _, mechanism = told(
         "nbafl",
-        sensitivity="per_example",
+        clipping="per_example",
         relation=relation,
         epsilon=2.0,
         delta=DELTA,

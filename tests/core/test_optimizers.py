@@ -88,9 +88,9 @@ def test_momentum_of_clients_is_taken_where_no_bound_is_granted_for_plain_sgd() 
     """It is refused with `paper`: tests/test_refusals.py."""
     config = small(client_momentum=0.5)
     for change in (
-        {"sensitivity": "update_clip"},
-        {"sensitivity": "weight_clip"},
-        {"sensitivity": "per_example"},
+        {"clipping": "update_clip"},
+        {"clipping": "weight_clip"},
+        {"clipping": "per_example"},
         {"mechanism": "none"},  # claims nothing
         {"mechanism": "dp_fedavg"},  # clips the update itself
     ):

@@ -21,7 +21,7 @@ CASES: dict[str, dict[str, Any]] = {
     "nbafl": {"mechanism": "nbafl"},
     "analytic": UPDATE_CLIP,
     "attribute": UPDATE_CLIP
-    | {"sensitivity": "attribute_records", "relation": "replace_one"}
+    | {"clipping": "attribute_records", "relation": "replace_one"}
     | {"private_from": 1},
 }
 COUNTED = ("uploads", "epsilon", "delta")

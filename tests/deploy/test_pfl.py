@@ -124,11 +124,11 @@ def test_no_ratio_that_a_user_reports_switches_the_noise_off(
         assert np.std(sent["0"] / sent.weight - statistics(1)["0"]) > 0.1
 
 
-@pytest.mark.parametrize("sensitivity", ["attribute_records", "weight_clip"])
+@pytest.mark.parametrize("clipping", ["attribute_records", "weight_clip"])
 def test_what_needs_more_than_the_update_is_refused(
-    sensitivity: str, tmp_path: pathlib.Path
+    clipping: str, tmp_path: pathlib.Path
 ) -> None:
-    changes = UPDATE_CLIP | {"sensitivity": sensitivity}
+    changes = UPDATE_CLIP | {"clipping": clipping}
     refused, _ = processed(privacy(tmp_path, changes))
     assert refused.weight == 0
 

@@ -38,8 +38,8 @@ CASES = {
     },
     "nbafl": {"mechanism": "nbafl"},
     "analytic": UPDATE_CLIP,
-    "weight_clip": {"mechanism": "nbafl", "sensitivity": "weight_clip"},
-    "query": UPDATE_CLIP | {"sensitivity": "attribute_records"},
+    "weight_clip": {"mechanism": "nbafl", "clipping": "weight_clip"},
+    "query": UPDATE_CLIP | {"clipping": "attribute_records"},
     "time_varying": {"mechanism": "time_varying"},
 }
 
@@ -197,7 +197,7 @@ def test_no_upload_exceeds_the_promise() -> None:
         ({"mechanism": "dp_fedavg"}, "needs secure aggregation"),
         (SUMS | {"noise_sampler": "gaussian"}, "secure aggregation of whole numbers"),
         ({"mechanism": "reestimation"}, "has a step at the server"),
-        ({"sensitivity": "per_example"}, "drawn in float32 in every local step"),
+        ({"clipping": "per_example"}, "drawn in float32 in every local step"),
         ({"total_epsilon": 9.0, "total_accounting": "pld"}, "accounting must be rdp"),
         ({"total_epsilon": 0.01}, "less than one upload"),
         (

@@ -64,7 +64,7 @@ def test_a_training_that_steps_in_place_is_clipped(tmp_path: pathlib.Path) -> No
 @pytest.mark.hole
 def test_an_upload_that_no_record_decides_is_in_order(tmp_path: pathlib.Path) -> None:
     """Its noise multiplier is infinite, which JSON has as null: "no site's log"."""
-    settings = {"sensitivity": "attribute_records", "private_from": 1}
+    settings = {"clipping": "attribute_records", "private_from": 1}
     site = begun(tmp_path / "log", **UPDATE_CLIP | settings)
     for round_num in (1, 2):
         answer(site, model(), lambda: Trained(model()), round_num=round_num)
@@ -140,7 +140,7 @@ FAILURES: dict[str, Callable[[], Trained]] = {
 }
 POLICIES: dict[str, dict[str, Any]] = {
     "update_clip": {},
-    "paper": {"mechanism": "nbafl", "sensitivity": "paper", "calibration": "classical"}
+    "paper": {"mechanism": "nbafl", "clipping": "paper", "calibration": "classical"}
     | {"allow_large_epsilon": True},
 }
 
@@ -195,7 +195,7 @@ def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
     tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It was sent back as it had come, un-noised: so a server saw that it failed."""
-    query = UPDATE_CLIP | {"sensitivity": "attribute_records"}
+    query = UPDATE_CLIP | {"clipping": "attribute_records"}
     after = [leaf + 1 for leaf in model()]
     public = Public(len(after), lambda: after)
     for name, train in (FAILURES | {"well": lambda: Trained(model())}).items():

@@ -111,7 +111,7 @@ def test_a_step_apart_and_a_select_left_out_change_no_bit() -> None:
         {"partition": "dirichlet"},
         {
             "mechanism": "gaussian",
-            "sensitivity": "attribute_records",
+            "clipping": "attribute_records",
             "epsilon": 20.0,
             "num_hbc_clients": 0,
         },

@@ -37,7 +37,7 @@ def test_the_holdings_are_the_splits_examples() -> None:
 def test_more_uploads_are_never_planned_to_spend_less() -> None:
     """Two of the costliest were said to cost more than one in each of five rounds."""
     changes = {"mechanism": "time_varying", "decay": 0.5, "num_rounds": 5}
-    (account,) = program(sensitivity="update_clip", **changes).accounts
+    (account,) = program(clipping="update_clip", **changes).accounts
     planned = [planned_row(account, uploads) for uploads in (1, 2, 4, None)]
     for method in ("basic", "rdp", "pld"):
         spent = [row["epsilon_spent"][method] for row in planned]
@@ -45,9 +45,9 @@ def test_more_uploads_are_never_planned_to_spend_less() -> None:
 
 
 SOLVED = {"total_epsilon": 4.0, "solve": "noise", "delta": 1e-5}
-ANALYTIC = {"sensitivity": "update_clip", "calibration": "analytic"}
-POISSON = {"sensitivity": "per_example", "relation": "add_remove", "batches": "poisson"}
-SHARED = {"sensitivity": "update_clip", "noise_trust": "secure_aggregation"}
+ANALYTIC = {"clipping": "update_clip", "calibration": "analytic"}
+POISSON = {"clipping": "per_example", "relation": "add_remove", "batches": "poisson"}
+SHARED = {"clipping": "update_clip", "noise_trust": "secure_aggregation"}
 
 
 @pytest.mark.hole

@@ -18,7 +18,7 @@ RUN = (
     "experiments.train",
     *SMALL_RUN,
     "--mechanism=two_phase",
-    "--sensitivity=update_clip",
+    "--clipping=update_clip",
     "--num_rounds=2",
 )
 
@@ -61,7 +61,7 @@ def test_a_sweep_has_it_and_without_the_plugin_nobody_knows_the_mechanism(
 ) -> None:
     folder = tmp_path / "sweep"
     line = ("experiments.sweep", *SMALL_RUN, "--mechanisms=two_phase", "--seeds=0")
-    line += ("--num_rounds=1", "--sensitivity=update_clip")
+    line += ("--num_rounds=1", "--clipping=update_clip")
     shown = succeeds(*line, plugin, f"--output_dir={folder}").stdout
     assert "two_phase" in shown and "two_phase" in (folder / "table.md").read_text()
     assert_sentence(command(*line, "--output_dir=x"), "mechanism must be one of")

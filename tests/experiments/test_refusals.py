@@ -94,7 +94,7 @@ UNREAD = {
     f"{TRAIN} --mechanism=fedsva": {
         "--release_epsilon=1": "--release_epsilon is only read with "
         "--contribution_release=laplace or --contribution_release=randomized_response;",
-        "--relation=add_remove": "only read with --sensitivity=update_clip or",
+        "--relation=add_remove": "only read with --clipping=update_clip or",
         "--total_accounting=pld": "is only read with --total_epsilon; remove",
         "--solve=noise": "--solve is only read with --total_epsilon; remove",
     },

@@ -10,7 +10,7 @@ from deployed import model, trained
 from fedsvp_jax.deploy import Site, private_round
 
 SETTINGS = (
-    *("--dataset=digits", "--mechanism=nbafl", "--sensitivity=update_clip"),
+    *("--dataset=digits", "--mechanism=nbafl", "--clipping=update_clip"),
     *("--relation=add_remove", "--calibration=analytic", "--num_rounds=5"),
     *("--total_epsilon=3", "--solve=noise", "--delta=1e-6"),
 )

@@ -69,7 +69,7 @@ def test_the_promise_is_spent_and_not_exceeded(name: str, accounting: str) -> No
 
 def test_noise_in_the_steps_is_solved_for_the_batches_that_there_are() -> None:
     """Clients smaller than --batch_size have smaller batches, of more sensitivity."""
-    steps = {"sensitivity": "per_example", "batch_size": 500, "partition": "iid"}
+    steps = {"clipping": "per_example", "batch_size": 500, "partition": "iid"}
     config = solvable("gaussian", "rdp", **steps)
     program = federation.build([config], digits())
     (solved,) = program.configs
@@ -86,7 +86,7 @@ def test_pld_is_solved_for_too() -> None:
 @pytest.mark.hole
 def test_a9_more_epsilon_is_less_noise() -> None:
     """Steps on Poisson batches; promises of 40, 50 and 90 had the same noise."""
-    steps = {"sensitivity": "per_example", "batches": "poisson", "batch_size": 5}
+    steps = {"clipping": "per_example", "batches": "poisson", "batch_size": 5}
     sizes = plan.Sizes(min_num_examples=500, max_num_examples=500)
     multipliers = []
     for total in (40.0, 50.0, 90.0):

@@ -25,7 +25,7 @@ from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import MechanismState, Model
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.devices import target
-from fedsvp_jax.mechanisms import base, calibration, registry, sensitivity
+from fedsvp_jax.mechanisms import base, calibration, clipping, registry
 from fedsvp_jax.models.networks import MLP
 
 MLP_OF_DIGITS = models.from_linen(MLP(num_classes=10, hidden=(4,)))
@@ -35,7 +35,7 @@ TABLE = np.linspace(-1, 1, 640).astype(np.float32).reshape(64, 10)
 def noise_key(*, model: Any = None, loss: Any = None, **settings: Any) -> bytes:
     """The root of what hides something in a run with code of one's own."""
     target = settings.pop("target", None)
-    given: dict[str, Any] = {"sensitivity": "update_clip", "num_rounds": 2}
+    given: dict[str, Any] = {"clipping": "update_clip", "num_rounds": 2}
     given |= {"mechanism": "gaussian"} | settings
     config = small(**given)
     made = federation.build([config], digits(), model=model, loss=loss, target=target)
@@ -197,7 +197,7 @@ def test_f2_the_gradient_of_evaluation_which_a_private_query_asks_is_traced() ->
         same.defvjp(lambda x: (x, None), lambda _, g: (factor * g,))
         return apply_with(lambda o, x, train: o if train else same(o))
 
-    asked = {"sensitivity": "attribute_records"}
+    asked = {"clipping": "attribute_records"}
     first, second = (noise_key(model=with_rule(f), **asked) for f in (1.0, 2.0))
     assert first != second
 
@@ -223,7 +223,7 @@ def shrunk(*, remembers: bool = False, **fields: bool) -> Any:
             epsilon = calibration.concentrated_epsilon(z, config.delta)
             return base.claimed(z, epsilon, config.delta)
 
-        clip = sensitivity.make_sensitivity(config)
+        clip = clipping.make_clipping(config)
         made = base.chain(clip, base.Law(calibrate, any_epsilon=True))
         factor, update = jnp.asarray(config.settings.shrink, jnp.float32), made.update
 
@@ -255,7 +255,7 @@ def test_f2_an_edited_default_or_another_field_of_a_plugin_shares_no_noise(
                 *("shrunk", shrunk(**code)),
                 **{"settings": settings, "summary": "", "noise_setting": None},
             )
-            told = {"mechanism": "shrunk", "sensitivity": "update_clip"}
+            told = {"mechanism": "shrunk", "clipping": "update_clip"}
             told |= {"epsilon": epsilon, "num_rounds": 2}
             config = resolve(config_class(**(dataclasses.asdict(SMALL) | told)))
             made = federation.build([config], digits())
@@ -297,7 +297,7 @@ def phases(
             return base.claimed(z, epsilon, config.delta)
 
         law = base.Law(calibrate, any_epsilon=True, num_rounds=config.num_rounds)
-        made = base.chain(sensitivity.make_sensitivity(config), law)
+        made = base.chain(clipping.make_clipping(config), law)
         if config.noise_sampler == "discrete":  # which code of one's own cannot have
             return made
         made = made._replace(
@@ -346,7 +346,7 @@ def test_mechanisms_of_one_name_that_differ_in_their_code_share_no_noise(
     assert key(4.0) == key(4.0)
     # Which the package draws on the host.
     discrete = {"noise_sampler": "discrete", "noise_bits": 20}
-    steps = {"sensitivity": "per_example"}
+    steps = {"clipping": "per_example"}
     others = [
         key(4.0, told=discrete),
         key(3.0, told=discrete),
@@ -366,7 +366,7 @@ def test_mechanisms_of_one_name_that_differ_in_their_code_share_no_noise(
 
 
 def test_code_of_the_package_has_no_digest_and_keeps_its_noise() -> None:
-    config = small(sensitivity="update_clip")
+    config = small(clipping="update_clip")
     made = federation.build([config], digits())
     assert made.own_code == ((),)
     found = federation.program.run_digest(
@@ -436,7 +436,7 @@ def test_a_run_is_not_resumed_with_another_loss_of_the_same_name(
         raise Started
 
     monkeypatch.setattr(run.one_run, "Session", session)
-    told = small(sensitivity="update_clip"), tmp_path / "run"
+    told = small(clipping="update_clip"), tmp_path / "run"
 
     def train(smoothing: float) -> None:
         options = run.Options(resume=True)

@@ -23,7 +23,7 @@ from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_to
 from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism, subsampling
-from fedsvp_jax.mechanisms.sensitivity import OF_A_PERSON
+from fedsvp_jax.mechanisms.clipping import OF_A_PERSON
 from fedsvp_jax.round import local_training
 from fedsvp_jax.run.trainer import Trainer
 
@@ -36,7 +36,7 @@ SCHEMA = dataclasses.replace(SCHEMA, rows_per_person=MOST)
 SETTINGS: dict[str, Any] = {
     "dataset": "csv",
     "mechanism": "gaussian",
-    "sensitivity": "per_example",
+    "clipping": "per_example",
     "relation": "add_remove",
     "batches": "poisson",
     "local_steps": 2,
@@ -227,7 +227,7 @@ def test_an_audit_of_a_persons_rows_comes_near_what_is_claimed(batches: str, mos
     config = MechanismConfig(
         **{"epsilon": 3.0, "delta": DELTA, "l2_norm_clip": 1.0, "num_clients": 1},
         **{"cohort_size": 1, "batch_size": 5, "num_rounds": 1, "local_epochs": 1},
-        **{"sensitivity": "per_example", "relation": "add_remove", "batches": batches},
+        **{"clipping": "per_example", "relation": "add_remove", "batches": batches},
         local_steps=1 if secret else None,
         min_num_examples=size,
         max_num_examples=size,
@@ -272,15 +272,15 @@ def test_an_audit_of_a_persons_rows_comes_near_what_is_claimed(batches: str, mos
     ("changes", "message"),
     [
         (
-            {"sensitivity": "paper", "batches": "shuffled"},
+            {"clipping": "paper", "batches": "shuffled"},
             "hides no person.*one record",
         ),
         (
-            {"mechanism": "dp_fedavg", "sensitivity": "paper"},
+            {"mechanism": "dp_fedavg", "clipping": "paper"},
             'hides no person.*"add or remove a client',
         ),
-        ({"sensitivity": "update_clip"}, "hides no person.*relation=replace_one"),
-        ({"sensitivity": "attribute_records"}, "hides no person.*private attribute"),
+        ({"clipping": "update_clip"}, "hides no person.*relation=replace_one"),
+        ({"clipping": "attribute_records"}, "hides no person.*private attribute"),
         ({"partition": "dirichlet"}, "partition must be iid or by_writer.*dirichlet"),
         ({"influence_filter": "join"}, "influence_filter must be none.*stay together"),
         ({"corrupted_share": 0.5}, "corrupted_share must be 0.0"),
@@ -289,7 +289,7 @@ def test_an_audit_of_a_persons_rows_comes_near_what_is_claimed(batches: str, mos
     ids=str,
 )
 def test_what_hides_no_person_is_refused(changes: dict[str, Any], message: str):
-    if changes.get("sensitivity", "per_example") != "per_example":
+    if changes.get("clipping", "per_example") != "per_example":
         changes = {"batches": "shuffled", "local_steps": None, **changes}
     with pytest.raises(ValueError, match=message):
         built(**changes)
@@ -298,7 +298,7 @@ def test_what_hides_no_person_is_refused(changes: dict[str, Any], message: str):
 @pytest.mark.parametrize("how", ["update_clip", "weight_clip", "per_example"])
 def test_every_claim_says_all_rows_of_a_person(how: str):
     program = built(
-        sensitivity=how, relation="replace_one", batches="shuffled", local_steps=None
+        clipping=how, relation="replace_one", batches="shuffled", local_steps=None
     )
     assert OF_A_PERSON in program.mechanism.claim.relation
     assert program.accounts[0].proved
@@ -413,7 +413,7 @@ def test_a_batch_has_room_for_persons_who_come_together():
 def test_a_deployed_client_hides_a_person_or_is_refused(tmp_path: pathlib.Path):
     shared = {
         "dataset": "csv",
-        "sensitivity": "update_clip",
+        "clipping": "update_clip",
         "mechanism": "gaussian",
         "model": "logistic",
         "delta": DELTA,

@@ -21,7 +21,7 @@ BASE: dict[str, Any] = {
     "mechanism": "gaussian",
     "epsilon": 500.0,
     "delta": 0.1,
-    "sensitivity": "update_clip",
+    "clipping": "update_clip",
     "num_rounds": 1,
 }
 
@@ -88,7 +88,7 @@ def test_what_may_change_a_release_changes_the_digest() -> None:
         digest(partition="iid"),
         digest(mechanism="fedsva", epsilon=0.5),
         digest(mechanism="fedsva", epsilon=0.4),
-        digest(sensitivity="per_example"),
+        digest(clipping="per_example"),
         digest(max_uploads=1),
     ]
     assert len(set(found)) == len(found)

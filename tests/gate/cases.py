@@ -17,9 +17,9 @@ Changes = dict[str, Any]
 
 # Data, attributes, noise: what a setting of a round can be; names are of the cases.
 GAUSSIAN = {"mechanism": "gaussian", "epsilon": 20.0}
-STEPS = GAUSSIAN | {"sensitivity": "per_example"}
+STEPS = GAUSSIAN | {"clipping": "per_example"}
 POISSON = STEPS | {"relation": "add_remove", "batches": "poisson"}
-ASKS = GAUSSIAN | {"sensitivity": "attribute_records"}
+ASKS = GAUSSIAN | {"clipping": "attribute_records"}
 SHARED = {"noise_trust": "secure_aggregation"}
 CYCLIC = {"cohorts": "cyclic", "num_clients": 6}
 SETTINGS: dict[str, Changes] = {
@@ -27,16 +27,15 @@ SETTINGS: dict[str, Changes] = {
         f"mechanism {name}": {"mechanism": name}
         for name in mechanisms.mechanism_names()
     },
-    "weight_clip": GAUSSIAN | {"sensitivity": "weight_clip"},
-    "update_clip": GAUSSIAN | {"sensitivity": "update_clip"},
+    "weight_clip": GAUSSIAN | {"clipping": "weight_clip"},
+    "update_clip": GAUSSIAN | {"clipping": "update_clip"},
     "update_clip, a client more": GAUSSIAN
-    | {"sensitivity": "update_clip", "relation": "add_remove"},
+    | {"clipping": "update_clip", "relation": "add_remove"},
     "update_clip, discrete": GAUSSIAN
-    | {"sensitivity": "update_clip", "noise_sampler": "discrete"},
-    "update_clip, shared": {"mechanism": "nbafl", "sensitivity": "update_clip"}
-    | SHARED,
+    | {"clipping": "update_clip", "noise_sampler": "discrete"},
+    "update_clip, shared": {"mechanism": "nbafl", "clipping": "update_clip"} | SHARED,
     "discrete, shared": GAUSSIAN
-    | {"sensitivity": "update_clip", "noise_sampler": "discrete"}
+    | {"clipping": "update_clip", "noise_sampler": "discrete"}
     | SHARED,
     "per_example": STEPS,
     "per_example, left out": STEPS | {"relation": "add_remove"},
@@ -49,12 +48,12 @@ SETTINGS: dict[str, Changes] = {
     "attribute_records, discrete": ASKS | {"noise_sampler": "discrete"},
     "fedsva, worst case": {"contribution_release": "worst_case"},
     "fedsva, laplace": {
-        "sensitivity": "update_clip",
+        "clipping": "update_clip",
         "contribution_release": "laplace",
     },
     "fedsdp, randomized response": {
         "mechanism": "fedsdp",
-        "sensitivity": "update_clip",
+        "clipping": "update_clip",
         "contribution_release": "randomized_response",
     },
     "fedsva, four attributes": {"num_attributes": 4},
@@ -140,7 +139,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {
     },
     "promise": _settings(
         mechanism="gaussian",
-        sensitivity="update_clip",
+        clipping="update_clip",
         total_epsilon=3.0,
     ),
     "solved": _settings(
@@ -148,7 +147,7 @@ FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {
     ),
     "filter": _settings(
         mechanism="gaussian",
-        sensitivity="update_clip",
+        clipping="update_clip",
         influence_filter="join",
         contribution_noise=5.0,
         vote_epsilon=0.5,

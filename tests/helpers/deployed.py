@@ -24,7 +24,7 @@ from fedsvp_jax.run.trainer import Trainer
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 UPDATE_CLIP = {
     "mechanism": "nbafl",
-    "sensitivity": "update_clip",
+    "clipping": "update_clip",
     "relation": "add_remove",
     "calibration": "analytic",
     "epsilon": 2.0,

@@ -109,7 +109,7 @@ def drawn(seed: int) -> dict[str, Any]:
     if "total_epsilon" not in kept:
         kept.pop("solve", None)
     kept["cohort_size"] = min(settings["cohort_size"], kept["num_clients"])
-    if kept.get("sensitivity") == "per_example" and one(False, True):
+    if kept.get("clipping") == "per_example" and one(False, True):
         kept |= {"relation": "add_remove", "batches": "poisson"}
         kept["local_steps"] = one(None, 1, 3)
     return kept

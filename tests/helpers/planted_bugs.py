@@ -21,11 +21,11 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import (
+    clipping,
     discrete_gaussian,
     dp_fedavg,
     noise,
     release,
-    sensitivity,
 )
 from fedsvp_jax.round import cohort, local_training, private_query, private_query_work
 
@@ -162,7 +162,7 @@ BUGS = {
         "gaussian-attribute_records-private_record_left_out",
     ),
     "the private query's noise is divided by |P| twice": Bug(
-        sensitivity,
+        clipping,
         "record_bound",
         lambda right, clip, num_private, factor: (
             right(clip, num_private, factor) / jnp.asarray(num_private, jnp.float32)
@@ -170,7 +170,7 @@ BUGS = {
         "gaussian-attribute_records-private_record",
     ),
     "a share of the cohort's noise is divided by K − h, not by its root": Bug(
-        sensitivity,
+        clipping,
         "root_sharers",
         lambda right, config: right(config) ** 2,
         "nbafl-update_clip-shared_noise",

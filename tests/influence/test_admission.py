@@ -101,7 +101,7 @@ def test_the_centres_examples_belong_to_no_client():
 def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path):
     """The rows and the plot of a run count contributions and votes."""
     hidden = {"vote_epsilon": 0.02, "contribution_noise": 60.0}
-    noised = {"mechanism": "nbafl", "sensitivity": "update_clip", "delta": 1e-3}
+    noised = {"mechanism": "nbafl", "clipping": "update_clip", "delta": 1e-3}
     promise = {"total_epsilon": 0.6, "epsilon": 0.3, "num_rounds": 12}
     config = filtered(influence_filter="join", **promise, **hidden, **noised)
     placed = Placement(rounds_per_call=4)

@@ -15,7 +15,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, noise
 from fedsvp_jax.mechanisms.base import Law, UploadNoise, chain, claimed
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
+from fedsvp_jax.mechanisms.clipping import make_clipping
 
 NAMES = mechanisms.mechanism_names()
 NOISY = tuple(name for name in NAMES if name != "none")
@@ -176,7 +176,7 @@ def test_the_server_step_keeps_structure_and_ignores_empty_places(name: str):
 @pytest.mark.parametrize("name", ["nbafl", "time_varying", "dpa", "fedsva", "gaussian"])
 def test_per_example_noise_goes_into_the_steps_and_not_on_the_upload(name: str):
     mechanism = mechanism_of(
-        name, sensitivity="per_example", contribution_release="worst_case"
+        name, clipping="per_example", contribution_release="worst_case"
     )
     noised, _, info = call(mechanism, tree(), jax.random.key(0))
     assert bits(noised) == bits(tree())
@@ -192,12 +192,12 @@ def test_claims_are_nominal_wherever_a_step_is_not_proved():
 
     assert not proved("nbafl") and not proved("fedsva") and not proved("none")
     for choice in ("weight_clip", "update_clip", "per_example", "attribute_records"):
-        assert proved("nbafl", sensitivity=choice)
-        assert not proved("fedsva", sensitivity=choice)
+        assert proved("nbafl", clipping=choice)
+        assert not proved("fedsva", clipping=choice)
         for release in ("worst_case", "laplace", "randomized_response"):
-            released = {"sensitivity": choice, "contribution_release": release}
+            released = {"clipping": choice, "contribution_release": release}
             assert proved("fedsva", **released)
-    assert not proved("reestimation", sensitivity="update_clip")
+    assert not proved("reestimation", clipping="update_clip")
     assert proved("dp_fedavg")
 
 
@@ -207,13 +207,13 @@ def test_claims_are_nominal_wherever_a_step_is_not_proved():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"sensitivity": "update_clip"},
-        {"sensitivity": "update_clip", "relation": "add_remove"},
-        {"sensitivity": "weight_clip"},
-        {"sensitivity": "per_example"},
-        {"sensitivity": "per_example", "relation": "add_remove", "batches": "poisson"}
+        {"clipping": "update_clip"},
+        {"clipping": "update_clip", "relation": "add_remove"},
+        {"clipping": "weight_clip"},
+        {"clipping": "per_example"},
+        {"clipping": "per_example", "relation": "add_remove", "batches": "poisson"}
         | {"max_num_examples": 500},
-        {"sensitivity": "attribute_records", "min_num_examples": 40.0},
+        {"clipping": "attribute_records", "min_num_examples": 40.0},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -221,7 +221,7 @@ def test_gaussian_has_the_least_noise_of_its_epsilon(
     epsilon: float, delta: float, changes: dict[str, Any]
 ) -> None:
     """Whatever --calibration says, and at ε ≥ 1; Δ by hand, ε of z by scipy."""
-    how, halved = changes["sensitivity"], changes.get("relation") == "add_remove"
+    how, halved = changes["clipping"], changes.get("relation") == "add_remove"
     steps = 2 * (500 // 50) if "batches" in changes else 2
     moved = {
         "per_example": math.sqrt(steps) * 2 * 20 / 50,
@@ -245,7 +245,7 @@ def test_gaussian_shared_by_a_cohort_has_its_epsilon_against_the_colluders(
     sampler: str,
 ) -> None:
     """Eight of ten clients' parts, of which nobody tells, are the z of ε = 3."""
-    told = {"sensitivity": "update_clip", "noise_trust": "secure_aggregation"}
+    told = {"clipping": "update_clip", "noise_trust": "secure_aggregation"}
     told |= {"colluders": 2, "noise_sampler": sampler, "noise_bits": 24}
     mechanism = make("gaussian", epsilon=3.0, delta=1e-5, **told)
     _, _, info = upload(mechanism, jnp.ones(3))
@@ -265,6 +265,6 @@ def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:
         )
 
     law = Law(calibrate, ("tested",), num_rounds=2, needs_contribution=True)
-    found = chain(make_sensitivity(published(sensitivity="weight_clip")), law)
+    found = chain(make_clipping(published(clipping="weight_clip")), law)
     says(found, least_multiplier=[1, 2], most_epsilon=[0.2, 0.1])
     says(found, most_delta=[0.02, 0.04])

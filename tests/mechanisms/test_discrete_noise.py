@@ -9,9 +9,9 @@ from published import make, upload
 from fedsvp_jax.accounting import claims, composed_epsilon
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 
-CLIPPED = {"sensitivity": "update_clip", "l2_norm_clip": 1.0, "delta": 1e-5}
+CLIPPED = {"clipping": "update_clip", "l2_norm_clip": 1.0, "delta": 1e-5}
 SHARED = CLIPPED | {"noise_trust": "secure_aggregation", "colluders": 2}
-QUERY = {"sensitivity": "attribute_records", "noise_bits": 24, "delta": 1e-5}
+QUERY = {"clipping": "attribute_records", "noise_bits": 24, "delta": 1e-5}
 PROVED = [
     ("nbafl", CLIPPED),
     ("nbafl", SHARED | {"calibration": "analytic"}),

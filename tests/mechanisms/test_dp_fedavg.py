@@ -31,7 +31,7 @@ def test_g4_a_count_that_leaves_no_budget_for_the_sum_is_refused():
 @pytest.mark.hole
 def test_g12_the_relation_is_add_or_remove_a_client_whatever_the_setting_says():
     claims = {
-        make("dp_fedavg", sensitivity="update_clip", relation=relation).claim
+        make("dp_fedavg", clipping="update_clip", relation=relation).claim
         for relation in ("replace_one", "add_remove")
     }
     assert len(claims) == 1

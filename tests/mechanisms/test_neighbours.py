@@ -12,7 +12,7 @@ import numpy as np
 from published import published
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.mechanisms import noise, sensitivity
+from fedsvp_jax.mechanisms import clipping, noise
 
 # The published set-up: C = 20, η = 0.1, E = 2, B = 50, |D| = 2000, 2C/|D| = 0.02.
 CLIP, RATE, EXAMPLES = 20.0, 0.1, 2000
@@ -53,7 +53,7 @@ def excess(loss: Loss, ordinary: float, record: float, pull: float) -> float:
     x, y = np.zeros((EXAMPLES, 2)), np.zeros(EXAMPLES)
     x[:, 0], x[0, 0], y[0] = ordinary, record, pull
     gap = update(loss, x, y) - update(loss, x, -y)
-    return float(np.linalg.norm(gap) / sensitivity.record_bound(CLIP, EXAMPLES))
+    return float(np.linalg.norm(gap) / clipping.record_bound(CLIP, EXAMPLES))
 
 
 def test_one_record_exceeds_the_papers_bound_400_times_on_a_linear_loss():
@@ -68,7 +68,7 @@ def test_one_record_exceeds_the_papers_bound_12000_times_where_it_picks_a_side()
 
 def test_adding_a_record_can_move_an_update_by_more_than_s():
     """Why S alone is claimed for adding a *client* only, and 2S for a record."""
-    rule = sensitivity.make_sensitivity(published(sensitivity="update_clip"))
+    rule = clipping.make_clipping(published(clipping="update_clip"))
     x, y = np.full((EXAMPLES, 2), 1e3), np.zeros(EXAMPLES)
     y[STEPS[5, 0]] = -1e4  # picks the side, unless the other one does so first
     without = update(saddle, x, y)

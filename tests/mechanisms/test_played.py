@@ -21,12 +21,12 @@ from fedsvp_jax.mechanisms.base import (
     stateless,
 )
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.noise import clip_into_ball
 from fedsvp_jax.mechanisms.played import check_noise
-from fedsvp_jax.mechanisms.sensitivity import make_sensitivity
 
 ROUNDS = 5
-TOLD = published("nbafl", num_rounds=ROUNDS, sensitivity="update_clip")
+TOLD = published("nbafl", num_rounds=ROUNDS, clipping="update_clip")
 
 
 def changed(name: str, value: float, *, where: tuple[float, int] | None) -> Mechanism:
@@ -66,7 +66,7 @@ def own(
     z: Callable[[Any, Any], Any], says: float = 1.0, *, counts: Any = None, **law: Any
 ) -> Mechanism:
     """A mechanism from outside, of noise multiplier z(R, round) and the ε it says."""
-    rule = make_sensitivity(published("nbafl", sensitivity="update_clip"))
+    rule = make_clipping(published("nbafl", clipping="update_clip"))
 
     def calibrate(ratio: Any, round_num: Any, bound: Any) -> Any:
         told = claimed(z(ratio, jnp.float32(round_num)), says, 1e-5)
@@ -109,10 +109,10 @@ def test_n17_n21_noise_and_claims_that_are_not_sure_are_refused(
 @pytest.mark.hole
 def test_n21_the_largest_client_s_noise_is_looked_at_too() -> None:
     """A promise rests on the smallest's, which had the most of it here."""
-    clip = {"sensitivity": "attribute_records", "private_clip": 1.0}
+    clip = {"clipping": "attribute_records", "private_clip": 1.0}
     sizes = {"min_num_examples": 10, "max_num_examples": 1000}
     told = published("nbafl", num_rounds=ROUNDS, **clip, **sizes)
-    rule = make_sensitivity(told)
+    rule = make_clipping(told)
 
     def calibrate(ratio: Any, round_num: Any, bound: Any) -> Any:
         return claimed(8.0 * bound, 1.0, 1e-5)

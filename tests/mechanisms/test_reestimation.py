@@ -49,7 +49,7 @@ def test_the_server_takes_the_aggregates_std_from_those_who_took_part():
 def test_an_upload_is_noised_for_its_own_clip_and_claims_the_target(
     choice: str, bound: float
 ):
-    mechanism = make("reestimation", sensitivity=choice)
+    mechanism = make("reestimation", clipping=choice)
     update = jnp.asarray([6.0, 8.0])
     sent, after, info = upload(mechanism, update, state=STATE)
     multiplier = np.sqrt(2 * np.log(1.25 / 0.02)) / 0.2

@@ -12,8 +12,8 @@ from published import SET_UP, make, published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, base, fixed, registry
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
+from fedsvp_jax.mechanisms.clipping import Clipping, make_clipping
 from fedsvp_jax.mechanisms.noise import clip_into_ball
-from fedsvp_jax.mechanisms.sensitivity import Sensitivity, make_sensitivity
 
 # Their places decide their colours; a new mechanism comes after them.
 PUBLISHED = (
@@ -70,7 +70,7 @@ def test_a_name_from_outside_is_new_and_an_identifier():
         mechanisms.register_mechanism("a b", fixed.make_none, summary="bad")
 
 
-def by_leaf(clip: Sensitivity) -> Sensitivity:
+def by_leaf(clip: Clipping) -> Clipping:
     """Each leaf in a ball of its own, as the whole update should be."""
 
     def each(updates: Any, params: Any) -> Any:
@@ -80,7 +80,7 @@ def by_leaf(clip: Sensitivity) -> Sensitivity:
     return clip._replace(clip=each)
 
 
-def half_bound(clip: Sensitivity) -> Sensitivity:
+def half_bound(clip: Clipping) -> Clipping:
     return clip._replace(bound=lambda size: clip.bound(size) / 2)
 
 
@@ -139,13 +139,13 @@ def test_f3_code_from_outside_is_proved_where_chain_and_the_clip_are_the_package
             epsilon = concentrated_epsilon(z, config.delta)
             return base.claimed(z, epsilon, config.delta)
 
-        clip = make_sensitivity(dataclasses.replace(config, **own) if own else config)
+        clip = make_clipping(dataclasses.replace(config, **own) if own else config)
         law = base.Law(calibrate, any_epsilon=True)
         return change_made(base.chain(change_clip(clip), law))
 
     monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
     mechanisms.register_mechanism("ours", factory, summary="ours")
-    config = published(sensitivity="per_example", **told)
+    config = published(clipping="per_example", **told)
     claim = mechanisms.make_mechanism("ours", config).claim
     assert claim.proved == (what == "nothing")
     assert ("code of its own, which nothing" in claim.assumptions) != claim.proved

@@ -10,7 +10,7 @@ from published import make, says, upload
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.mechanisms import shapley_guided
-from fedsvp_jax.mechanisms.sensitivity import record_bound
+from fedsvp_jax.mechanisms.clipping import record_bound
 
 
 def published_std(ratio: jax.Array | float, floor: float = 0.01) -> jax.Array:
@@ -76,7 +76,7 @@ def test_an_upload_is_noised_by_its_r_and_counted_by_the_least_that_may_be(
     name: str, release: str
 ):
     mechanism = make(
-        name, contribution_release=release, sensitivity="update_clip", noise_floor=0.5
+        name, contribution_release=release, clipping="update_clip", noise_floor=0.5
     )
     prefix = "" if name == "fedsva" else "fedsdp_"
     tolerance_of = getattr(shapley_guided, f"{prefix}risk_tolerance")

@@ -19,7 +19,7 @@ COHORT, COLLUDERS, SMALLEST = 10, 3, 40.0
 def shared(name: str = "nbafl", **changes) -> Mechanism:
     settings = {"noise_trust": "secure_aggregation", "colluders": COLLUDERS}
     settings |= {"cohort_size": COHORT, "min_num_examples": SMALLEST, "epsilon": 0.5}
-    settings |= {"sensitivity": "attribute_records"}
+    settings |= {"clipping": "attribute_records"}
     return make(name, **(settings | changes))
 
 
@@ -29,8 +29,8 @@ def share_of(mechanism: Mechanism, num_examples: int):
 
 @pytest.mark.parametrize("choice", ["attribute_records", "weight_clip", "paper"])
 def test_every_client_adds_the_same_share_of_the_noise_of_the_smallest(choice: str):
-    mechanism = shared(sensitivity=choice)
-    alone = shared(sensitivity=choice, noise_trust="nobody")
+    mechanism = shared(clipping=choice)
+    alone = shared(clipping=choice, noise_trust="nobody")
     _, _, whole = share_of(alone, int(SMALLEST))
     for held in (40, 400):
         noised, _, info = share_of(mechanism, held)
@@ -92,7 +92,7 @@ def test_a_mechanism_from_outside_that_claims_another_thing_or_remembers_is_refu
         {"init": lambda _: MechanismState(clients=kept, shared={})},
         {"init": lambda _: MechanismState(clients={}, shared=kept)},
     ):
-        with pytest.raises(ValueError, match="for mechanism NAME with sensitivity"):
+        with pytest.raises(ValueError, match="for mechanism NAME with clipping"):
             shared_noise.shared(alone._replace(**change), config, "NAME")
 
 
@@ -106,7 +106,7 @@ def test_rounds_before_the_first_private_query_cost_nothing():
 
 def test_one_poisson_step_is_one_gaussian_of_the_cohorts_sum():
     """The cohort's sum hides a record as central DP-SGD with the whole noise does."""
-    sampled = {"sensitivity": "per_example", "batches": "poisson", "local_steps": 1}
+    sampled = {"clipping": "per_example", "batches": "poisson", "local_steps": 1}
     sizes = {"batch_size": 10, "max_num_examples": int(SMALLEST)}
     mechanism = shared(relation="add_remove", **sampled, **sizes)
     _, _, info = share_of(mechanism, 40)

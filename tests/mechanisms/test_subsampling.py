@@ -16,7 +16,7 @@ from fedsvp_jax.mechanisms import make_mechanism, subsampling
 from fedsvp_jax.round import local_training
 from fedsvp_jax.round.local_training import TrainingRecipe
 
-POISSON = {"sensitivity": "per_example", "relation": "add_remove"}
+POISSON = {"clipping": "per_example", "relation": "add_remove"}
 POISSON |= {"batches": "poisson", "min_num_examples": 2e3, "max_num_examples": 2000}
 
 

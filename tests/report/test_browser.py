@@ -98,7 +98,7 @@ def test_the_panel_tells_the_upload_that_is_asked_for(
         run_dir,
         {"round": 2, "client": 20},
         {"round": 1, "client": 0} | released,
-        sensitivity="update_clip",
+        clipping="update_clip",
         contribution_release="laplace",
     )
     script = """
@@ -117,7 +117,7 @@ def test_the_panel_tells_the_upload_that_is_asked_for(
 
 
 def test_the_panel_says_where_the_noise_of_per_example_is(tmp_path: Path) -> None:
-    run.train(small(sensitivity="per_example"), tmp_path / "run", dataset=digits())
+    run.train(small(clipping="per_example"), tmp_path / "run", dataset=digits())
     script = """
       const fields = [...document.getElementById("cell-field").options];
       return [why(), fields.map((option) => option.value)];"""

@@ -53,7 +53,7 @@ def test_strings_from_flags_and_files_stay_strings(
         folder / "config.json",
         dataset=EVIL,
         mechanism=EVIL,
-        sensitivity=EVIL,
+        clipping=EVIL,
         versions={EVIL: EVIL},
     )
     summary = json.loads((folder / "summary.json").read_text())
@@ -125,7 +125,7 @@ def test_an_unfinished_run_has_a_page_that_says_so_at_its_top(
 
 def test_noise_in_the_local_steps_is_not_shown_as_no_noise(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run.train(small(sensitivity="per_example"), folder, dataset=digits())
+    run.train(small(clipping="per_example"), folder, dataset=digits())
     text = report.write_run_report(folder).read_text()
     data = page_data(text)
     rows = read_rows(folder / "clients.jsonl")

@@ -25,7 +25,7 @@ from fedsvp_jax.run.sweep import SweepPlan, sweep
 # Claims against other adversaries and of other relations, in one table.
 MECHANISMS = ("gaussian", "dp_fedavg")
 TOLD = {
-    "sensitivity": "update_clip",
+    "clipping": "update_clip",
     "epsilon": 0.3,
     "noise_multiplier": 2.0,
     "delta": 1e-5,

@@ -30,7 +30,7 @@ CLIP, WEIGHT, MARGIN = 0.25, 2.0, 1.5
 def program(**changes: Any) -> Program:
     settings = {
         "mechanism": "none",
-        "sensitivity": "attribute_records",
+        "clipping": "attribute_records",
         "private_clip": CLIP,
         "private_weight": WEIGHT,
         "private_margin": MARGIN,
@@ -136,7 +136,7 @@ def test_the_private_classes_logits_are_moved_by_the_answers_alone():
 def test_layers_are_known_of_models_by_name_and_a_margin_needs_a_private_class():
     made = program(private_layers="last")
     assert 0 < sum(made.plan.query_parts) < len(made.plan.query_parts)
-    asked = {"sensitivity": "attribute_records"}
+    asked = {"clipping": "attribute_records"}
     with pytest.raises(ValueError, match="private_layers must be all"):
         build([small(**asked, private_layers="last")], digits(), model=made.model)
     writers = np.arange(len(digits().train_labels), dtype=np.int32)

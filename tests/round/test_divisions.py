@@ -65,9 +65,9 @@ def test_clients_side_by_side_share_no_quotient_by_epsilon() -> None:
 
 CASES: list[dict[str, Any]] = [
     *({"mechanism": name} for name in mechanisms.mechanism_names()),
-    {"mechanism": "nbafl", "downlink_noise": True, "sensitivity": "per_example"},
+    {"mechanism": "nbafl", "downlink_noise": True, "clipping": "per_example"},
     {"mechanism": "dp_fedavg", "adaptive_clip": True},
-    {"mechanism": "gaussian", "sensitivity": "attribute_records"},
+    {"mechanism": "gaussian", "clipping": "attribute_records"},
     {"shapley": "additive", "contribution_release": "laplace"},
     {"shapley": "gp", "shapley_trainings": 4, "utility": "loss"},
 ]

@@ -70,7 +70,7 @@ def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Esti
 
 @pytest.mark.usefixtures("quick_training")
 @pytest.mark.parametrize(
-    "changes", [{}, INITIAL, {"sensitivity": "per_example"} | UNEQUAL], ids=str
+    "changes", [{}, INITIAL, {"clipping": "per_example"} | UNEQUAL], ids=str
 )
 def test_an_estimation_is_the_shapley_value_of_independent_trainings(
     changes: dict[str, Any],

@@ -148,7 +148,7 @@ class Replay:
         self.owner = int(np.argmax(split.num_train[0]))
         count = int(split.num_train[0, self.owner])
         self.rows_of_owner = np.asarray(split.train[0, self.owner, :count])
-        asks = self.config.sensitivity == "attribute_records"
+        asks = self.config.clipping == "attribute_records"
         private = np.asarray(self.examples.attributes) == PRIVATE
         self.record = int(next(r for r in self.rows_of_owner if not asks or private[r]))
         self.changed = np.array([self.record])
@@ -167,7 +167,7 @@ class Replay:
         """
         config, inputs = self.config, self.examples.inputs
         one = inputs.at[self.changed].multiply(scale)
-        clipped = config.sensitivity in ("per_example", "attribute_records")
+        clipped = config.clipping in ("per_example", "attribute_records")
         if config.mechanism == "dp_fedavg" or (
             config.relation == "add_remove" and not clipped
         ):
@@ -238,11 +238,11 @@ def violations(replay: Replay, before: ServerState, one: Side, other: Side) -> s
     check("finite", same(here.finite, there.finite))
     moved = _moved(one.state.params, other.state.params)
     weight = float(here.weight[place])
-    asks = config.sensitivity == "attribute_records"
+    asks = config.clipping == "attribute_records"
     if asks:
         check("public", not np.any(moved))
         moved = _moved(one.state.answer, other.state.answer)
-    if asks or config.sensitivity == "per_example":
+    if asks or config.clipping == "per_example":
         rest = ~np.isin(np.arange(len(moved)), replay.changed)
         check("records", not np.any(moved[rest]))
     most = weight * _most_moved(replay, here.noise.sensitivity[place])
@@ -271,7 +271,7 @@ def _most_moved(replay: Replay, sensitivity: np.ndarray) -> float:
     Of a person the records together, which may all be in the same steps.
     """
     config = replay.config
-    if config.sensitivity != "per_example":
+    if config.clipping != "per_example":
         return float(sensitivity)
     left_out = config.relation == "add_remove"
     steps = config.local_epochs
@@ -288,18 +288,18 @@ def broken(replay: Replay, scale: float = SCALE) -> set[str]:
     return set().union(*(violations(replay, *of) for of in replay.rounds(scale)))
 
 
-POISSON = {"sensitivity": "per_example", "relation": "add_remove", "batches": "poisson"}
-RECORDS_OF = {"mechanism": "gaussian", "sensitivity": "per_example"}
+POISSON = {"clipping": "per_example", "relation": "add_remove", "batches": "poisson"}
+RECORDS_OF = {"mechanism": "gaussian", "clipping": "per_example"}
 SHARED = {"noise_trust": "secure_aggregation"}
 QUICK: list[dict[str, Any]] = [
-    {"mechanism": "gaussian", "sensitivity": "update_clip", "weighting": "uniform"},
-    {"mechanism": "gaussian", "sensitivity": "per_example", "augment": True},
+    {"mechanism": "gaussian", "clipping": "update_clip", "weighting": "uniform"},
+    {"mechanism": "gaussian", "clipping": "per_example", "augment": True},
     {"mechanism": "gaussian", **POISSON, "augment": True},
-    {"mechanism": "nbafl", "sensitivity": "attribute_records"},
-    {"mechanism": "nbafl", "sensitivity": "weight_clip", **SHARED},
+    {"mechanism": "nbafl", "clipping": "attribute_records"},
+    {"mechanism": "nbafl", "clipping": "weight_clip", **SHARED},
     {
         "mechanism": "fedsva",
-        "sensitivity": "update_clip",
+        "clipping": "update_clip",
         "contribution_release": "worst_case",
     },
     {"mechanism": "dp_fedavg", "adaptive_clip": True, "count_noise_std": 2.0},
@@ -309,12 +309,12 @@ PERSONS: list[dict[str, Any]] = [
     {**RECORDS_OF, "rows_per_person": 3},
     {**RECORDS_OF, "rows_per_person": 2, "relation": "add_remove", "local_epochs": 1},
     {**POISSON, "mechanism": "nbafl", "rows_per_person": 3, "local_steps": 1, **SHARED},
-    {"mechanism": "gaussian", "sensitivity": "update_clip", "rows_per_person": 4},
+    {"mechanism": "gaussian", "clipping": "update_clip", "rows_per_person": 4},
 ]
 
 
 def supported() -> Iterator[dict[str, Any]]:
-    """Every mechanism × sensitivity × relation, with the rest drawn by turns."""
+    """Every mechanism × clipping × relation, with the rest drawn by turns."""
     turns = itertools.cycle(
         [
             {},
@@ -331,9 +331,7 @@ def supported() -> Iterator[dict[str, Any]]:
         ("paper", "weight_clip", "update_clip", "per_example", "attribute_records"),
         ("replace_one", "add_remove"),
     ):
-        yield {"mechanism": name, "sensitivity": how, "relation": relation} | next(
-            turns
-        )
+        yield {"mechanism": name, "clipping": how, "relation": relation} | next(turns)
         if how == "per_example" and relation == "add_remove":
             yield {"mechanism": name, **POISSON, "local_steps": 1, **SHARED}
             yield {"mechanism": name, **POISSON, "local_steps": 3}
@@ -341,13 +339,13 @@ def supported() -> Iterator[dict[str, Any]]:
         for name in ("fedsva", "fedsdp"):
             yield {
                 "mechanism": name,
-                "sensitivity": "update_clip",
+                "clipping": "update_clip",
                 "contribution_release": release,
                 "release_epsilon": 0.1,
             }
     bands = {"noise_bands": 2, "cohorts": "cyclic", "cohort_size": 2}
     yield {"mechanism": "dp_fedavg", **bands}
-    yield {"mechanism": "gaussian", "sensitivity": "attribute_records"} | {
+    yield {"mechanism": "gaussian", "clipping": "attribute_records"} | {
         "private_from": 2
     }
 
@@ -426,7 +424,7 @@ def test_all_rows_of_a_person_move_no_more_than_is_claimed(
 
 
 def test_an_overflow_in_training_does_not_tell() -> None:
-    clipped = {"mechanism": "gaussian", "sensitivity": "update_clip"}
+    clipped = {"mechanism": "gaussian", "clipping": "update_clip"}
     assert broken(Replay(linear=True, **clipped), OVERFLOWS) == set()
 
 

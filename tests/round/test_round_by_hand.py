@@ -149,7 +149,7 @@ GUIDED = {"mechanism": "fedsva", "epsilon": 0.9}
         (1, {"mechanism": "nbafl", "downlink_noise": True, "server_momentum": 0.5}),
         (2, {"mechanism": "dp_fedavg", "adaptive_clip": True}),
         (1, GUIDED | {"contribution_release": "laplace"}),
-        (1, GUIDED | {"sensitivity": "per_example", "l2_norm_clip": 0.5}),
+        (1, GUIDED | {"clipping": "per_example", "l2_norm_clip": 0.5}),
     ],
     ids=str,
 )
@@ -261,7 +261,7 @@ def test_the_server_moves_the_model_by_a_sum_of_residues() -> None:
         "mechanism": "gaussian",
         "epsilon": 15.0,
         "l2_norm_clip": 0.1,
-        "sensitivity": "update_clip",
+        "clipping": "update_clip",
         "relation": "add_remove",
         "noise_sampler": "discrete",
         "noise_trust": "secure_aggregation",

@@ -34,7 +34,7 @@ def noisy_average(seed: int) -> np.ndarray:
         mechanism="gaussian",
         epsilon=epsilon_of(Z, 0.1),
         delta=0.1,
-        sensitivity="update_clip",
+        clipping="update_clip",
         weighting="uniform",
         learning_rate=1e-12,
         num_rounds=3,

@@ -87,7 +87,7 @@ def test_a_hook_is_told_which_places_are_empty(tmp_path: pathlib.Path) -> None:
     config = small(
         mechanism="gaussian",
         epsilon=1.0,
-        sensitivity="update_clip",
+        clipping="update_clip",
         max_uploads=1,
         num_clients=4,
         num_hbc_clients=0,
@@ -133,7 +133,7 @@ def test_who_sees_medians_faces_the_noise_of_one_upload(tmp_path: pathlib.Path) 
     cohort's noise would be ε = 3.85: its true δ is 3e-4.
     """
     config = small(
-        mechanism="gaussian", epsilon=1.0, sensitivity="update_clip", num_rounds=1
+        mechanism="gaussian", epsilon=1.0, clipping="update_clip", num_rounds=1
     )
     spent = {}
     for name, aggregator in (("mean", None), ("median", MEDIAN)):

@@ -84,12 +84,12 @@ BY_EPSILON = [  # at .3 and .7 one device divided by ε, two multiplied by 1/ε
 ]
 OTHERS: list[dict[str, Any]] = [
     {"mechanism": "nbafl", "server_optimizer": "adam"},
-    {"mechanism": "gaussian", "sensitivity": "attribute_records"},
-    {"mechanism": "nbafl", "sensitivity": "per_example"},
+    {"mechanism": "gaussian", "clipping": "attribute_records"},
+    {"mechanism": "nbafl", "clipping": "per_example"},
     {"shapley": "additive", "num_attributes": 5, "epsilon": 0.3},
     {"shapley": "gp", "num_attributes": 4, "shapley_trainings": 2},
     {"model": "small_cnn", "compute_dtype": "bfloat16"},
-    {"mechanism": "gaussian", "sensitivity": "update_clip", **RESIDUES},
+    {"mechanism": "gaussian", "clipping": "update_clip", **RESIDUES},
     {"mechanism": "dp_fedavg", "adaptive_clip": True},
 ]
 

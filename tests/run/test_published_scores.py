@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
 ROWS = 40
 HIDING = {
     "mechanism": "nbafl",
-    "sensitivity": "per_example",
+    "clipping": "per_example",
     "calibration": "analytic",
     "num_attributes": 1,
     "total_epsilon": 3.0,
@@ -175,7 +175,7 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sensitivity": "update_clip"}, "hide more: .*(--test_data)"),
+        ({"clipping": "update_clip"}, "hide more: .*(--test_data)"),
         ({"total_epsilon": None, "solve": "uploads"}, "needs total_epsilon"),
     ],
 )

@@ -131,7 +131,7 @@ def test_no_row_of_a_cell_follows_the_other_cells(tmp_path: pathlib.Path) -> Non
     """N4: a cell's promise had the first cell's δ, less than its uploads claimed."""
     promise = {"delta": 1e-2, "total_epsilon": 0.5, "total_accounting": "basic"}
     rounds = {"num_rounds": 6, "eval_every": 6}
-    config = small(mechanism="nbafl", sensitivity="update_clip", **promise, **rounds)
+    config = small(mechanism="nbafl", clipping="update_clip", **promise, **rounds)
 
     def cells(folder: str, *epsilons: float) -> dict[float, Any]:
         plan = SweepPlan(mechanisms=("nbafl",), epsilons=epsilons, seeds=(0,))

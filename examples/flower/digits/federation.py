@@ -8,7 +8,7 @@ _METHODS = {
     # The records of the private attribute are hidden, under a proved ε of the run.
     "attribute": {
         "mechanism": "gaussian",
-        "sensitivity": "attribute_records",
+        "clipping": "attribute_records",
         "total_epsilon": 4.0,
         "solve": "noise",
     },

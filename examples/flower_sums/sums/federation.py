@@ -63,7 +63,7 @@ def settings(folder: pathlib.Path, hospitals: int) -> ExperimentConfig:
             batch_size=10,
             learning_rate=0.5,
             mechanism="gaussian",
-            sensitivity="update_clip",
+            clipping="update_clip",
             l2_norm_clip=1.0,
             relation="add_remove",
             noise_trust="secure_aggregation",

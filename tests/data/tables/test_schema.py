@@ -167,7 +167,7 @@ def claim_of(data: Dataset, **changes: object) -> tuple[bool, str]:
         dataset="csv",
         partition="iid",
         mechanism="nbafl",
-        sensitivity="update_clip",
+        clipping="update_clip",
         num_clients=3,
         cohort_size=2,
         num_hbc_clients=0,

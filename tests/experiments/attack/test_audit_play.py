@@ -86,7 +86,7 @@ def test_the_scores_of_the_worlds_are_as_far_apart_as_is_claimed(
     square = float(analytic_multiplier(epsilon, 1e-5)) ** -2
     told = setting("gaussian", 300, num_rounds=1)
     case, (play, claims, proved) = prepared(told, "gaussian", worlds)
-    assert case.sensitivity == "update_clip"
+    assert case.clipping == "update_clip"
     scores = play(jax.random.key(0))
     gap = scores.inside[0].mean() - scores.outside[0].mean()
     assert gap == pytest.approx(square, rel=0.3)

@@ -23,12 +23,12 @@ def claim(name: str, *, keeps_stats: bool = False, **changes: Any) -> dict[str, 
 
 
 def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
-    for sensitivity, status in (("paper", "nominal"), ("update_clip", "proved")):
-        found = claim("nbafl", sensitivity=sensitivity)
+    for clipping, status in (("paper", "nominal"), ("update_clip", "proved")):
+        found = claim("nbafl", clipping=clipping)
         assert found["status"] == status
         told = f"{status}; against: server; neighbours: {found['relation']}"
         assert upload_claims.claim_text(found) == f"0.2 at δ = 0.02 ({told})"
-    statistics = claim("nbafl", sensitivity="update_clip", keeps_stats=True)
+    statistics = claim("nbafl", clipping="update_clip", keeps_stats=True)
     assert statistics["status"] == "nominal"
     average = upload_claims.claim_text(claim("dp_fedavg"))
     assert "at δ = 0.02 (proved; against: outside observer" in average
@@ -37,7 +37,7 @@ def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
 
 
 def test_the_least_noised_upload_is_that_of_any_round_and_ratio() -> None:
-    growing = claim("time_varying", epsilon=0.2, sensitivity="update_clip")
+    growing = claim("time_varying", epsilon=0.2, clipping="update_clip")
     assert growing["epsilon"] > 0.3 and growing["status"] == "proved"
     assert claim("fedsva")["delta"] == pytest.approx(1.25 * 0.02, rel=1e-5)
 

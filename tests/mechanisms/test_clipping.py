@@ -13,7 +13,7 @@ from published import make, published, upload
 from fedsvp_jax.core import settings
 from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.core.structs import NoiseInfo
-from fedsvp_jax.mechanisms import base, sensitivity
+from fedsvp_jax.mechanisms import base, clipping
 from fedsvp_jax.mechanisms.noise import clip_by_l2_norm
 
 
@@ -53,11 +53,11 @@ def test_the_rules_are_those_of_the_modules_table_under_either_relation(
     choice: str, bound: float, removed: float | None, swaps: Any, relations: Any
 ):
     told = {"l2_norm_clip": 3.0, "batch_size": 6, "local_epochs": 4}
-    told |= {"private_clip": 5.0, "sensitivity": choice}
+    told |= {"private_clip": 5.0, "clipping": choice}
     clip, start = CLIPS[choice], {"w": jnp.asarray([1.0, 2.0])}
     assert clip.either_relation == (removed is not None)
     for number, relation in enumerate(("replace_one", "add_remove")):
-        made = sensitivity.make_sensitivity(published(**told, relation=relation))
+        made = clipping.make_clipping(published(**told, relation=relation))
         moves = bound if number == 0 or removed is None else removed
         np.testing.assert_allclose(made.bound(jnp.int32(100)), moves, rtol=1e-6)
         assert made.rule == clip and made.client_swap == swaps[number]
@@ -85,7 +85,7 @@ def test_the_least_clip_still_clips_what_float32_can_square() -> None:
 
 @pytest.mark.parametrize("kind", ["update_clip", "weight_clip"])
 def test_an_update_that_overflowed_is_clipped_to_some_vector_of_the_ball(kind: str):
-    made = sensitivity.make_sensitivity(published(sensitivity=kind, l2_norm_clip=0.5))
+    made = clipping.make_clipping(published(clipping=kind, l2_norm_clip=0.5))
     before = {"w": jnp.asarray([0.3, 0.4])}
     for spoilt in (np.nan, np.inf, -np.inf, 3e38):  # the last has no finite square
         clipped, was = made.clip({"w": jnp.asarray([spoilt, 0.1])}, before)
@@ -94,8 +94,8 @@ def test_an_update_that_overflowed_is_clipped_to_some_vector_of_the_ball(kind: s
 
 
 def test_no_module_compares_the_name_of_a_clip_but_the_one_that_makes_it() -> None:
-    root = pathlib.Path(sensitivity.__file__).parents[2]
-    compared = re.compile(r"sensitivity (==|!=|in|not in) [(\"]")
+    root = pathlib.Path(clipping.__file__).parents[2]
+    compared = re.compile(r"clipping (==|!=|in|not in) [(\"]")
     files = [*root.glob("fedsvp_jax/**/*.py"), *root.glob("experiments/**/*.py")]
     found = [file.name for file in files if compared.search(file.read_text())]
     assert files and not found

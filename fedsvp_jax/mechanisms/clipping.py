@@ -37,7 +37,7 @@ _MOST_RECORDS = 2**20
 OF_A_PERSON, OF_A_CLIENT = "all rows of a person", "replace all records of a client"
 
 
-class Sensitivity(NamedTuple):
+class Clipping(NamedTuple):
     """A clipping rule and the L2 sensitivity that follows from it.
 
     Attributes:
@@ -53,7 +53,7 @@ class Sensitivity(NamedTuple):
         nothing bounds it. Amplification by client sampling rests on it.
       grid: on which discrete noise is drawn; None with Gaussian noise, and where there
         is no grid for this rule.
-      source: the config and the fields above, as `make_sensitivity` made them, by which
+      source: the config and the fields above, as `make_clipping` made them, by which
         code of one's own is told (`registry.make_mechanism`).
     """
 
@@ -131,13 +131,13 @@ def root_sharers(config: MechanismConfig) -> float:
     return math.sqrt(config.cohort_size - config.colluders)
 
 
-def make_sensitivity(config: MechanismConfig) -> Sensitivity:
+def make_clipping(config: MechanismConfig) -> Clipping:
     """The config's choice. Its numbers may be tracers.
 
     Where the cohort shares its noise, the bound is that of the smallest client for all
     clients, over √(K − h): `shared_noise`.
     """
-    rule = _own_sensitivity(config)
+    rule = _own_clipping(config)
     smallest = jnp.asarray(config.min_num_examples, jnp.float32)
 
     def largest(_: Array) -> Array:
@@ -170,16 +170,16 @@ def check_clips_update(config: MechanismConfig, name: str) -> None:
     """Refuses another clip for a mechanism that clips the update itself, as one vector.
 
     Raises:
-      ValueError: the sensitivity is neither paper nor update_clip.
+      ValueError: the clipping is neither paper nor update_clip.
     """
     if config.clip not in (CLIPS["paper"], CLIPS["update_clip"]):
         raise ValueError(
-            f"sensitivity must be paper or update_clip for {name}, which clips the "
-            f"update itself, got {config.sensitivity!r}"
+            f"clipping must be paper or update_clip for {name}, which clips the "
+            f"update itself, got {config.clipping!r}"
         )
 
 
-def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
+def _own_clipping(config: MechanismConfig) -> Clipping:
     """Of the upload or the step of one client alone."""
     rule, c = config.clip, jnp.asarray(config.l2_norm_clip, jnp.float32)
     left_out, scale = config.relation == "add_remove", config.noise_examples_scale
@@ -194,7 +194,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
                 f"; said of clients with {scale:g} times the examples that these have "
                 "(noise_examples_scale), whose own records this noise hides less"
             )
-        return Sensitivity(
+        return Clipping(
             rule,
             no_clip,
             lambda size: record_bound(config.l2_norm_clip, scaled_size(config, size)),
@@ -203,16 +203,16 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
         )
     if scale != 1:
         raise ValueError(
-            "noise_examples_scale must be 1 unless sensitivity is paper: it makes the "
+            "noise_examples_scale must be 1 unless clipping is paper: it makes the "
             "noise of other clients than there are, of which nothing is proved, got "
-            f"{scale:g} with sensitivity {config.sensitivity}"
+            f"{scale:g} with clipping {config.clipping}"
         )
     summed = config.batch_size if rule.in_steps else config.max_num_examples
     if (rule.asks or rule.in_steps) and summed > _MOST_RECORDS:
         name = "batch_size" if rule.in_steps else "the examples of a client"
         raise ValueError(
-            f"{name} must be at most {_MOST_RECORDS} with sensitivity="
-            f"{config.sensitivity}, got {summed}: noise for one of so many records is "
+            f"{name} must be at most {_MOST_RECORDS} with clipping="
+            f"{config.clipping}, got {summed}: noise for one of so many records is "
             "lost in the rounding of float32"
         )
     if rule.asks:
@@ -222,7 +222,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
             else "replace one record of the private attribute of a client by another "
             "of that attribute"
         )
-        return Sensitivity(
+        return Clipping(
             rule,
             no_clip,
             lambda count: record_bound(config.private_clip, count, factor),
@@ -235,7 +235,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
     protected = "one record" if config.rows_per_person is None else OF_A_PERSON
     whole_client = f"{OF_A_CLIENT} ({protected} among them)"
     if rule.of_weights:
-        return Sensitivity(
+        return Clipping(
             rule,
             lambda updates, params: clip_weights(updates, params, config.l2_norm_clip),
             lambda _: 2.0 * c,
@@ -243,7 +243,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
             "the weights, as one vector, lie in a ball of radius C",
             client_swap=1.0,
         )
-    return Sensitivity(
+    return Clipping(
         rule,
         lambda updates, params: noise.clip_into_ball(updates, config.l2_norm_clip),
         lambda _: factor * c,
@@ -255,7 +255,7 @@ def _own_sensitivity(config: MechanismConfig) -> Sensitivity:
     )
 
 
-def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
+def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     """Of a local step on examples whose gradients are clipped one by one.
 
     sqrt(n)·2C/B: what the n steps with a record amount to. Half of it where neighbours
@@ -291,7 +291,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Sensitivity:
     if limit is not None:
         root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"
         persons = "whose a row is, is given, and nobody has rows at two clients; "
-    return Sensitivity(
+    return Clipping(
         config.clip,
         no_clip,
         lambda _: factor * c * root,
