@@ -31,6 +31,10 @@ _FLAG_ERRORS = (
         r"--\1 takes a number, got \2",
     ),
     (
+        r"Unknown command line flag 'sensitivity'.*",
+        "flag --clipping is called --clipping",
+    ),
+    (
         r"Unknown command line flag '(\w+)'\. Did you mean: (.*?) \?",
         r"unknown flag --\1 (did you mean \2?)",
     ),

@@ -354,7 +354,7 @@ class Site:
                 "witness has seen: the log was gone on with in two places, or changed"
             )
         if "policy" in self.__dict__:
-            _check_settings(first["settings"], self.policy.settings())
+            _check_settings(_renamed(first["settings"]), self.policy.settings())
         return ends, seen
 
     def _read(self, number: int, seen: Seen | None) -> tuple[Entry, Entry, int]:
@@ -503,7 +503,7 @@ def _policy_of(text: str) -> Policy:
       Refused: it has a setting that this version lacks.
     """
     arguments = json.loads(text)
-    settings, config_class = arguments.pop("config"), plugin.config_class()
+    settings, config_class = _renamed(arguments.pop("config")), plugin.config_class()
     fields = {field.name for field in dataclasses.fields(config_class)}
     if gone := sorted(set(settings) - fields):
         raise Refused(
@@ -512,6 +512,14 @@ def _policy_of(text: str) -> Policy:
         )
     config = config_class(**settings)
     return make_policy(config, **arguments)
+
+
+def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a log by today's names: up to 0.3.0 `clipping` had another."""
+    return {
+        "clipping" if name == "sensitivity" else name: value
+        for name, value in settings.items()
+    }
 
 
 def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

@@ -144,13 +144,13 @@ def make_clipping(config: MechanismConfig) -> Clipping:
         return rule.bound(smallest)
 
     if config.noise_trust == "nobody":
-        sensitivity = rule._replace(grid=_grid(config, rule.bound, summed=1))
+        clipping = rule._replace(grid=_grid(config, rule.bound, summed=1))
     else:
-        sensitivity = rule._replace(
+        clipping = rule._replace(
             bound=lambda _: largest(_) / root_sharers(config),
             grid=_grid(config, largest, summed=config.cohort_size),
         )
-    return sensitivity._replace(source=(config, *sensitivity[:-1]))
+    return clipping._replace(source=(config, *clipping[:-1]))
 
 
 def _grid(

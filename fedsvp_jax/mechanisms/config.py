@@ -76,7 +76,7 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
     """Settings that every mechanism reads, facts of the federation, its own settings.
 
     A pytree: settings that are `traced` may differ between the cells of one compiled
-    sweep, the others change the program. C (`l2_norm_clip`) bounds what the sensitivity
+    sweep, the others change the program. C (`l2_norm_clip`) bounds what the clipping
     clips: a gradient, the weights, or the update (there called S).
 
     Attributes:

@@ -91,23 +91,21 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`). One upload's
     claim is that of z·L (`calibration.scaled_claim`): by the classical formula ε/L, so
     that L of them spend ε.
-    Δ_U = 2C/m under `paper`, the sensitivity's own bound otherwise: `weight_clip` clips
+    Δ_U = 2C/m under `paper`, the clipping's own bound otherwise: `weight_clip` clips
     the uploaded weights to C as one vector, as Algorithm 1 does.
     """
     check_calibration(config)
-    sensitivity = make_clipping(config)
+    clipping = make_clipping(config)
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
 
     def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
         del ratio, round_num, bound
         return scaled_claim(config, exposures)
 
-    base_bound = sensitivity.bound
+    base_bound = clipping.bound
     if config.clip.granted:
         smallest = jnp.asarray(config.min_num_examples, jnp.float32)
-        sensitivity = sensitivity._replace(
-            bound=lambda num_examples: base_bound(smallest)
-        )
+        clipping = clipping._replace(bound=lambda num_examples: base_bound(smallest))
 
     def server(
         params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any
@@ -126,7 +124,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
     law = Law(calibrate, any_epsilon=config.calibration == "analytic")
-    mechanism = chain(sensitivity, law)
+    mechanism = chain(clipping, law)
     if not config.settings.downlink_noise:
         return mechanism
     return mechanism._replace(server=server, follows_num_rounds=True)
