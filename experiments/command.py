@@ -9,7 +9,6 @@ import pathlib
 import signal
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -18,7 +17,6 @@ from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.settings import kind
-from fedsvp_jax.devices import processes
 from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.options import Options
 
@@ -112,7 +110,7 @@ def define_output(*, required: bool = True) -> None:
         "compilation_cache_dir",
         _cache_dir(),
         "Folder that keeps compiled programs between starts; an empty value turns "
-        "the cache off, and so do several processes on a CPU. "
+        "the cache off. "
         "JAX_COMPILATION_CACHE_DIR, JAX's own environment variable, sets the default.",
     )
     if required:
@@ -133,9 +131,8 @@ def define_running() -> None:
     """
     flags.DEFINE_integer(
         "num_devices",
-        None,
-        "Number of devices that share a cohort's clients. Default: 1, or all devices "
-        "when several processes run.",
+        1,
+        "Number of devices that share a cohort's clients.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -171,30 +168,6 @@ def define_running() -> None:
         "tensorboard, wandb, mlflow. Each writes to OUTPUT_DIR/NAME and sends "
         "nothing, and each needs the extra of that name.",
     )
-    flags.DEFINE_bool(
-        "distributed",
-        False,
-        "Run together with the other processes of a SLURM step, an Open MPI job, a "
-        "Kubernetes job or a TPU pod. Each process is started with this same command.",
-    )
-    flags.DEFINE_string(
-        "coordinator_address",
-        None,
-        "HOST:PORT of process 0, for clusters that JAX cannot detect itself (set "
-        "--num_processes and --process_id too).",
-    )
-    flags.DEFINE_integer(
-        "num_processes",
-        None,
-        "Number of processes (with --coordinator_address).",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "process_id",
-        None,
-        "Index of this process, starting at 0 (with --coordinator_address).",
-        lower_bound=0,
-    )
 
 
 def shows_progress(values: flags.FlagValues) -> bool:
@@ -204,16 +177,12 @@ def shows_progress(values: flags.FlagValues) -> bool:
 
 def placement(values: flags.FlagValues, **fields: int) -> Any:
     """The `Placement` that the flags of `define_running` name."""
-    import jax
-
     from fedsvp_jax.run.placement import Placement
 
-    num_devices = values.num_devices
-    if num_devices is None:
-        everyone = jax.device_count() // fields.get("sweep_devices", 1)
-        num_devices = max(1, everyone) if processes.several() else 1
     return Placement(
-        num_devices=num_devices, rounds_per_call=values.rounds_per_call, **fields
+        num_devices=values.num_devices,
+        rounds_per_call=values.rounds_per_call,
+        **fields,
     )
 
 
@@ -240,17 +209,6 @@ def start_jax(values: flags.FlagValues) -> None:
     jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir or None)
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
-def start_processes(values: flags.FlagValues) -> None:
-    """Joins the other processes where the flags ask for it.
-
-    Comes before the settings are resolved, since some defaults depend on the
-    device, and what is wrong with one process's flags then ends the others too.
-    """
-    cluster = (values.coordinator_address, values.num_processes, values.process_id)
-    if values.distributed or cluster != (None, None, None):
-        processes.start(*cluster)
 
 
 def run(
@@ -284,18 +242,13 @@ def run(
         except (ValueError, OSError, FloatingPointError) as error:
             if logging.level_debug():
                 raise
-            _fail(processes.explain(error) or messages.one_line(error))
+            _fail(messages.one_line(error))
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
             if (lacking := messages.of_memory(error)) and not logging.level_debug():
                 _fail(lacking)
-            if not processes.started():
-                raise
-            explained = processes.explain(error)
-            if explained is None:
-                traceback.print_exc()
-            _fail(explained or messages.one_line(error))
+            raise
 
     def parse(arguments: list[str]) -> list[str]:
         if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
@@ -364,8 +317,6 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
         which reads what clearing up frees: a segmentation fault.
     """
     print(f"error: {message}", file=sys.stderr, flush=True)
-    if processes.started():
-        processes.leave(status)
     if at_once:
         sys.stdout.flush()
         os._exit(status)
@@ -381,6 +332,5 @@ def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) 
         for field in dataclasses.fields(config)
         if field.name not in values or values[field.name].using_default_value
     }
-    if processes.is_first():
-        for line in chosen.lines(config, untyped, data):
-            print(line)
+    for line in chosen.lines(config, untyped, data):
+        print(line)

@@ -33,7 +33,6 @@ from typing import Any
 from absl import flags
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.devices import processes
 from fedsvp_jax.report import provenance
 
 from . import (
@@ -151,7 +150,6 @@ def main(_: list[str]) -> None:
     epsilons = flag_values.numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
     command.start_jax(values)
-    command.start_processes(values)
     totals = _total_epsilons(values)
     swept: list[dict[str, Any]] = [
         {"total_epsilon": total, "solve": "noise"} for total in totals
@@ -197,8 +195,7 @@ def main(_: list[str]) -> None:
         ),
         options=command.options(values),
     )
-    if processes.is_first():
-        _finish(values)
+    _finish(values)
 
 
 if __name__ == "__main__":

@@ -37,8 +37,7 @@ def number(values: flags.FlagValues, plan: sweep.SweepPlan, rounds: int) -> int:
     conflicts = {
         "part": plan.part is not None,
         "sweep_devices": values.sweep_devices > 1,
-        "num_devices": (values.num_devices or 1) > 1,
-        "distributed": values.distributed or values.coordinator_address is not None,
+        "num_devices": values.num_devices > 1,
         "logger": bool(values.logger),
         "total_epsilon": values.total_epsilon is not None,
     }

@@ -40,8 +40,6 @@ import pathlib
 
 from absl import flags
 
-from fedsvp_jax.devices import processes
-
 from . import command, goal, messages, presets, unread_flags
 
 command.define_settings()
@@ -83,7 +81,6 @@ def main(_: list[str]) -> None:
     """Runs the training."""
     values = flags.FLAGS
     command.start_jax(values)
-    command.start_processes(values)
     if values.data is not None:
         kind = "npz" if values.data.endswith(".npz") else "csv"
         command.default_settings(values, {"dataset": kind, "data_dir": values.data})
@@ -132,16 +129,13 @@ def main(_: list[str]) -> None:
             options=command.options(values),
         )
     except FloatingPointError:
-        if processes.is_first():
-            command.write_report(values, "run")
+        command.write_report(values, "run")
         raise
-    if not processes.is_first():
-        return
     from fedsvp_jax.core.files import plain
     from fedsvp_jax.report import headline, labels
 
     place = pathlib.Path(values.output_dir)
-    if values.goal is not None and values.reference and not processes.several():
+    if values.goal is not None and values.reference:
         assert isinstance(data, Dataset)
         reference_config = resolve(
             ExperimentConfig(**goal.reference(config)), dataset=data

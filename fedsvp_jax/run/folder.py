@@ -25,7 +25,6 @@ from fedsvp_jax.core.files import (
     sync,
     write_json,
 )
-from fedsvp_jax.devices import processes
 
 PLANNED = "partition.svg"  # what a dry run draws
 LOCK = ".lock"  # of the process that writes the folder
@@ -53,11 +52,7 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
 
 
 class RunFolder:
-    """The folder of one run or sweep; as a context, it frees the folder at its end.
-
-    Of several processes, which all make the same calls, process 0 reads and writes, and
-    what it refuses, all refuse.
-    """
+    """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._lock: int | None = None  # descriptor of the locked file
@@ -108,7 +103,6 @@ class RunFolder:
                 (self.path / LOCK).unlink()
             os.close(lock)
 
-    @processes.by_first
     def start(self, config: dict[str, Any], *, resume: bool) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
@@ -173,8 +167,6 @@ class RunFolder:
         Raises:
           WriteError: they cannot be written; the file is as it was.
         """
-        if not processes.is_first():
-            return
         lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
         path, rest = self.path / name, memoryview(lines.encode())
         try:
@@ -192,7 +184,6 @@ class RunFolder:
         except OSError as error:
             raise WriteError(path, error.strerror or str(error)) from error
 
-    @processes.by_first
     def keep_rounds(
         self, name: str, done: int, *, where: Callable[[dict[str, Any]], bool]
     ) -> None:
@@ -233,7 +224,6 @@ class RunFolder:
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
 
-    @processes.by_first
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""
         file = self.path / name
@@ -257,5 +247,4 @@ class RunFolder:
 
     def write(self, name: str, content: Any) -> None:
         """Writes a JSON file whole or not at all."""
-        if processes.is_first():
-            write_json(self.path / name, content)
+        write_json(self.path / name, content)

@@ -19,7 +19,6 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params, Weights
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.devices import processes
 from fedsvp_jax.federation.budget import planned_filter_cost
 from fedsvp_jax.influence import last_layer, pipeline
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
@@ -108,7 +107,7 @@ class FilterHook:
         Raises:
           ValueError: they are too few for any round to have a cohort.
         """
-        host = processes.to_host(state)
+        host = jax.device_get(state)
         params, stats = cell_of((host.params, host.stats), 0)
         self.verdict = jax.device_get(self.decide(params, stats, done))
         assert self.verdict is not None

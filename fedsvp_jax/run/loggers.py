@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.settings import unknown
-from fedsvp_jax.devices import processes
 
 Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
 
@@ -139,7 +138,7 @@ LOGGERS: dict[str, Callable[[pathlib.Path, str], Logger]] = {
 
 
 class Loggers:
-    """The logs of one run or sweep, written by process 0.
+    """The logs of one run or sweep.
 
     Args:
       folder: of the run or sweep; a log lies in its folder `NAME/RUN`.
@@ -153,7 +152,7 @@ class Loggers:
         for name in names:
             _check(name)
         self._folder = folder
-        self._names = list(dict.fromkeys(names)) if processes.is_first() else []
+        self._names = list(dict.fromkeys(names))
         self._open: dict[str, list[Logger]] = {}
 
     def start(self, run: str, rows: Iterable[dict[str, Any]]) -> None:

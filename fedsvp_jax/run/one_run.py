@@ -1,11 +1,11 @@
 """One run, from settings to a folder of results."""
 
-import dataclasses
 import functools
 import os
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from fedsvp_jax import federation
@@ -16,7 +16,6 @@ from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import schema
-from fedsvp_jax.devices import processes
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.influence import admission
@@ -91,10 +90,8 @@ def train(
         settings["hooks"] = [
             getattr(hook, "__qualname__", repr(hook)) for hook in hooks
         ]
-    layout = dataclasses.asdict(trainer.placement)
-    processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     folder.start(settings, resume=options.resume)
-    if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
+    if isinstance(data, Dataset) and data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
@@ -124,7 +121,7 @@ def train(
             rows = folder.rows("clients.jsonl")
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
-            admitted = np.asarray(processes.to_host(session.state.admitted)[0])
+            admitted = np.asarray(jax.device_get(session.state.admitted)[0])
             summary |= admission.summary(config, program.data.corrupted[0], admitted)
         predicted = functools.cache(
             lambda: final_scores.predictions(session, 0, settings)

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
-from fedsvp_jax.devices import processes
 from fedsvp_jax.round.state import RoundMetrics
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
@@ -18,7 +18,7 @@ from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.influence_filter import FilterHook
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
-from fedsvp_jax.run.stopping import StopRequests
+from fedsvp_jax.run.stopping import Stopped, StopRequests
 from fedsvp_jax.run.trainer import Trainer
 
 _log = logging.getLogger(__name__)
@@ -84,7 +84,6 @@ class Session:
         self._rows: list[list[dict[str, Any]]] = [[] for _ in self._names]
         self.stopped_by: str | None = None
         self._go_on_after_kept_rows()
-        shows_bar = options.progress and processes.is_first()
         self._bar = progress_bar(
             total=config.num_rounds,
             initial=self.done,
@@ -92,7 +91,7 @@ class Session:
             desc=f"{config.mechanism} x {len(self._names)}"
             if in_sweep
             else config.mechanism,
-            disable=None if shows_bar else True,
+            disable=None if options.progress else True,
         )
 
     def _content(self) -> dict[str, Any]:
@@ -153,14 +152,15 @@ class Session:
         return self._summaries()
 
     def _stop_if_asked(self, stop: StopRequests) -> None:
-        if not stop.requested():
+        if stop.received is None:
             return
         self._save()
         total, name = self._config.num_rounds, self._config.mechanism
-        raise stop.stopped(
+        raise Stopped(
+            stop.received,
             f"after round {self.done} of {total} ({name}), which is saved"
             if self.done
-            else f"before round 1 ({name})"
+            else f"before round 1 ({name})",
         )
 
     def _call(self) -> None:
@@ -177,7 +177,7 @@ class Session:
         filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
         active = int(filled[-1]) + 1 if len(filled) else 0
         if active < count:
-            spent, admitted = processes.to_host((self.state.spent, self.state.admitted))
+            spent, admitted = jax.device_get((self.state.spent, self.state.admitted))
             if self.program.is_over(spent, admitted, self.done + active):
                 self.stopped_by = "promise"
             else:
@@ -230,7 +230,7 @@ class Session:
             self._saved = self.done
 
     def _summaries(self) -> list[dict[str, Any]]:
-        params = processes.to_host(self.state.params)
+        params = jax.device_get(self.state.params)
         return [
             {
                 **self._names[cell],

@@ -54,8 +54,6 @@ _RUN = "python -m experiments."
 ELSEWHERE = {  # in tests/experiments
     "sbatch --wait --array=1-4 examples/slurm/sweep.sbatch": _ARRAY,
     f"{_RUN}merge runs/array": _ARRAY,
-    f"srun --ntasks=2 {_RUN}train": "test_clusters.py"
-    "::test_two_processes_under_srun_write_the_bytes_of_one",
     "python examples/ray_sweep.py": "test_clusters.py"
     "::test_the_example_on_ray_writes_the_sweep_of_one_process",
     # A hospital's file, which no page can bring.
