@@ -26,7 +26,9 @@ def lines(
     has_names = config.dataset in (*_OWN, "adult") and isinstance(dataset, Dataset)
     if numbered and has_names and config.num_attributes > 1:
         assert isinstance(dataset, Dataset)
-        attributes = loading.example_attributes(config, dataset)
+        attributes = loading.attributes_of(
+            config, dataset, dataset.train_labels, dataset.columns
+        )
         private = attributes.names[attributes.private]
         sentences.append(
             f"chosen as private: {private}, of {', '.join(attributes.names)} "

@@ -20,7 +20,8 @@ from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.budget import account_of, solve_noise
-from fedsvp_jax.federation.client_data import CohortStream, FederatedData
+from fedsvp_jax.federation.client_data import FederatedData
+from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import run_digest
@@ -253,12 +254,7 @@ def build(
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
     if data.reader is not None:
-        stream = data.reader.stream(
-            root=roots[0].shared,
-            num_rounds=first.num_rounds,
-            cohorts=first.cohorts,
-            allowance=allowances[0],
-        )
+        stream = data.reader.stream(roots[0].shared, first.cohorts, allowances[0])
     parallelism = plans.choose_parallelism(
         first, target, model, data.examples.inputs.shape[1:]
     )

@@ -146,7 +146,7 @@ class Trainer:
             return self._run(state, self.cells, examples, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
-            cohort = stream.take(round_num, jax.device_get(state.spent)[0])
+            cohort = stream(round_num, jax.device_get(state.spent)[0])
             of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
             split, clients = jax.device_put(of_cell, self._by_cell)
             cells = dataclasses.replace(self.cells, split=split, cohort=clients)
