@@ -5,21 +5,21 @@
   fedsvp train --dataset=store --data_dir=stores/femnist \\
       --model=leaf_cnn --output_dir=runs/femnist
 
-The data set is read once, one client at a time: LEAF JSON file by file, an .npz file
-through a memory map of its unpacked inputs, prepared tensorflow-datasets example by
-example. --partition=by_writer makes every writer a client; the other partitions divide
-data without writers among --num_clients. A run on the store reads the clients of each
-cohort when they are sampled, and has the numbers of the same run in memory.
+LEAF JSON is read file by file; other data sets are read whole, once. Clients that come
+one by one from a program of your own are written by
+fedsvp_jax.data.store.writer.write_store. --partition=by_writer makes every writer a
+client; the other partitions divide data without writers among --num_clients. A run on
+the store reads the clients of each cohort when they are sampled, and has the numbers
+of the same run in memory.
 
-Written to --output_dir: inputs.npy, labels.npy, clients.npy, test_inputs.npy,
-test_labels.npy, store.json. The folder appears when it is complete.
+Written to --output_dir: inputs.bin, labels.bin, clients.npz, store.json. The folder
+appears when it is complete.
 
 Exit status: 0 done; 2 bad input (one line says why).
 """
 
 import dataclasses
 import pathlib
-import tempfile
 
 from absl import flags
 
@@ -62,9 +62,7 @@ def main(_: list[str]) -> None:
 
     folder = pathlib.Path(values.output_dir).expanduser()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".build_") as scratch:
-        stream = store_builder.store_source(config, pathlib.Path(scratch))
-        store = writer.write_store(folder, stream)
+    store = writer.write_store(folder, store_builder.store_source(config))
     sizes = store.clients[:, 1]
     print(
         f"{len(sizes)} clients with {sizes.min()} to {sizes.max()} examples each, "

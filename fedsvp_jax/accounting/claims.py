@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.copies import certain_chance_of_copies, epsilon_of_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
-from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 
@@ -71,12 +71,12 @@ def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
     )
 
 
-def adversary(account: Recorded, view: str | None = None) -> str:
+def adversary(account: Account, view: str | None = None) -> str:
     """The adversary's name in claims, by its view; by default the claim's own view."""
     return SEEN[view or account.view][0].format(account.participation.colluders)
 
 
-def row(account: Recorded, *, last: bool) -> dict[str, Any]:
+def row(account: Account, *, last: bool) -> dict[str, Any]:
     """The privacy part of a line of metrics.jsonl: the client that spent most so far.
 
     Returns:
@@ -91,7 +91,7 @@ def row(account: Recorded, *, last: bool) -> dict[str, Any]:
     return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
 
 
-def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]:
+def planned_row(account: Account, uploads: int | None = None) -> dict[str, Any]:
     """`row` before the run, of a client that sends so many of the costliest uploads.
 
     None is one in every round.
@@ -105,7 +105,7 @@ def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]
 
 
 def _with_meaning(
-    account: Recorded,
+    account: Account,
     spent: dict[str, float],
     delta: float,
     largest: float,
@@ -135,7 +135,7 @@ def _with_meaning(
 
 
 def _is_proved(
-    account: Recorded,
+    account: Account,
     method: str,
     epsilon: float,
     delta: float,
@@ -153,12 +153,12 @@ def _is_proved(
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
 
 
-def _certain_chance(account: Recorded, view: str) -> float:
-    """`Recorded.certain_chance` of what was recorded, as a view sees it."""
+def _certain_chance(account: Account, view: str) -> float:
+    """`Account.certain_chance` of what was recorded, as a view sees it."""
     return account.certain_chance(account.most_spent(view), account.filter_cost)
 
 
-def upload_status(account: Recorded, epsilon: float, delta: float) -> str | None:
+def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
     """Whether the (ε, δ) claimed for one upload is proved; None where it is not one."""
     if account.mechanism.claim.relation == "none":
         return None
@@ -169,7 +169,7 @@ def upload_status(account: Recorded, epsilon: float, delta: float) -> str | None
     return "proved" if proved else "nominal"
 
 
-def by_adversary(account: Recorded) -> dict[str, float]:
+def by_adversary(account: Account) -> dict[str, float]:
     """ε by Rényi DP against each adversary, as the claims of `table` say it."""
     return {
         adversary(account, view): account.epsilon_spent("rdp", view=view)
@@ -177,7 +177,7 @@ def by_adversary(account: Recorded) -> dict[str, float]:
     }
 
 
-def views_of(account: Recorded) -> list[str]:
+def views_of(account: Account) -> list[str]:
     """The views against which anything is claimed."""
     claim = account.mechanism.claim
     if claim.relation == "none":
@@ -185,7 +185,7 @@ def views_of(account: Recorded) -> list[str]:
     return [view for view in SEEN if view != "server" or claim.against_server]
 
 
-def table(account: Recorded, methods: Sequence[str] = METHODS) -> list[Claim]:
+def table(account: Account, methods: Sequence[str] = METHODS) -> list[Claim]:
     """Every adversary's claim by every accounting, and the promise's.
 
     Args:
@@ -207,7 +207,7 @@ def table(account: Recorded, methods: Sequence[str] = METHODS) -> list[Claim]:
     return [claim for claim in claims if not nothing or math.isfinite(claim.epsilon)]
 
 
-def _assumptions(account: Recorded) -> str:
+def _assumptions(account: Account) -> str:
     text, participation = account.mechanism.claim.assumptions, account.participation
     if account.passes:
         text = text.replace(NOTHING_ELSE, _FILTER_TOO)
@@ -218,7 +218,7 @@ def _assumptions(account: Recorded) -> str:
     )
 
 
-def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
+def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
     """The claims of the uploads that were recorded, against every adversary."""
     basis, participation, claims = account.mechanism.claim, account.participation, []
     assumptions = _assumptions(account)
@@ -269,7 +269,7 @@ def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
 
 
 def _claim(
-    account: Recorded,
+    account: Account,
     view: str,
     method: str,
     epsilon: float,
@@ -289,7 +289,7 @@ def _claim(
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 
 
-def _promise_claim(account: Recorded) -> Claim:
+def _promise_claim(account: Account) -> Claim:
     """The promise's claim for the whole run; nominal once the promise is broken."""
     total, method = account.terms.total_epsilon, account.terms.total_accounting
     assert total is not None
@@ -303,7 +303,7 @@ def _promise_claim(account: Recorded) -> Claim:
     return claim._replace(method=f"promise by {method}", proved=claim.proved and holds)
 
 
-def _amplified_epsilon(account: Recorded) -> tuple[float, float] | None:
+def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
     """ε with amplification by sampling, and the chance that the end of the noise tells
     one neighbour for certain; or None where it does not apply.
 
@@ -352,7 +352,7 @@ def _amplified_epsilon(account: Recorded) -> tuple[float, float] | None:
     return float(epsilon), certain_chance(multiplier, account.rounds, rate)
 
 
-def summary(account: Recorded) -> dict[str, Any]:
+def summary(account: Account) -> dict[str, Any]:
     """The privacy part of summary.json: spent, by accounting and by adversary."""
     subsampling = account.mechanism.subsampling
     return {

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -20,25 +20,16 @@ def integer_labels(labels: np.ndarray) -> np.ndarray | None:
     return labels.astype(np.int64)
 
 
-def non_finite(values: np.ndarray, rows: np.ndarray | None = None) -> str | None:
-    """The places of NaN and infinity, in words; None if all values are finite.
-
-    Args:
-      values: (n, ...) floats.
-      rows: (n,) number of each row in the array that the user knows; default: 0, 1, ...
-    """
+def _non_finite(values: np.ndarray) -> str | None:
+    """The places of NaN and infinity, in words; None if all values are finite."""
     bad = np.argwhere(~np.isfinite(values))
     if not len(bad):
         return None
-    first = bad[0].tolist()
-    if rows is not None:
-        first[0] = int(rows[first[0]])
-    return (
-        f"NaN or infinity ({len(bad)} of {values.size} values, first at index {first})"
-    )
+    count, first = f"{len(bad)} of {values.size} values", bad[0].tolist()
+    return f"NaN or infinity ({count}, first at index {first})"
 
 
-def as_features(values: np.ndarray) -> np.ndarray:
+def _as_features(values: np.ndarray) -> np.ndarray:
     """Floats of any precision as float32; too large ones become infinite."""
     if values.dtype.kind != "f" or values.dtype == np.float32:
         return values
@@ -173,7 +164,7 @@ class Dataset:
 
     def _check_part(self, part: str) -> None:
         """Makes inputs uint8 or float32, and labels int32."""
-        inputs = as_features(getattr(self, f"{part}_inputs"))
+        inputs = _as_features(getattr(self, f"{part}_inputs"))
         if inputs.dtype not in (np.uint8, np.float32):
             raise self._error(
                 f"{part} inputs must be uint8 pixels or floats, got {inputs.dtype}; "
@@ -192,7 +183,7 @@ class Dataset:
         self._set(f"{part}_labels", labels)
 
     def _check_finite(self, values: np.ndarray, kind: str, each: str) -> None:
-        if values.dtype == np.float32 and (where := non_finite(values)):
+        if values.dtype == np.float32 and (where := _non_finite(values)):
             raise self._error(f"{kind} hold {where}; every {each} must be finite")
 
     def _targets(self, part: str, rows: tuple[int, ...]) -> Any:
@@ -200,7 +191,7 @@ class Dataset:
         targets = getattr(self, f"{part}_targets")
         if targets is None:
             return None
-        targets = as_features(targets)
+        targets = _as_features(targets)
         if targets.dtype.kind in "iub":
             targets = targets.astype(np.int32)
         if targets.dtype not in (np.int32, np.float32):
@@ -311,30 +302,11 @@ def facts_of(dataset: Dataset) -> Facts:
     )
 
 
-class RowSource(NamedTuple):
-    """A data set whose training inputs are read row by row when they are needed."""
-
-    name: str
-    train_labels: np.ndarray  # (n,) int32 in [0, num_classes)
-    train_writers: np.ndarray | None  # (n,) int32
-    rows: Callable[[Any], np.ndarray]  # (k,) row numbers, or a slice -> (k, *shape)
-    test_inputs: np.ndarray  # (m, *example_shape)
-    test_labels: np.ndarray  # (m,) int32
-    num_classes: int
-    from_records: tuple[str, ...] = ()  # as `Dataset` has it
-    public_test: bool = False  # likewise
-
-    def in_memory(self, **fields: Any) -> Dataset:
-        """All of it, in memory; with other `fields` of a `Dataset`."""
-        values = self._asdict() | fields
-        return Dataset(train_inputs=values.pop("rows")(slice(None)), **values)
-
-
 @dataclasses.dataclass(frozen=True)
 class ClientStore:
     """A data set on disk that exceeds the memory, by client: `store` reads it.
 
-    All its arrays are mapped, except `clients` and `digests`, which are in memory.
+    The clients' examples are mapped; all else is in memory.
 
     Attributes:
       name: the data set that the store was made from.

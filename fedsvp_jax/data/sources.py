@@ -9,7 +9,7 @@ from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.datasets import DATA_SETS
 from fedsvp_jax.data.source_settings import DataSettings, TableSettings
 from fedsvp_jax.data.store.folder import store_facts
-from fedsvp_jax.data.tables.npz import load_npz, npz_facts
+from fedsvp_jax.data.tables.npz import load_npz
 
 _FILES = ("npz", "csv")  # of one's own; `DATA_SETS` are published
 
@@ -41,7 +41,7 @@ def load(
     if name in _FILES:
         if folder is None:
             raise ValueError(needed)
-        return load_npz(folder, declared) if name == "npz" else _table(folder, declared)
+        return _of_file(name, folder, declared)
     family, _, inner = name.partition(":")
     source = DATA_SETS.get(family)
     if source is None or bool(inner) != (family == "tfds"):
@@ -66,32 +66,36 @@ def facts(config: DataSettings) -> Facts:
         result = DATA_SETS[config.dataset.partition(":")[0]].facts
     elif config.data_dir and config.dataset == "store":
         result = store_facts(path)
-    elif config.data_dir and config.dataset == "npz":
-        result = npz_facts(path, config)
     elif config.data_dir:
-        result = facts_of(_table(path, config))
+        result = facts_of(_of_file(config.dataset, path, config))
     return result
 
 
-def _table(path: Path, settings: TableSettings) -> Dataset:
-    """`load_file`, once for a command that asks for its facts and then for its rows."""
+def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
+    """A file of one's own, read once for a command that asks for facts, then rows."""
     fields = [field.name for field in dataclasses.fields(TableSettings)]
     columns = TableSettings(**{name: getattr(settings, name) for name in fields})
-    schema = None if columns.schema is None else Path(columns.schema).expanduser()
-    paths = (path, columns.test_path, schema)
-    return _table_of(path, columns, tuple(map(_digest, filter(None, paths))))
+    paths = {"data_dir": path, "test_data": columns.test_data, "schema": columns.schema}
+    digests = []
+    for setting, value in paths.items():
+        file = Path(value or "").expanduser()
+        if value is not None and not file.is_file():
+            raise FileNotFoundError(
+                f"{setting} {file} is not a file; {name} expects the path of one"
+            )
+        if value is not None:
+            with file.open("rb") as handle:
+                digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
+    return _of_digests(name, path, columns, tuple(digests))
 
 
 @functools.lru_cache(maxsize=1)
-def _table_of(path: Path, settings: TableSettings, _: tuple[str, ...]) -> Dataset:
-    """The table of files that have these digests."""
+def _of_digests(
+    name: str, path: Path, settings: TableSettings, _: tuple[str, ...]
+) -> Dataset:
+    """The data set of files that have these digests."""
+    if name == "npz":
+        return load_npz(path, settings)
     from fedsvp_jax.data.tables.table import load_file  # pyarrow starts slowly
 
     return load_file(path, settings)
-
-
-def _digest(path: Path) -> str:
-    if not path.is_file():
-        return ""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

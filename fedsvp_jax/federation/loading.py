@@ -14,7 +14,7 @@ from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes, AttributeSettings
-from fedsvp_jax.data.dataset import ClientStore, Column, Dataset, RowSource
+from fedsvp_jax.data.dataset import ClientStore, Column, Dataset
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.models import kept_features
 
@@ -278,15 +278,13 @@ def neighbour_assumptions(config: FederationSettings) -> str:
     return "; ".join(sentences)
 
 
-def client_parts(
-    config: FederationSettings, dataset: Dataset | RowSource
-) -> list[np.ndarray]:
+def client_parts(config: FederationSettings, dataset: Dataset) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`.
 
     Where examples have persons these are dealt, each with all of its examples.
     """
     labels, writers = dataset.train_labels, dataset.train_writers
-    persons = dataset.train_persons if isinstance(dataset, Dataset) else None
+    persons = dataset.train_persons
     min_examples = least_examples(
         config.dataset, config.batch_size, config.train_fraction
     )

@@ -7,23 +7,21 @@ import numpy as np
 
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.dataset import RowSource
-from fedsvp_jax.data.datasets import leaf, tfds_source
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.datasets import leaf
 from fedsvp_jax.data.store.writer import ClientExamples, StoreSource
-from fedsvp_jax.data.tables import npz
 from fedsvp_jax.federation import loading
 
 
-def store_source(config: FederationSettings, scratch: Path) -> StoreSource:
+def store_source(config: FederationSettings) -> StoreSource:
     """The clients of `config.dataset` under `config.partition`.
 
     By writer, every writer is a client, whatever `config.num_clients` is: a run draws
-    from them. LEAF's users are read a json file at a time, .npz and TFDS inputs a
-    client at a time.
+    from them. LEAF's users are read a json file at a time; other data sets are in
+    memory while their store is built.
 
     Args:
       config: dataset, data_dir, seed and the partition's settings are read.
-      scratch: an empty folder that outlives the stream.
 
     Raises:
       FileNotFoundError, ValueError: the data cannot be read or divided.
@@ -31,7 +29,12 @@ def store_source(config: FederationSettings, scratch: Path) -> StoreSource:
     by_writer = config.partition == "by_writer"
     if config.dataset == "femnist" and by_writer and config.data_dir is not None:
         return leaf.stream_femnist(Path(config.data_dir).expanduser())
-    source = rows_of(config, scratch)
+    source = sources.load(config.dataset, config.data_dir, config)
+    if source.train_persons is not None:
+        raise ValueError(
+            f"dataset {config.dataset} has a person column, which a store does not "
+            "keep: train on the table itself, or leave [person] out of the schema"
+        )
     if by_writer and source.train_writers is not None:
         parts = _every_writer(source.train_writers)
     else:
@@ -48,41 +51,14 @@ def store_source(config: FederationSettings, scratch: Path) -> StoreSource:
     )
 
 
-def rows_of(config: FederationSettings, scratch: Path) -> RowSource:
-    """The data set; npz and `tfds:NAME` leave their training inputs on disk."""
-    name, data_dir = config.dataset, config.data_dir
-    folder = Path(data_dir).expanduser() if data_dir is not None else None
-    if name == "npz" and folder is not None:
-        return npz.open_npz(folder, scratch, config)
-    if (inner := name.removeprefix("tfds:")) not in (name, ""):
-        return tfds_source.open_tfds(inner, folder)
-    dataset = sources.load(name, data_dir, config)
-    if dataset.train_persons is not None:
-        raise ValueError(
-            f"dataset {name} has a person column, which a store does not keep: train "
-            "on the table itself, or leave [person] out of the schema"
-        )
-    return RowSource(
-        name=dataset.name,
-        train_labels=dataset.train_labels,
-        train_writers=dataset.train_writers,
-        rows=lambda index: dataset.train_inputs[index],
-        test_inputs=dataset.test_inputs,
-        test_labels=dataset.test_labels,
-        num_classes=dataset.num_classes,
-        from_records=dataset.from_records,
-        public_test=dataset.public_test,
-    )
-
-
 def _every_writer(writers: np.ndarray) -> list[np.ndarray]:
     """Each writer's rows in ascending order, by writer."""
     _, counts = np.unique(writers, return_counts=True)
     return np.split(np.argsort(writers, kind="stable"), np.cumsum(counts)[:-1])
 
 
-def _clients(
-    source: RowSource, parts: Sequence[np.ndarray]
-) -> Iterator[ClientExamples]:
+def _clients(source: Dataset, parts: Sequence[np.ndarray]) -> Iterator[ClientExamples]:
     for number, rows in enumerate(parts):
-        yield ClientExamples(number, source.rows(rows), source.train_labels[rows])
+        yield ClientExamples(
+            number, source.train_inputs[rows], source.train_labels[rows]
+        )

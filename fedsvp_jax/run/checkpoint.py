@@ -75,8 +75,7 @@ class Checkpointer:
         Raises:
           ValueError: as `newest`.
         """
-        newest = self.newest()
-        if newest is None:
+        if (newest := self.newest()) is None:
             return None
         content, round_num = newest
         self._intact = [round_num]

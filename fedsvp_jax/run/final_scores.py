@@ -33,7 +33,7 @@ def predictions(
     test = program.data.test
     trained = TrainedModel(program.model, params, stats, session.done, dict(settings))
     chances = trained.probabilities(np.asarray(test.inputs))
-    return Predictions(chances, np.asarray(jax.device_get(test.labels)))
+    return Predictions(chances, np.asarray(test.labels))
 
 
 def scores_of(

@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from fedsvp_jax import federation
@@ -121,7 +120,7 @@ def train(
             rows = folder.rows("clients.jsonl")
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
-            admitted = np.asarray(jax.device_get(session.state.admitted)[0])
+            admitted = np.asarray(session.state.admitted[0])
             summary |= admission.summary(config, program.data.corrupted[0], admitted)
         predicted = functools.cache(
             lambda: final_scores.predictions(session, 0, settings)

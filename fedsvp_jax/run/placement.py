@@ -36,15 +36,15 @@ class Placement:
         name = "num_devices"
         if self.sweep_devices > 1:
             name += " times sweep_devices"
-        count, devices = self.num_devices * self.sweep_devices, jax.devices()
-        if count > len(devices):
+        count = self.num_devices * self.sweep_devices
+        if count > jax.device_count():
             raise ValueError(
-                f"{name} must be at most {len(devices)}, the devices that JAX sees, "
-                f"got {count}"
+                f"{name} must be at most {jax.device_count()}, the devices that JAX "
+                f"sees, got {count}"
             )
         return jax.make_mesh(
             (self.sweep_devices, self.num_devices),
             (lanes.SWEEP_AXIS, lanes.CLIENT_AXIS),
             axis_types=(AxisType.Auto, AxisType.Auto),
-            devices=devices[:count],
+            devices=jax.devices()[:count],
         )

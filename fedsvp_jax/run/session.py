@@ -34,7 +34,7 @@ class Session:
       cell_names: of a sweep, per cell the fields that tell its rows from those of
         other cells, its mechanism among them; None of a single run, which alone keeps
         a row per client and round.
-      influence_filter: judges the clients between rounds, if any does.
+      influence_filter: judges the clients before the first round, if any does.
 
     Attributes:
       done: rounds done so far.
@@ -168,11 +168,9 @@ class Session:
         num_rounds = self._config.num_rounds
         limit = self._trainer.placement.rounds_per_call
         count = min(limit, num_rounds - self.done)
-        if self._filter is not None:
-            if self._filter.rounds_until_due(self.done) == 0:
-                self.state = self._filter(self.state, self.done)
-                self.accounts = [account.record_pass() for account in self.accounts]
-            count = min(count, self._filter.rounds_until_due(self.done + 1) + 1)
+        if self._filter is not None and self.done == 0:
+            self.state = self._filter(self.state)
+            self.accounts = [account.record_pass() for account in self.accounts]
         self.state, metrics = self._trainer.advance(self.state, self.done, count)
         filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
         active = int(filled[-1]) + 1 if len(filled) else 0
@@ -189,7 +187,6 @@ class Session:
                 self._take(cell, self.done + 1 + index, of_cell)
         self.done += active
         self._folder.write_held()
-        self._loggers.flush()
         self._bar.update(active)
         due = self.done - self._saved >= self._options.checkpoint_every
         if self.stopped_by is None and (due or self.done == num_rounds):
@@ -201,7 +198,7 @@ class Session:
         account = records.record_round(self.accounts[cell], metrics)
         self.accounts[cell] = account
         row = self._names[cell] | records.round_row(metrics, round_num=number)
-        row |= account.row(last=number == config.num_rounds)
+        row |= claims.row(account, last=number == config.num_rounds)
         if self._filter is not None:
             row |= self._filter.take_record()
         row = plain(row | {"rdp_by_adversary": claims.by_adversary(account)})

@@ -6,7 +6,6 @@ import re
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
 from fedsvp_jax import federation, mechanisms
@@ -132,7 +131,7 @@ def cell_name(config: AccountedSettings) -> dict[str, Any]:
 
 def _test_rows(test: Examples) -> dict[str, Any]:
     """How many test rows there are, and the share of their most frequent class."""
-    labels = np.asarray(jax.device_get(test.labels))
+    labels = np.asarray(test.labels)
     if test.targets is not None or not len(labels):
         return {}
     return {

@@ -120,12 +120,7 @@ class Trainer:
         return jax.device_put(state, self._by_cell)
 
     def advance(
-        self,
-        state: ServerState,
-        first_round: int,
-        num_rounds: int,
-        *,
-        examples: Examples | None = None,
+        self, state: ServerState, first_round: int, num_rounds: int
     ) -> tuple[ServerState, RoundMetrics]:
         """Runs rounds `first_round`, ... and returns the state and host metrics.
 
@@ -133,16 +128,13 @@ class Trainer:
           state: consumed (its buffers are donated).
           first_round: rounds done so far.
           num_rounds: at most `placement.rounds_per_call`.
-          examples: in place of the federation's, say with an attacker's own among
-            them; of one shape in all calls. Not for a store.
 
         Returns:
           `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
         """
         stream = self.program.stream
         if stream is None:
-            if examples is None:
-                examples = self._data.examples
+            examples = self._data.examples
             return self._run(state, self.cells, examples, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):

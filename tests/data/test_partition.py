@@ -9,14 +9,15 @@ import pytest
 from small_runs import small
 
 from fedsvp_jax.data import partition
-from fedsvp_jax.data.dataset import RowSource
+from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading
 
 LABELS = np.random.default_rng(0).permutation(
     np.repeat(np.arange(10, dtype=np.int32), 100)
 )
 WRITERS = np.random.default_rng(1).integers(0, 30, 1000).astype(np.int32)
-ROWS: Any = RowSource("rows", LABELS, WRITERS, *[None] * 3, num_classes=10)
+PIXELS = np.zeros((1000, 1), np.uint8)
+ROWS = Dataset("rows", PIXELS, LABELS, PIXELS, LABELS, 10, train_writers=WRITERS)
 NAMES = ("iid", "paper", "shards", "dirichlet", "by_writer")
 
 

@@ -35,7 +35,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         *("--num_rounds=1", "--cohort_size=2", "--attack_steps=2", "--num_images=20"),
         *("--classifier_steps=20", "--audit_mechanisms=nbafl", "--audit_trials=40"),
         *("--inversion_victims=1", "--inversion_restarts=1", "--inversion_steps=8"),
-        *("--membership_shadows=5", "--membership_rounds=1"),
+        "--membership_shadows=5",
     ),
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.report": (),

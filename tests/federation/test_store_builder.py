@@ -25,9 +25,7 @@ def build(
     where = str(data_dir) if data_dir else None
     settings = {"cohort_size": 1, "num_hbc_clients": 0, "batch_size": 1} | changes
     config = resolve(ExperimentConfig(dataset=dataset, data_dir=where, **settings))
-    scratch = root / "scratch"
-    scratch.mkdir(exist_ok=True)
-    return write_store(root / "store", store_builder.store_source(config, scratch))
+    return write_store(root / "store", store_builder.store_source(config))
 
 
 def check_writers(store: ClientStore, name: str, data_dir: Path) -> None:
@@ -83,28 +81,13 @@ def test_npz_writers_are_clients(save: Any, tmp_path: Path) -> None:
     check_writers(store, "npz", path)
 
 
-def test_npz_inputs_are_mapped_and_turned_to_float32_by_client(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "data.npz"
-    arrays = tiny_files.npz_arrays()
-    features = {"x_train": np.eye(5), "x_test": np.ones((2, 5))}
-    np.savez(path, **(arrays | features))
-    config = ExperimentConfig(dataset="npz", data_dir=str(path))
-    source = store_builder.rows_of(config, tmp_path)
-    assert (tmp_path / "x_train.npy").is_file()
-    found = source.rows(np.asarray([3, 1]))
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, np.eye(5)[[3, 1]])
-
-
 def labelled(data: ClientStore | Dataset) -> dict[bytes, int]:
     """The label of each training image."""
     images, labels = data.train_inputs, data.train_labels
     return {image.tobytes(): y for image, y in zip(images, labels, strict=True)}
 
 
-def test_tfds_examples_are_divided_without_reading_them_all(tmp_path: Path) -> None:
+def test_tfds_examples_are_divided(tmp_path: Path) -> None:
     tfds.display_progress_bar(False)
     made = RegisteredScans(data_dir=tmp_path, file_format="array_record")
     made.download_and_prepare()

@@ -1,13 +1,14 @@
 """Clients on disk: one folder of mapped arrays, for clients that exceed the memory.
 
-    store.json                      sizes, classes, fingerprint
-    inputs.npy, labels.npy          all clients' examples, one client after another
-    clients.npy                     (S, 2) int64: each client's first row and row count
-    digests.npy                     (S, 32) uint8: SHA-256 of each client's examples
-    test_inputs.npy, test_labels.npy
+    store.json              name, classes, fingerprint
+    inputs.bin, labels.bin  all clients' examples, one client after another: bytes of
+                            the types and shapes of the test examples
+    clients.npz             clients, (S, 2) int64: each one's first row and row count;
+                            digests, (S, 32) uint8: SHA-256 of each one's examples;
+                            test_inputs, test_labels
 
-They are read by mapping the files into memory, so that the system can drop what was
-read when memory is short. A client's examples are compared with their digest whenever
+The clients' examples are mapped into memory, so that the system can drop what was read
+when memory is short. A client's examples are compared with their digest whenever
 they are read.
 """
 
@@ -21,9 +22,9 @@ import numpy as np
 from fedsvp_jax.data.dataset import ClientStore, Facts
 from fedsvp_jax.data.tables import files
 
-VERSION = 2
+VERSION = 3
 FACTS = ("num_classes", "most_copies", "from_records")  # that the fingerprint binds
-ARRAYS = ("inputs", "labels", "clients", "digests", "test_inputs", "test_labels")
+ARRAYS = ("clients", "digests", "test_inputs", "test_labels")
 
 
 def examples_of(store: ClientStore, client: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +54,7 @@ def digest_of(inputs: np.ndarray, labels: np.ndarray) -> bytes:
 def fingerprint_of(arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> str:
     """SHA-256 of everything but the clients' examples, which have their digests."""
     digest = hashlib.sha256(json.dumps([facts[name] for name in FACTS]).encode())
-    for name in ("clients", "digests", "test_inputs", "test_labels"):
+    for name in ARRAYS:
         digest.update(np.ascontiguousarray(arrays[name]).data)
     return digest.hexdigest()
 
@@ -61,8 +62,8 @@ def fingerprint_of(arrays: dict[str, np.ndarray], facts: dict[str, Any]) -> str:
 def open_store(folder: Path) -> ClientStore:
     """Opens a store that `writer` made.
 
-    Types and sizes of all arrays are checked, and the sum of all but the clients'
-    examples, which are checked when they are read.
+    The sum of all but the clients' examples is compared; these are checked when they
+    are read.
 
     Raises:
       FileNotFoundError: a file is missing.
@@ -75,55 +76,26 @@ def open_store(folder: Path) -> ClientStore:
             raise ValueError(f"version {about['version']}")
         fields = {key: about[key] for key in ("name", "fingerprint", *FACTS)}
         fields["from_records"] = tuple(map(str, fields["from_records"]))
-        fields["public_test"] = about.get("public_test") is True
-        shapes = {name: (tuple(s), t) for name, (s, t) in about["arrays"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{folder / 'store.json'} is damaged ({error!r}); it must be written by "
-            f"experiments.build_store, version {VERSION}"
-        ) from error
-    arrays = {}
-    for name in ARRAYS:
-        path = folder / f"{name}.npy"
-        if not path.is_file():
-            raise FileNotFoundError(f"{path} is missing; a client store needs it")
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except Exception as error:  # numpy parses the header as Python
-            raise ValueError(
-                f"{path} is damaged ({files.reason(error)}); it must hold the array "
-                "that store.json describes"
-            ) from error
-        if shapes.get(name) != (array.shape, array.dtype.str):
-            raise ValueError(
-                f"{path} holds {array.dtype.str} of the shape {array.shape}; "
-                f"store.json describes {shapes.get(name)}"
+        arrays = files.read_arrays(folder / "clients.npz")
+        if fields["fingerprint"] != fingerprint_of(arrays, fields):
+            raise ValueError("it differs from the SHA-256 in store.json")
+        rows = int(arrays["clients"][:, 1].sum())
+        mapped = {
+            f"train_{kind}": np.memmap(
+                folder / f"{kind}.bin", like.dtype, "r", shape=(rows, *like.shape[1:])
             )
-        arrays[name] = array
-    clients = np.array(arrays["clients"])
-    first, count = clients.T
-    if (
-        first.min() < 0
-        or count.min() < 1
-        or (first + count).max() > len(arrays["labels"])
-    ):
+            for kind in ("inputs", "labels")
+            for like in [arrays[f"test_{kind}"]]
+        }
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # json, zipfile and numpy raise many types
         raise ValueError(
-            f"{folder / 'clients.npy'} names rows beyond the {len(arrays['labels'])} "
-            "of labels.npy, or a client without rows"
-        )
-    if fields["fingerprint"] != fingerprint_of(arrays, fields):
-        raise ValueError(
-            f"the client store {folder} is damaged: it differs from the SHA-256 in "
-            "store.json; put a copy of it back or build it again"
-        )
+            f"the client store {folder} is damaged ({files.reason(error)}); put a copy "
+            f"of it back or build it again (build_store, version {VERSION})"
+        ) from error
     return ClientStore(
-        train_inputs=arrays["inputs"],
-        train_labels=arrays["labels"],
-        clients=clients,
-        digests=np.array(arrays["digests"]),
-        test_inputs=arrays["test_inputs"],
-        test_labels=arrays["test_labels"],
-        **fields,
+        public_test=about.get("public_test") is True, **fields, **arrays, **mapped
     )
 
 

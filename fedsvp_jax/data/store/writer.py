@@ -1,19 +1,17 @@
 """Writes clients on disk, one at a time, as `folder` opens them."""
 
 import collections
-import contextlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fedsvp_jax.core.files import sync
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.store.folder import (
-    ARRAYS,
     FACTS,
     VERSION,
     digest_of,
@@ -80,8 +78,8 @@ def _write(folder: Path, stream: StoreSource) -> None:
     places: list[tuple[int, int]] = []
     num_rows = 0
     with (
-        _growing(folder / "inputs.npy", test.inputs) as inputs,
-        _growing(folder / "labels.npy", test.labels) as labels,
+        (folder / "inputs.bin").open("wb") as inputs,
+        (folder / "labels.bin").open("wb") as labels,
     ):
         for examples in stream.clients:
             if not len(examples.labels):
@@ -101,15 +99,14 @@ def _write(folder: Path, stream: StoreSource) -> None:
         (twice, _), *_ = collections.Counter(names).most_common(1)
         raise ValueError(f"client {twice} comes twice; every name must be unique")
     order = sorted(range(len(names)), key=names.__getitem__)
-    np.save(folder / "clients.npy", np.asarray(places, np.int64)[order])
     sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
-    np.save(folder / "digests.npy", sums[order])
-    for kind, array in (("inputs", test.inputs), ("labels", test.labels)):
-        np.save(folder / f"test_{kind}.npy", array)
     arrays = {
-        name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        for name in ARRAYS
+        "clients": np.asarray(places, np.int64)[order],
+        "digests": sums[order],
+        "test_inputs": test.inputs,
+        "test_labels": test.labels,
     }
+    np.savez(folder / "clients.npz", **arrays)
     facts = {name: getattr(stream, name) for name in FACTS}
     about = {
         "version": VERSION,
@@ -117,7 +114,6 @@ def _write(folder: Path, stream: StoreSource) -> None:
         "public_test": stream.public_test,
         **facts,
         "fingerprint": fingerprint_of(arrays, facts),
-        "arrays": {key: (a.shape, a.dtype.str) for key, a in arrays.items()},
     }
     (folder / "store.json").write_text(json.dumps(about, indent=2) + "\n")
 
@@ -130,30 +126,3 @@ def _checked(
     name = f"store, client {client.name}"
     dataset = Dataset(name, client.inputs, client.labels, *like, num_classes)
     return client._replace(inputs=dataset.train_inputs, labels=dataset.train_labels)
-
-
-@contextlib.contextmanager
-def _growing(path: Path, like: np.ndarray) -> Iterator[IO[bytes]]:
-    """An .npy file that rows can be appended to.
-
-    The header is overwritten at the end, with the number of rows. Its length does not
-    change, since numpy's header keeps room for the first axis to grow.
-    """
-    row_bytes = like.dtype.itemsize * int(np.prod(like.shape[1:], dtype=np.int64))
-
-    def header(num_rows: int) -> None:
-        shape = (num_rows, *like.shape[1:])
-        about = {"descr": like.dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, about)
-
-    with open(path, "wb") as file:
-        header(0)
-        start = file.tell()
-        yield file
-        num_rows = (file.tell() - start) // row_bytes
-        file.seek(0)
-        header(num_rows)
-        if file.tell() != start:
-            raise ValueError(
-                f"{path}: {num_rows} rows are too many for the header of an .npy file"
-            )

@@ -84,18 +84,18 @@ def proposed(
     for name in rest:
         schema_columns[name] = SchemaColumn("drop")
         at = f"{source}: column {name}"
-        with encoding.collected(faults):
+        with files.collected(faults):
             if name in features:
                 schema_columns[name], note = _draft_column(
                     name, features[name], notation, at
                 )
                 notes |= {f"columns.{name}": note} if note else {}
-    with encoding.collected(faults):
+    with files.collected(faults):
         if client is not None:
             encoding.check_clients(columns[client], f"{source}: column {client}")
-    with encoding.collected(faults):
+    with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}").categories
-    encoding.refuse(faults)
+    files.refuse(faults)
     schema = Schema(
         columns=schema_columns,
         label=label,
@@ -352,10 +352,10 @@ def strict(
     schema_columns: dict[str, SchemaColumn] = {}
     wrong: list[str] = []
     class_names: tuple[str, ...] = ()
-    with encoding.collected(wrong):
+    with files.collected(wrong):
         class_names = classes(columns[label], f"{source}: column {label}").categories
     for name in columns:
-        with encoding.collected(wrong):
+        with files.collected(wrong):
             if name not in dropped:
                 schema_columns[name] = _strict_column(
                     columns[name], is_train, f"{source}: column {name}"

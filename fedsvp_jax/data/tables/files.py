@@ -1,12 +1,16 @@
 """Finding files and checking what was read; every error names the path."""
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fedsvp_jax.data.dataset import integer_labels
+
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
+_SHOWN = 8  # faults of which an error tells
 
 
 def read_bytes(path: Path, *, needed_by: str) -> bytes:
@@ -20,19 +24,19 @@ def read_bytes(path: Path, *, needed_by: str) -> bytes:
     return path.read_bytes()
 
 
-def most_bytes(size: int) -> int:
-    """Memory that a packed file of a size may ask for: 20 times that and 1 GiB."""
-    return 20 * size + 2**30
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file; zipfile and numpy raise errors of some ten types."""
+    # np.load leaves a file that it opened itself, and cannot read, open.
+    with path.open("rb") as handle, np.load(handle, allow_pickle=False) as archive:
+        return {name: np.asarray(archive[name]) for name in archive.files}
 
 
 def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray:
     """The labels, checked, as (n,) int32.
 
     Raises:
-      ValueError: a label is outside [0, num_classes), or there is none.
+      ValueError: a label is outside [0, num_classes).
     """
-    if not labels.size:
-        raise ValueError(f"{path} holds no example; at least one is needed")
     low, high = labels.min(), labels.max()
     if low < 0 or high >= num_classes:
         raise ValueError(
@@ -48,13 +52,22 @@ def count_classes(
     """The number of classes, and which settings were read from the records for it.
 
     Args:
-      labels: integers, none of them empty.
+      labels: of the training and of the test.
       declared: the number; None for the largest label + 1.
       path: of the labels, in messages.
 
     Raises:
-      ValueError: most of the classes would have no example.
+      ValueError: there is no label, one is no whole number, or most of the classes
+        would have no example.
     """
+    for values in labels:
+        if not values.size:
+            raise ValueError(f"{path} holds no example; at least one is needed")
+        if integer_labels(values) is None:
+            raise ValueError(
+                f"{path}: labels must be whole numbers from 0 to the number of classes "
+                f"- 1, got {values.dtype}"
+            )
     if declared is not None:
         return declared, ()
     number = 1 + int(max(values.max() for values in labels))
@@ -89,3 +102,19 @@ def reason(error: Exception) -> str:
     """The first line of another library's error message about a file."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+@contextlib.contextmanager
+def collected(faults: list[str]) -> Iterator[None]:
+    """Adds what something is refused for to the faults, which are refused at once."""
+    try:
+        yield
+    except ValueError as error:
+        faults.append(str(error))
+
+
+def refuse(faults: Sequence[str], prefix: str = "") -> None:
+    """Raises ValueError: the faults in one line, if there are any."""
+    if faults:
+        rest = f" (and {len(faults) - _SHOWN} more)" if len(faults) > _SHOWN else ""
+        raise ValueError(prefix + "; ".join(faults[:_SHOWN]) + rest)

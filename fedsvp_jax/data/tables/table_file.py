@@ -28,7 +28,7 @@ def read_table(
 
     Args:
       path: of the file; every ending but those of the other formats is a CSV file.
-      encoding: of a CSV file, as `csv_file.form_of` takes it.
+      encoding: of a CSV file, as `csv_file.read` takes it.
 
     Raises:
       MissingExtra: the reader's library is not installed.
@@ -38,8 +38,7 @@ def read_table(
     ending = path.suffix.lower()
     if ending in _READERS:
         return columns_of(_opened(path), str(path)), None
-    form = csv_file.form_of(path, encoding)
-    return csv_file.read_columns(path, form), form
+    return csv_file.read(path, encoding)
 
 
 def _opened(path: Path) -> Any:

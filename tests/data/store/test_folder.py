@@ -3,13 +3,14 @@
 import dataclasses
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedsvp_jax.data.store.folder import examples_of, open_store
+from fedsvp_jax.data.store.folder import ARRAYS, examples_of, open_store
 from fedsvp_jax.data.store.writer import ClientExamples, StoreSource, write_store
 
 
@@ -91,12 +92,10 @@ def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-3])
 
 
-def _shorter(path: Path) -> None:
-    np.save(path, np.load(path, allow_pickle=False)[:-1])
-
-
-def _beyond(path: Path) -> None:
-    np.save(path, np.load(path, allow_pickle=False) + 100)
+def _beyond(path: Path, name: str) -> None:
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    np.savez(path, **(arrays | {name: arrays[name] + 100}))
 
 
 def _other_version(path: Path) -> None:
@@ -106,14 +105,15 @@ def _other_version(path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "damage", "message"),
     [
-        ("inputs.npy", _cut, "inputs.npy is damaged"),
-        ("labels.npy", _shorter, "labels.npy holds .*; store.json describes"),
-        ("test_labels.npy", Path.unlink, "test_labels.npy is missing"),
-        ("clients.npy", _beyond, "clients.npy names rows beyond"),
-        ("digests.npy", _beyond, "differs from the SHA-256 in store.json"),
-        ("test_inputs.npy", _beyond, "differs from the SHA-256 in store.json"),
-        ("store.json", _cut, "store.json is damaged"),
-        ("store.json", _other_version, "store.json is damaged .*version 99"),
+        ("inputs.bin", _cut, "damaged .mmap length"),
+        ("labels.bin", Path.unlink, "labels.bin"),
+        ("clients.npz", _cut, "damaged .File is not a zip file"),
+        *(
+            ("clients.npz", partial(_beyond, name=name), "differs from the SHA-256 in")
+            for name in ARRAYS
+        ),
+        ("store.json", _cut, "is damaged"),
+        ("store.json", _other_version, "is damaged .*version 99"),
         ("store.json", Path.unlink, "store.json is missing; a client store needs it"),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_client_whose_examples_were_changed_is_refused_when_it_is_read(
 ) -> None:
     """D9: a store's fingerprint was written and never compared."""
     store = write_store(tmp_path / "store", stream(client(0, 4), client(1, 3)))
-    file = tmp_path / "store" / "inputs.npy"
+    file = tmp_path / "store" / "inputs.bin"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)

@@ -103,7 +103,7 @@ REFUSED = {
         table_of() + "1\n2\n",
         "line 22, has 1 values; .*another number, too",
     ),
-    "an open quote": (table_of() + '1,"no\n', "line 22, opens a quote that no later"),
+    "an open quote": (table_of() + '1,"no\n', "line 22, .*opens a quote that no later"),
     "a long text among numbers": (
         table_of(x=with_one(NUMBERS, "z" * 1000)),
         "texts .'z{40}…' in row 20",
@@ -184,7 +184,7 @@ def test_every_text_that_is_written_is_read(
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=divider, quoting=csv.QUOTE_ALL)
         writer.writerows([("a", "b", "c"), *rows])
-    read = csv_file.read_columns(path, csv_file.form_of(path))
+    read = csv_file.read(path)[0]
     columns = [
         [literals.normal(text) for text in column] for column in zip(*rows, strict=True)
     ]

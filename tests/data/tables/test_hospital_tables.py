@@ -91,8 +91,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 def drafted(content: str | bytes, folder: pathlib.Path) -> draft.Draft:
     path = folder / "a.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
-    form = csv_file.form_of(path, None)
-    columns = csv_file.read_columns(path, form)
+    columns, form = csv_file.read(path, None)
     label, client = draft.guessed(columns)
     assert label is not None
     return draft.proposed(

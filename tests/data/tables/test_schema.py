@@ -221,7 +221,7 @@ def test_n7_arrays_of_ones_own_declare_their_classes_and_categories(
     assert data.from_records == () and data.num_classes == 3
     assert data.columns["sex"].categories == ("m", "f", "d")
     assert data.columns["sex"].public
-    with pytest.raises(ValueError, match="label 2; labels must be from 0 to 1"):
+    with pytest.raises(ValueError, match="labels must be from 0 to 1, got 2"):
         sources.load("npz", path, dataclasses.replace(told, classes=2))
     text = declared.read_text()
     for other, message in {

@@ -193,10 +193,8 @@ def test_a_command_reads_a_table_once_and_a_changed_one_anew(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Facts for the defaults and rows for the training were two readings."""
-    read, times = csv_file.read_columns, []
-    monkeypatch.setattr(
-        csv_file, "read_columns", lambda *of: times.append(1) or read(*of)
-    )
+    read, times = csv_file.read, []
+    monkeypatch.setattr(csv_file, "read", lambda *of: times.append(1) or read(*of))
     path = write(tmp_path / "a.csv")
     named = {"label_column": "ill", "client_column": "ward", "drop_columns": "id"}
     config = ExperimentConfig(dataset="csv", data_dir=str(path), **named)
