@@ -26,7 +26,6 @@ from fedsvp_jax.core.files import (
     write_json,
 )
 
-PLANNED = "partition.svg"  # what a dry run draws
 LOCK = ".lock"  # of the process that writes the folder
 
 
@@ -107,8 +106,7 @@ class RunFolder:
         """Creates the folder, or checks that it holds the run to go on with.
 
         A folder without config.json in which nothing else lies (a run killed before
-        its first file was whole, or a dry run's picture) is started, with `resume` or
-        not.
+        its first file was whole) is started, with `resume` or not.
 
         Raises:
           ValueError: another process writes the folder, or it holds a run and
@@ -117,7 +115,7 @@ class RunFolder:
           OSError: the folder cannot be made or written.
         """
         file, new = self.path / "config.json", not self.path.exists()
-        unfinished = {LOCK, PLANNED, file.name + BESIDE}
+        unfinished = {LOCK, file.name + BESIDE}
         if not new and not file.exists():
             names = os.listdir(self.path) if self.path.is_dir() else ["a file"]
             if not unfinished.issuperset(names):

@@ -22,7 +22,6 @@ from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import final_scores, published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.influence_filter import FilterHook
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
@@ -99,9 +98,6 @@ def train(
             folder,
             loggers,
             options,
-            influence_filter=FilterHook(trainer)
-            if config.influence_filter != "none"
-            else None,
         )
         (summary,) = session.run(stop)
         attributes = program.data.game.attributes

@@ -15,7 +15,7 @@ from fedsvp_jax.round.state import RoundMetrics
 from fedsvp_jax.run import records
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.influence_filter import FilterHook
+from fedsvp_jax.run.influence_filter import filter_clients
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.stopping import Stopped, StopRequests
@@ -34,7 +34,6 @@ class Session:
       cell_names: of a sweep, per cell the fields that tell its rows from those of
         other cells, its mechanism among them; None of a single run, which alone keeps
         a row per client and round.
-      influence_filter: judges the clients before the first round, if any does.
 
     Attributes:
       done: rounds done so far.
@@ -55,12 +54,11 @@ class Session:
         options: Options,
         *,
         cell_names: Sequence[dict[str, Any]] | None = None,
-        influence_filter: FilterHook | None = None,
     ) -> None:
         self._trainer, self.program = trainer, trainer.program
         self._config = config = self.program.configs[0]
         self._folder, self._loggers, self._options = folder, loggers, options
-        self._filter = influence_filter
+        self._filter_record: dict[str, Any] | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
         self._rows_file = "results.jsonl" if in_sweep else "metrics.jsonl"
@@ -168,8 +166,8 @@ class Session:
         num_rounds = self._config.num_rounds
         limit = self._trainer.placement.rounds_per_call
         count = min(limit, num_rounds - self.done)
-        if self._filter is not None and self.done == 0:
-            self.state = self._filter(self.state)
+        if self._config.influence_filter != "none" and self.done == 0:
+            self.state, self._filter_record = filter_clients(self._trainer, self.state)
             self.accounts = [account.record_pass() for account in self.accounts]
         self.state, metrics = self._trainer.advance(self.state, self.done, count)
         filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
@@ -199,8 +197,8 @@ class Session:
         self.accounts[cell] = account
         row = self._names[cell] | records.round_row(metrics, round_num=number)
         row |= claims.row(account, last=number == config.num_rounds)
-        if self._filter is not None:
-            row |= self._filter.take_record()
+        if config.influence_filter != "none":
+            row["influence_filter"] = self._filter_record if number == 1 else None
         row = plain(row | {"rdp_by_adversary": claims.by_adversary(account)})
         self._folder.hold(self._rows_file, [row])
         if self._clients_file is not None:
