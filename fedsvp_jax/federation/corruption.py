@@ -95,8 +95,6 @@ def corrupted_participants(root: Array, count: int, share: float) -> np.ndarray:
       count: participants.
       share: in [0, 1].
     """
-    if share == 0:
-        return np.zeros(count, bool)
     key = prng.stream_key(root, prng.Stream.CORRUPTION, count)
     return np.asarray(choose(key, count, count, share))
 

@@ -180,7 +180,7 @@ def build(
         )
 
     shares = by_class("class_shares", first.class_shares, dataset.num_classes)
-    if weights := plans.class_weights(first, dataset.num_classes):
+    if weights := by_class("class_weights", first.class_weights, dataset.num_classes):
         shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
 
     def by_name(num_classes: int, kernels: str = target.platform) -> Model:
@@ -197,12 +197,13 @@ def build(
         checks.check_outputs(given_model, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
+    sizes = plans.sizes(first, data)
     configs = [
         dataclasses.replace(
             _solved(
                 dataclasses.replace(config, seed=0),
                 about(config.mechanism),
-                **plans.sizes(config, data),
+                **sizes,
             ),
             seed=config.seed,
         )
@@ -211,8 +212,7 @@ def build(
         for config in configs
     ]
     configured = [
-        plans.make_configured_mechanism(config, **plans.sizes(config, data))
-        for config in configs
+        plans.make_configured_mechanism(config, **sizes) for config in configs
     ]
     first_settings, first_mechanism = configured[0]
     query_parts = plans.choose_query_parts(first_settings, model, build_model, data)
