@@ -244,15 +244,6 @@ class EvaluationSettings(Settings):
         "the best round.",
         at_least=0,
     )
-    patience: int | None = setting(
-        None,
-        "Early stopping: end the run when so many rounds have passed without a higher "
-        "validation accuracy (test accuracy without --validation_examples). The ε "
-        "of all planned rounds is proved then, that of the rounds that were run is "
-        "nominal. No ε covers what the choice of the end tells of the examples "
-        "that chose it.",
-        at_least=1,
-    )
     publish_scores: bool = setting(
         False,
         "Also write an accuracy on the test rows that may be published, in "
