@@ -1,12 +1,14 @@
 """Predicts with the model of a run's folder, and takes the model elsewhere.
 
   fedsvp predict runs/a
-  fedsvp predict runs/a --inputs=new.npy --to=predicted.csv
+  fedsvp predict runs/a new.npy --to=predicted.csv
   fedsvp predict runs/a/model.safetensors new.csv --to=predicted.csv
   fedsvp predict runs/a --export=model.safetensors
 
 MODEL is the --output_dir of `fedsvp train`, or the model file that a run on a table
-leaves there and that --export writes. Of a folder the model is that of the newest
+leaves there and that --export writes. Inputs are an .npy file of examples, (n, *example
+shape), as the data set holds them; or, of a run on a table, a file with the same
+columns of features. Of a folder the model is that of the newest
 checkpoint, so a run that was stopped has one too. Without inputs the test examples of
 the run's own data set are predicted and the accuracy is printed. The file of
 predictions has one line per example: its row in the file of inputs, from 1 as in
@@ -37,13 +39,6 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 
 from . import command
 
-_INPUTS = flags.DEFINE_string(
-    "inputs",
-    None,
-    "An .npy file of examples, (n, *example shape), as the data set holds them; or, of "
-    "a run on a table, a CSV file with the same columns of features. Default: the "
-    "second argument, else the test examples of the run's data set.",
-)
 _TO = flags.DEFINE_string(
     "to", None, "File for the predictions. Default: predictions.csv in the folder."
 )
@@ -69,7 +64,7 @@ def _own_data(
     if data.fingerprint != settings["data_fingerprint"]:
         raise ValueError(
             f"the data set {settings['dataset']} is another one than the run's; name "
-            "examples by --inputs=FILE.npy"
+            "an .npy file of examples"
         )
     return config, data
 
@@ -113,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
         warnings.warn(f"the model is useless: {verdict}", stacklevel=1)
     labels, numbers, loaded = None, None, None
     names = trained.schema.classes if trained.schema is not None else None
-    source = _INPUTS.value or (arguments[2] if len(arguments) == 3 else "")
+    source = arguments[2] if len(arguments) == 3 else ""
     of_table = trained.schema is not None and not source.endswith(".npy")
     if source and (of_table or source.endswith(".csv")):
         if trained.schema is None:

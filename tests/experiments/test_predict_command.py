@@ -33,7 +33,7 @@ def test_a_run_predicts_its_test_set_and_new_examples(
 
     np.save(tmp_path / "new.npy", digits().test_inputs[:3])
     target = tmp_path / "new.csv"
-    new = (f"--inputs={tmp_path / 'new.npy'}", f"--to={target}")
+    new = (str(tmp_path / "new.npy"), f"--to={target}")
     succeeds("experiments.predict", str(folder), *new)
     few = read(target)
     model = tmp_path / "model.msgpack"
@@ -170,8 +170,8 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
     text.write_text("1, 2")
     for line, message in {
         (): "name one folder of a run, or a model file",
-        (str(whole_run), f"--inputs={text}"): "is not an .npy file",
-        (str(whole_run), "--inputs=new.csv"): "a run on --dataset=csv",
+        (str(whole_run), str(text)): "is not an .npy file",
+        (str(whole_run), "new.csv"): "a run on --dataset=csv",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():
         assert_sentence(command("experiments.predict", *line), message)
