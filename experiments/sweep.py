@@ -114,14 +114,6 @@ def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
     return totals
 
 
-def _finish(values: flags.FlagValues) -> None:
-    """Prints and writes what a sweep's files say."""
-    printed.sweep_tables(values.output_dir)
-    cells = pathlib.Path(values.output_dir) / "cells.json"
-    messages.print_json(values, json.loads(cells.read_bytes()))
-    command.write_report(values, "sweep")
-
-
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
@@ -147,8 +139,7 @@ def main(_: list[str]) -> None:
             base = command.settings_from_flags(
                 values, mechanism=name, seed=seeds[0], **cell
             )
-    unread_flags.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
-    unread_flags.refuse_unneeded(values, base)
+    unread_flags.refuse(values, names, base)
     if totals:  # the base keeps no promise, every cell its own
         base = dataclasses.replace(base, total_epsilon=None, solve="uploads")
 
@@ -170,7 +161,10 @@ def main(_: list[str]) -> None:
         ),
         options=command.options(values),
     )
-    _finish(values)
+    printed.sweep_tables(values.output_dir)
+    cells = pathlib.Path(values.output_dir) / "cells.json"
+    messages.print_json(values, json.loads(cells.read_bytes()))
+    command.write_report(values, "sweep")
 
 
 if __name__ == "__main__":
