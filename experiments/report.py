@@ -68,7 +68,7 @@ def rebuild(folder: Path, figure: str | None) -> list[Path]:
 
 def main(arguments: Sequence[str]) -> None:
     """Rebuilds the pages of every folder on the command line."""
-    folders = [Path(argument).absolute() for argument in arguments[1:]]
+    folders = [Path(argument) for argument in arguments[1:]]
     if not folders:
         raise ValueError("name at least one folder of a run or a sweep")
     if _PLUGIN.value:
@@ -76,8 +76,8 @@ def main(arguments: Sequence[str]) -> None:
     figure = _FIGURE.value
     for folder in folders:
         print("\n".join(map(str, rebuild(folder, figure))))
-    if len(set(folders)) > 1:
-        common = os.path.commonpath([folder.parent for folder in folders])
+    if len(set(map(os.path.abspath, folders))) > 1:
+        common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
         target = Path(_COMPARE_TO.value or common)
         paths = [report.write_compare_report(folders, target)]
         if figure:

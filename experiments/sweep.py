@@ -129,7 +129,7 @@ def main(_: list[str]) -> None:
         )
     epsilons = flag_values.numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
-    command.start_jax(values)
+    command.start_jax()
     totals = _total_epsilons(values)
     swept: list[dict[str, Any]] = [
         {"total_epsilon": total, "solve": "noise"} for total in totals

@@ -87,7 +87,7 @@ flags.DEFINE_bool(
 def main(_: list[str]) -> None:
     """Runs the training."""
     values = flags.FLAGS
-    command.start_jax(values)
+    command.start_jax()
     if values.data is not None:
         kind = "npz" if values.data.endswith(".npz") else "csv"
         command.default_settings(values, {"dataset": kind, "data_dir": values.data})
