@@ -85,12 +85,11 @@ flags.DEFINE_integer(
 
 
 def _seeds(text: str) -> tuple[int, ...]:
+    first, colon, last = text.partition(":")
     try:
-        if ":" in text:
-            first, last = (int(part) for part in text.split(":"))
-            seeds = tuple(range(first, last))
-        else:
-            seeds = tuple(int(part) for part in text.split(","))
+        seeds = tuple(
+            range(int(first), int(last)) if colon else map(int, text.split(","))
+        )
     except ValueError:
         seeds = ()
     if not seeds or min(seeds) < 0:
