@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from fedsvp_jax.accounting import Plan
 from fedsvp_jax.accounting.claims import meaning, planned_row
 from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -117,9 +118,9 @@ def _spent(program: Program) -> dict[str, Any]:
     config, account = program.configs[0], program.accounts[0]
     every = min(config.max_uploads or config.num_rounds, config.num_rounds)
     mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
-    cases = sorted({mean, every})
+    cases, always = sorted({mean, every}), Plan(account).always
     planned = [
-        planned_row(account, account.plan.always if uploads == every else uploads)
+        planned_row(account, always if uploads == every else uploads)
         for uploads in cases
     ]
     rows = [

@@ -96,14 +96,6 @@ class TrainingSettings(Settings):
         "authors' public code).",
         choices=("examples", "uniform"),
     )
-    compute_dtype: str = setting(
-        "float32",
-        "Number format of the products in local training. bfloat16 is meant for "
-        "hardware that multiplies it (TPUs, GPUs); on a CPU it gains nothing so far "
-        "(docs/performance.md). Weights, clip, noise, averages, utilities and "
-        "accounting stay float32.",
-        choices=("float32", "bfloat16"),
-    )
 
 
 @dataclasses.dataclass(frozen=True)

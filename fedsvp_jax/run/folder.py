@@ -52,11 +52,7 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
 
 
 class RunFolder:
-    """The folder of one run or sweep; as a context, it frees the folder at its end.
-
-    Of several processes, which all make the same calls, process 0 reads and writes, and
-    what it refuses, all refuse.
-    """
+    """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._lock: int | None = None  # descriptor of the locked file

@@ -64,11 +64,11 @@ REFUSED = {
     f"{ATTACK}gradient_inversion --model=mlp": {
         "--mechanism=nbafl": "mechanism must be left out: inversion_defences",
         "--contribution_release=laplace": "contribution_release must be left out",
-        "--batch_size=2": "batch_size must be left out: the client takes one step",
+        "--batch_size=2": "batch_size must be left out",
         "--local_epochs=3": "local_epochs must be left out",
         "--inversion_defences=nbafl": "inversion_defences must be MECHANISM",
         "--inversion_defences=none:paper,none:paper": "each defence once",
-        "--inversion_defences=gaussian:paper:-1": "must be MECHANISM:SENSITIVITY or",
+        "--inversion_defences=gaussian:paper:-1": "must be MECHANISM:CLIPPING or",
     },
     f"{ATTACK}membership --num_rounds=6": {
         "--epsilon=1": "epsilon must be left out",
@@ -101,8 +101,7 @@ UNREAD = {
     },
     f"{TRAIN} --mechanism=nbafl": {
         "--vote_epsilon=1": "--vote_epsilon is only read with "
-        "--influence_filter=join or --influence_filter=every_k; remove it",
-        "--influence_every=2": "only read with --influence_filter=every_k;",
+        "--influence_filter=join; remove it",
         "--dirichlet_alpha=2": "only read with --partition=dirichlet; remove",
         "--corrupted_points=1": "is only read with --corrupted_share; remove",
     },
