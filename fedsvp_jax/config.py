@@ -123,26 +123,19 @@ _DEFAULTS: dict[str, Mapping[str, Any]] = {
 }
 
 
-def _defaults(name: str) -> Mapping[str, Any]:
-    """The defaults of a data set; for one of one's own, no published one is loaded."""
+def defaults_of(name: str) -> dict[str, Any]:
+    """The defaults of a data set; for one of one's own, no published one is loaded.
+
+    Raises:
+      ValueError: there is no such data set.
+    """
     family = name.partition(":")[0]
     if family in _DEFAULTS:
-        return _DEFAULTS[family]
+        return {**_COMMON, **_DEFAULTS[family]}
     if family not in DATA_SETS:
         choices = [*DATA_SETS, *_DEFAULTS, "tfds:NAME"]
         raise ValueError(unknown("dataset", name, choices))
-    return DATA_SETS[family].defaults
-
-
-def defaults_by_data_set(name: str) -> dict[str, Any]:
-    """The default of a setting for each data set, where it depends on the data set."""
-    families = (*DATA_SETS, *_DEFAULTS)
-    by_family = {family: {**_COMMON, **_defaults(family)} for family in families}
-    return {
-        family: defaults[name]
-        for family, defaults in by_family.items()
-        if name in defaults
-    }
+    return {**_COMMON, **DATA_SETS[family].defaults}
 
 
 def check_resolved(config: Settings) -> None:
@@ -243,9 +236,9 @@ def resolve(
       ValueError: in one sentence that names the setting, its value and what is
         allowed.
     """
-    of_data_set = _defaults(config.dataset)
+    defaults = defaults_of(config.dataset)
     facts = None if dataset is None else facts_of(dataset)
-    defaults = {**_COMMON, **of_data_set, **_of_data(config, facts)}
+    defaults |= _of_data(config, facts)
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
     unset = {
