@@ -158,7 +158,7 @@ def _of_size(config: FederationSettings, facts: Facts) -> dict[str, Any]:
         return {}
     sizes, num_clients = facts.of_writers, config.num_clients
     by_writer = sizes is not None and config.partition in (None, "by_writer")
-    if by_writer:
+    if sizes is not None and by_writer:
         share = float(np.median(sizes))
     else:
         num_clients = num_clients or min(max(facts.num_examples // 50, 1), 100)
