@@ -15,24 +15,25 @@ def lines(
     config: ExperimentConfig, untyped: Collection[str], dataset: Dataset | ClientStore
 ) -> list[str]:
     """Lines for the defaults from the data, the private attribute, and omissions."""
-    is_own, in_memory = config.dataset in _OWN, isinstance(dataset, Dataset)
-    has_names = in_memory and (is_own or config.dataset == "adult")
+    is_own = config.dataset in _OWN
     names = [name for name in (*SIZED, "l2_norm_clip", "delta") if name in untyped]
-    attributes = None
     numbered = {"private_attribute", "private_category"} <= set(untyped)
-    if has_names and numbered and config.num_attributes > 1:
-        attributes = loading.attributes_of(
-            config, dataset, dataset.train_labels, dataset.columns
-        )
-    schema = dataset.schema if in_memory else None
-    dropped, clients, withheld = [], config.num_clients, 0
-    if schema is not None:
-        columns = schema.columns.items()
-        dropped = [name for name, column in columns if column.type == "drop"]
+    attributes, schema, dropped = None, None, []
+    clients, withheld = config.num_clients, 0
+    if isinstance(dataset, Dataset):
+        has_names = is_own or config.dataset == "adult"
+        if has_names and numbered and config.num_attributes > 1:
+            attributes = loading.attributes_of(
+                config, dataset, dataset.train_labels, dataset.columns
+            )
+        schema = dataset.schema
         if (sizes := examples_of(dataset.train_writers)) is not None:
             clients = len(sizes)
         if dataset.test_writers is not None:
             withheld = int((dataset.test_writers < 0).sum())
+    if schema is not None:
+        columns = schema.columns.items()
+        dropped = [name for name, column in columns if column.type == "drop"]
     text = messages.filled(
         "chosen.txt",
         config=config,

@@ -74,8 +74,8 @@ def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> N
             values[name].value = value
 
 
-def define_output(*, required: bool = True) -> None:
-    """Defines the flags that say where files and compiled programs go."""
+def define_output() -> None:
+    """Defines the flags that say where files go."""
     flags.DEFINE_string("output_dir", None, "Folder where every file is written.")
     flags.DEFINE_bool(
         "resume",
@@ -83,22 +83,7 @@ def define_output(*, required: bool = True) -> None:
         "Continue the work that --output_dir holds, or start it if the folder is new "
         "or empty. A job script can therefore always pass this flag.",
     )
-    flags.DEFINE_string(
-        "compilation_cache_dir",
-        _cache_dir(),
-        "Folder that keeps compiled programs between starts; an empty value turns "
-        "the cache off, and so do several processes on a CPU. "
-        "JAX_COMPILATION_CACHE_DIR, JAX's own environment variable, sets the default.",
-    )
-    if required:
-        flags.mark_flag_as_required("output_dir")
-
-
-def _cache_dir() -> str:
-    """JAX's folder if the environment names one, else ours in the user's cache."""
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR")
-    return folder or os.path.join(caches, "fedsvp_jax")
+    flags.mark_flag_as_required("output_dir")
 
 
 def define_running() -> None:
@@ -172,17 +157,22 @@ def options(values: flags.FlagValues, **fields: Any) -> Options:
     )
 
 
-def start_jax(values: flags.FlagValues) -> None:
+def start_jax() -> None:
     """Sets JAX up before its first use: where compiled programs are kept.
 
-    All of them are, unless JAX's own environment variable names a least time: a run has
-    many small ones, and even a program that compiles in milliseconds is read faster.
+    It is the user's cache, and all programs are: a run has many small ones, and even a
+    program that compiles in milliseconds is read faster. JAX's own environment
+    variables go before (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE).
     """
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir or None)
-    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for name, value in (
+        ("jax_compilation_cache_dir", os.path.join(caches, "fedsvp_jax")),
+        ("jax_persistent_cache_min_compile_time_secs", 0.0),
+    ):
+        if name.upper() not in os.environ:
+            jax.config.update(name, value)
 
 
 def run(

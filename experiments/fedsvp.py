@@ -6,7 +6,6 @@ the overview is printed at once.
 """
 
 import ast
-import importlib.util
 import runpy
 import sys
 from pathlib import Path
@@ -39,11 +38,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 def purpose(name: str) -> str:
     """The first line of a subcommand's docstring; its module is not imported."""
-    spec = importlib.util.find_spec(f"{__package__}.{name}")
-    assert spec is not None and spec.origin is not None
-    path = Path(spec.origin)
-    if spec.submodule_search_locations:
-        path = path.with_name("__main__.py")
+    path = Path(__file__).with_name(f"{name}.py")
+    if not path.exists():
+        path = path.with_suffix("") / "__main__.py"
     return (ast.get_docstring(ast.parse(path.read_text())) or "").splitlines()[0]
 
 
@@ -69,21 +66,13 @@ def overview() -> str:
 
 def preset_list() -> str:
     """A line for each preset: of train, then those of sweep."""
-    uses = {
-        "train": "fedsvp train --preset=NAME:",
-        "sweep": "fedsvp sweep --preset=NAME:",
-    }
-    return "\n".join(
-        line
-        for program, use in uses.items()
-        for line in [
-            use,
-            *(
-                f"  {name:<28}{presets.read_preset(program, name).title}"
-                for name in presets.preset_names(program)
-            ),
-        ]
-    )
+    lines = []
+    for program in ("train", "sweep"):
+        lines.append(f"fedsvp {program} --preset=NAME:")
+        for name in presets.preset_names(program):
+            title = presets.read_preset(program, name).title
+            lines.append(f"  {name:<28}{title}")
+    return "\n".join(lines)
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.source_settings import DataSettings, TableSettings
+from fedsvp_jax.data.source_settings import DataSettings
 
 GOALS = ("proved", "trial")
 _ROUNDS = 60
@@ -64,7 +64,6 @@ _IMAGES = {  # as a row of experiments/studies/features, with fewer and larger s
     "learning_rate": 4.0,
     "num_rounds": 100,
 }
-_STREAMED = ("store",)  # whose clients are on disk
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
@@ -84,10 +83,8 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
 
     if values.total_epsilon is None:
         raise ValueError(f"goal {goal} needs total_epsilon, the promise of the run")
-    if values.dataset in _STREAMED:
-        raise ValueError(
-            f"goal {goal} is for tables and images in memory, got {values.dataset}"
-        )
+    if values.dataset == "store":
+        raise ValueError(f"goal {goal} is for tables and images in memory, got store")
     of_group = [name for name in _OF_ONE_GROUP if values[name].present]
     if values["clipping"].value == "attribute_records":
         of_group.append("clipping=attribute_records")
@@ -99,9 +96,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             "--solve=noise in the place of --goal, and compare it with leaving the "
             "group out (docs/useful_model.md)"
         )
-    names = [field.name for field in dataclasses.fields(TableSettings)]
-    names += ["dataset", "data_dir", "num_clients", "partition"]
-    names += ["total_epsilon", "noise_trust", "colluders"]
+    names = [field.name for field in dataclasses.fields(ExperimentConfig)]
     chosen: dict[str, Any] = {name: values[name].value for name in names}
     config = ExperimentConfig(**chosen)
     data = sources.load(config.dataset, config.data_dir, config)
@@ -249,8 +244,7 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
         settings |= _ROWS | _IMAGES | {"model": f"scatter{channels}_linear"}
         return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
     colluders = config.colluders if trust == "secure_aggregation" else None
-    if config.total_epsilon is None:
-        raise ValueError("the route needs total_epsilon, the promise of the run")
+    assert config.total_epsilon is not None
     chosen = steps(sizes, config.total_epsilon, colluders, data.rows_per_person or 1)
     shares = getattr(data.schema, "shares", ())
     if shares:

@@ -8,7 +8,7 @@ import logging as std_logging
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import jinja2
@@ -35,14 +35,8 @@ def of_memory(error: BaseException) -> str | None:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    """The environment of templates/, whose filter `table` aligns rows in columns."""
-    from fedsvp_jax.core.files import printable
+    """The environment of templates/; its filter `table` aligns rows in columns."""
     from fedsvp_jax.report import text_table
-
-    def table(rows: Sequence[Mapping[str, Any]]) -> str:
-        return text_table.aligned(
-            [{name: value_text(value) for name, value in row.items()} for row in rows]
-        )
 
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).with_name("templates")),
@@ -50,7 +44,7 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters |= {"table": table, "printable": printable}
+    templates.filters |= {"table": text_table.aligned, "value": value_text}
     return templates
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from absl import flags
 
 FOLDER = pathlib.Path(__file__).with_name("presets")
-_FLAG = re.compile(r"--(\w+)=(.*)")
+_FLAG = re.compile(r"^--(\w+)=(.*)$", re.MULTILINE)
 
 
 class Preset(NamedTuple):
@@ -25,21 +25,10 @@ class Preset(NamedTuple):
 
 
 def read_preset(program: str, name: str) -> Preset:
-    """Reads a preset of "sweep" or "train".
-
-    Raises:
-      ValueError: a line is neither a comment nor a flag.
-    """
-    path = _folder(program) / f"{name}.flags"
-    lines, flags = path.read_text().splitlines(), {}
-    for line in lines:
-        if match := _FLAG.fullmatch(line):
-            flags[match[1]] = match[2]
-        elif not line.startswith("#"):
-            raise ValueError(
-                f"{path} holds the line {line!r}, which is neither a flag nor a comment"
-            )
-    return Preset(lines[0].removeprefix("# "), flags)
+    """Reads a preset of "sweep" or "train"."""
+    text = (_folder(program) / f"{name}.flags").read_text()
+    title = text.partition("\n")[0].removeprefix("# ")
+    return Preset(title, dict(_FLAG.findall(text)))
 
 
 def preset_names(program: str) -> list[str]:
@@ -48,11 +37,7 @@ def preset_names(program: str) -> list[str]:
 
 
 def choose(values: flags.FlagValues, program: str, name: str) -> None:
-    """Gives flags that are not named those of a preset, as if nobody typed them.
-
-    Raises:
-      ValueError: as `read_preset`.
-    """
+    """Gives flags that are not named those of a preset, as if nobody typed them."""
     for flag, text in read_preset(program, name).flags.items():
         values.set_default(flag, text)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from absl import flags
 
 from fedsvp_jax import report
-from fedsvp_jax.report import read, tables
+from fedsvp_jax.report import read
 from fedsvp_jax.report.compare_page import comparison_table
 from fedsvp_jax.run import plugin
 
@@ -39,8 +39,8 @@ _COMPARE_TO = flags.DEFINE_string(
 _PLUGIN = flags.DEFINE_string("plugin", None, plugin.HELP)
 
 
-def rebuild(folder: Path, *, figure: str | None) -> tuple[list[Path], str]:
-    """Writes the pages of one folder; returns their paths and what to print.
+def rebuild(folder: Path, figure: str | None) -> list[Path]:
+    """Writes the pages of one folder, prints a sweep's table; returns the paths.
 
     Raises:
       ValueError: a file is missing or damaged.
@@ -55,17 +55,14 @@ def rebuild(folder: Path, *, figure: str | None) -> tuple[list[Path], str]:
             file=sys.stderr,
         )
     if is_sweep:
-        page = report.write_sweep_report(folder)
-        paths = [page, *tables.write_tables(folder)]
+        paths = [report.write_sweep_report(folder)]
+        printed.sweep_tables(folder)
+        paths += [folder / "table.md", folder / "table.csv"]
     else:
         paths = [report.write_run_report(folder)]
     if figure:
         paths += report.figures.draw([folder], folder / "figures", figure)
-    if not is_sweep:
-        return paths, ""
-    sweep = read.read_sweep(folder)
-    summary = tables.summarize(sweep.results, sweep.cells)
-    return paths, printed.table(tables.shown_cells(summary)) + "\n"
+    return paths
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -76,21 +73,16 @@ def main(arguments: Sequence[str]) -> None:
     if _PLUGIN.value:
         plugin.load(_PLUGIN.value)
     figure = _FIGURE.value
-    try:
-        for folder in folders:
-            paths, text = rebuild(folder, figure=figure)
-            print(text + "\n".join(map(str, paths)))
-        if len({os.path.abspath(folder) for folder in folders}) > 1:
-            common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
-            target = Path(_COMPARE_TO.value or common)
-            page = report.write_compare_report(folders, target)
-            paths = [page]
-            if figure:
-                paths += report.figures.draw(folders, target / "figures", figure)
-            print(printed.table(comparison_table(read.read_all(folders))))
-            print("\n".join(map(str, paths)))
-    except ImportError as error:
-        raise ValueError(str(error)) from error
+    for folder in folders:
+        print("\n".join(map(str, rebuild(folder, figure))))
+    if len(set(map(os.path.abspath, folders))) > 1:
+        common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
+        target = Path(_COMPARE_TO.value or common)
+        paths = [report.write_compare_report(folders, target)]
+        if figure:
+            paths += report.figures.draw(folders, target / "figures", figure)
+        print(printed.table(comparison_table(read.read_all(folders))))
+        print("\n".join(map(str, paths)))
 
 
 if __name__ == "__main__":

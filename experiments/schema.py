@@ -20,9 +20,10 @@ largest value of the records are refused, unless --known_bounds names their colu
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
 
+import dataclasses
 import pathlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import flags
@@ -84,34 +85,23 @@ def confirm(path: pathlib.Path) -> None:
       OSError, ValueError: as `read_schema`.
     """
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.data.tables import literals
-    from fedsvp_jax.data.tables.schema import SchemaColumn, read_schema
+    from fedsvp_jax.data.tables.schema import read_schema, to_toml
     from fedsvp_jax.data.tables.table import listed_columns
 
     marked = read_schema(path)
     known_bounds = listed_columns(_KNOWN_BOUNDS.value, marked.columns)
-    formats = {
-        "date": lambda day: str(literals.date_of(day)),
-        "time": lambda hour: str(literals.time_of(hour)),
-    }
-
-    def bounds(column: SchemaColumn) -> str:
-        return " to ".join(map(written(column), column.bounds))
-
-    def written(column: SchemaColumn) -> Callable[[float], str]:
-        return formats.get(column.type, "{:g}".format)
-
-    extremes = {
-        name: bounds(column)
-        for name, column in marked.columns.items()
+    columns = {name: c for name, c in marked.columns.items() if c.from_data}
+    unnamed = [
+        name
+        for name, column in columns.items()
         if column.from_data == column.bounds and column.bounds != (0, 1)
-    }
-    if unnamed := [name for name in extremes if name not in known_bounds]:
-        listed = "; ".join(f"{name}, {extremes[name]}" for name in unnamed)
+        if name not in known_bounds
+    ]
+    if unnamed:
         raise ValueError(
             f"{path}: these bounds are the least and the largest value of the records: "
-            f"{listed}. State others, or name those that are known without them: "
-            f"--known_bounds={','.join(unnamed)}"
+            f"{', '.join(unnamed)}. State others, or name those that are known without "
+            f"them: --known_bounds={','.join(unnamed)}"
         )
     text = path.read_text(encoding="utf-8-sig")
     replace_file(path, _MARK.sub("", text).encode())
@@ -119,20 +109,9 @@ def confirm(path: pathlib.Path) -> None:
         raise ValueError(
             f"{path} still marks {', '.join(still_marked)}; delete their from_data"
         )
-    lines = []
-    for name, column in marked.columns.items():
-        if not column.from_data:
-            continue
-        stated = ", ".join(column.values) or "no feature"
-        if column.type not in ("category", "drop"):
-            stated = bounds(column)
-            if column.fill is not None:
-                stated += f"; a missing cell is {written(column)(column.fill)}"
-        lines.append(f"  {name}: {stated}")
-    if marked.classes_from_data:
-        lines.insert(0, f"  {marked.label}: {', '.join(marked.classes)}")
-    print(f"{path}: {len(lines)} entries are now stated without the records:")
-    print("\n".join(lines))
+    print(f"{path}: these entries are now stated without the records:")
+    stated = to_toml(dataclasses.replace(marked, columns=columns))
+    print(_MARK.sub("", stated))
 
 
 def _counts(labels: Any) -> str:

@@ -85,12 +85,11 @@ flags.DEFINE_integer(
 
 
 def _seeds(text: str) -> tuple[int, ...]:
+    first, colon, last = text.partition(":")
     try:
-        if ":" in text:
-            first, last = (int(part) for part in text.split(":"))
-            seeds = tuple(range(first, last))
-        else:
-            seeds = tuple(int(part) for part in text.split(","))
+        seeds = tuple(
+            range(int(first), int(last)) if colon else map(int, text.split(","))
+        )
     except ValueError:
         seeds = ()
     if not seeds or min(seeds) < 0:
@@ -114,14 +113,6 @@ def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
     return totals
 
 
-def _finish(values: flags.FlagValues) -> None:
-    """Prints and writes what a sweep's files say."""
-    printed.sweep_tables(values.output_dir)
-    cells = pathlib.Path(values.output_dir) / "cells.json"
-    messages.print_json(values, json.loads(cells.read_bytes()))
-    command.write_report(values, "sweep")
-
-
 def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
@@ -137,7 +128,7 @@ def main(_: list[str]) -> None:
         )
     epsilons = flag_values.numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
-    command.start_jax(values)
+    command.start_jax()
     totals = _total_epsilons(values)
     swept: list[dict[str, Any]] = [
         {"total_epsilon": total, "solve": "noise"} for total in totals
@@ -147,8 +138,7 @@ def main(_: list[str]) -> None:
             base = command.settings_from_flags(
                 values, mechanism=name, seed=seeds[0], **cell
             )
-    unread_flags.refuse_unread(values, names, flag_names={"epsilon": "epsilons"})
-    unread_flags.refuse_unneeded(values, base)
+    unread_flags.refuse(values, names, base)
     if totals:  # the base keeps no promise, every cell its own
         base = dataclasses.replace(base, total_epsilon=None, solve="uploads")
 
@@ -170,7 +160,10 @@ def main(_: list[str]) -> None:
         ),
         options=command.options(values),
     )
-    _finish(values)
+    printed.sweep_tables(values.output_dir)
+    cells = pathlib.Path(values.output_dir) / "cells.json"
+    messages.print_json(values, json.loads(cells.read_bytes()))
+    command.write_report(values, "sweep")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,7 @@ flags.DEFINE_bool(
 def main(_: list[str]) -> None:
     """Runs the training."""
     values = flags.FLAGS
-    command.start_jax(values)
+    command.start_jax()
     if values.data is not None:
         kind = "npz" if values.data.endswith(".npz") else "csv"
         command.default_settings(values, {"dataset": kind, "data_dir": values.data})
@@ -93,8 +93,7 @@ def main(_: list[str]) -> None:
                 f"preset {values.preset} needs total_epsilon, the promise of the run"
             )
     config = command.settings_from_flags(values)
-    unread_flags.refuse_unread(values, [config.mechanism])
-    unread_flags.refuse_unneeded(values, config)
+    unread_flags.refuse(values, [config.mechanism], config)
 
     from fedsvp_jax import federation, run
     from fedsvp_jax.config import ExperimentConfig, resolve
@@ -106,7 +105,7 @@ def main(_: list[str]) -> None:
     data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
-        print(f"route of --goal: sensitivity {config.clipping}, model {config.model}")
+        print(f"route of --goal: clipping {config.clipping}, model {config.model}")
     if values.dry_run:
         program = federation.build([config], data)
         seconds = dry_run.measured(program, command.placement(values))
@@ -129,30 +128,24 @@ def main(_: list[str]) -> None:
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference:
         assert isinstance(data, Dataset)
-        reference_config = resolve(
-            ExperimentConfig(**goal.reference(config)), dataset=data
-        )
-        reference = place / headline.REFERENCE
         run.train(
-            reference_config,
-            reference,
+            resolve(ExperimentConfig(**goal.reference(config)), dataset=data),
+            place / headline.REFERENCE,
             dataset=data,
             options=run.Options(resume=values.resume),
         )
-    print("\n".join(headline.sentences(place, summary)))
     if isinstance(data, Dataset) and data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
-    if summary["stopped_by"] == "promise":
-        print(
-            f"stopped before round {summary['rounds'] + 1}: the next upload of every "
-            f"client would exceed total_epsilon = {config.total_epsilon} "
-            f"({config.total_accounting})"
+    print(
+        messages.filled(
+            "train.txt",
+            config=config,
+            summary=summary,
+            sentences=headline.sentences(place, summary),
+            picked=labels.picked(summary),
+            spent=labels.spent_line(summary),
         )
-    for name in ("best_accuracy", "final5_accuracy"):
-        picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
-        print(f"{name}: {messages.value_text(summary[name])}{picked}")
-    print(labels.spent_line(summary))
-    print(f"params_sha256: {summary['params_sha256']}")
+    )
     messages.print_json(values, plain(summary))
     command.write_report(values, "run")
 

@@ -7,9 +7,7 @@ so that a script can loop over mechanisms with the same flags.
 
 import dataclasses
 import sys
-import types
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from absl import flags
 
@@ -20,56 +18,38 @@ from fedsvp_jax.core.settings import missing_need
 _PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
 
 
-def refuse_unread(
-    values: flags.FlagValues,
-    names: Sequence[str],
-    *,
-    flag_names: Mapping[str, str] = types.MappingProxyType({}),
+def refuse(
+    values: flags.FlagValues, names: Sequence[str], config: ExperimentConfig
 ) -> None:
-    """Refuses or notes a flag of the command line that none of the mechanisms reads.
+    """Refuses or notes the flags of the command line that nothing reads.
 
     Args:
       values: the command line's; a default, which nobody typed, is never refused.
       names: of the mechanisms that run, at least one.
-      flag_names: the flags whose name is not their setting's, by setting.
+      config: the settings, of one of them.
 
     Raises:
-      ValueError: it would be taken for a promise; names the flag and the mechanisms.
+      ValueError: a flag would be taken for a promise that no mechanism reads, or is
+        read only together with another setting's value; names both.
     """
     ignored = []
     readers = "mechanism" if len(names) == 1 else "mechanisms"
     readers += f" {', '.join(names)}"
     unread = frozenset.intersection(*map(mechanisms.unread_settings, names))
     for setting in sorted(unread):
-        flag = flag_names.get(setting, setting)
+        flag = setting if setting in values else f"{setting}s"  # a sweep's --epsilons
         if flag not in values or not values[flag].present:
             continue
-        if setting not in _PROMISES or set(names) == {"none"}:
-            ignored.append(f"--{flag}")
-            continue
-        raise ValueError(f"--{flag} is not read by {readers}; remove it")
+        if setting in _PROMISES and set(names) != {"none"}:
+            raise ValueError(f"--{flag} is not read by {readers}; remove it")
+        ignored.append(f"--{flag}")
     if ignored:
         print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
-
-
-def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
-    """Refuses a flag that is read only together with another setting's value.
-
-    Raises:
-      ValueError: names the flag and what it is read with.
-    """
     for field in dataclasses.fields(config):
-        typed = field.name in values and values[field.name].present
-        missing = missing_need(field, vars(config)) if typed else None
-        if missing is None:
+        if field.name not in values or not values[field.name].present:
             continue
-        other, readers = missing
-        alternatives = " or ".join(f"--{other}={_typed(value)}" for value in readers)
-        raise ValueError(
-            f"--{field.name} is only read with {alternatives or f'--{other}'}; "
-            "remove it"
-        )
-
-
-def _typed(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        if missing := missing_need(field, vars(config)):
+            other, needed = missing
+            choices = [f"--{other}={str(value).lower()}" for value in needed]
+            with_what = " or ".join(choices or [f"--{other}"])
+            raise ValueError(f"--{field.name} is only read with {with_what}; remove it")

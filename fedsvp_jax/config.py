@@ -123,28 +123,19 @@ _DEFAULTS: dict[str, Mapping[str, Any]] = {
 }
 
 
-def _by_data_set() -> dict[str, Mapping[str, Any]]:
-    """The defaults of a data set's own by its name, or by what stands before `:`."""
-    published = {name: data_set.defaults for name, data_set in DATA_SETS.items()}
-    return published | _DEFAULTS
+def defaults_of(name: str) -> dict[str, Any]:
+    """The defaults of a data set; for one of one's own, no published one is loaded.
 
-
-def _defaults(name: str) -> Mapping[str, Any]:
-    """The defaults of a data set; for one of one's own, no published one is loaded."""
+    Raises:
+      ValueError: there is no such data set.
+    """
     family = name.partition(":")[0]
-    defaults = _DEFAULTS if family in _DEFAULTS else _by_data_set()
-    if family in defaults:
-        return defaults[family]
-    raise ValueError(unknown("dataset", name, [*defaults, "tfds:NAME"]))
-
-
-def defaults_by_data_set(name: str) -> dict[str, Any]:
-    """The default of a setting for each data set, where it depends on the data set."""
-    return {
-        family: {**_COMMON, **defaults}[name]
-        for family, defaults in _by_data_set().items()
-        if name in {**_COMMON, **defaults}
-    }
+    if family in _DEFAULTS:
+        return {**_COMMON, **_DEFAULTS[family]}
+    if family not in DATA_SETS:
+        choices = [*DATA_SETS, *_DEFAULTS, "tfds:NAME"]
+        raise ValueError(unknown("dataset", name, choices))
+    return {**_COMMON, **DATA_SETS[family].defaults}
 
 
 def check_resolved(config: Settings) -> None:
@@ -165,20 +156,19 @@ def _of_size(config: FederationSettings, facts: Facts) -> dict[str, Any]:
     """
     if facts.num_examples is None:
         return {}
-    sizes = facts.of_writers
-    by_writer = (config.partition or "by_writer") == "by_writer"
+    sizes, num_clients = facts.of_writers, config.num_clients
+    by_writer = sizes is not None and config.partition in (None, "by_writer")
     if sizes is not None and by_writer:
         share = float(np.median(sizes))
     else:
-        by_writer = False
-        num_clients = config.num_clients or min(max(facts.num_examples // 50, 1), 100)
+        num_clients = num_clients or min(max(facts.num_examples // 50, 1), 100)
         share = facts.num_examples / num_clients
     batch = config.batch_size or min(max(int(config.train_fraction * share / 4), 1), 50)
-    if sizes is not None and by_writer:
+    if sizes is not None and by_writer and num_clients is None:
         minimum = least_examples(config.dataset, batch, config.train_fraction)
         limit = None if config.dataset == "csv" else 100
-        num_clients = config.num_clients or len(sizes[sizes >= minimum][:limit])
-    num_clients = max(num_clients, 1)
+        num_clients = max(len(sizes[sizes >= minimum][:limit]), 1)
+    assert num_clients is not None
     return {
         "partition": "by_writer" if by_writer else "iid",
         "num_clients": num_clients,
@@ -246,9 +236,9 @@ def resolve(
       ValueError: in one sentence that names the setting, its value and what is
         allowed.
     """
-    of_data_set = _defaults(config.dataset)
+    defaults = defaults_of(config.dataset)
     facts = None if dataset is None else facts_of(dataset)
-    defaults = {**_COMMON, **of_data_set, **_of_data(config, facts)}
+    defaults |= _of_data(config, facts)
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
     unset = {

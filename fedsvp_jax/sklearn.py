@@ -177,18 +177,22 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
                 )
             if isinstance(value, str) and value == FROM_DATA:
                 from_records.append(f"the {name}")
-        by_rows = "the classes" in from_records
-        self.classes_ = np.unique(labels if by_rows else np.asarray(self.classes))
+        classes, ends = self.classes, self.bounds
+        if "the classes" in from_records:
+            classes = labels
+        self.classes_ = np.unique(np.asarray(classes))
         if len(self.classes_) < 2:
             raise ValueError(
                 f"classes must be at least 2 classes, got {len(self.classes_)} class"
             )
-        by_rows = "the bounds" in from_records
-        ends = (rows.min(0), rows.max(0)) if by_rows else self.bounds
+        if "the bounds" in from_records:
+            ends = rows.min(0), rows.max(0)
         try:
-            low, high = (
-                np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
-                for end in ends
+            low, high = np.stack(
+                [
+                    np.broadcast_to(np.asarray(end, np.float64), rows.shape[1:])
+                    for end in ends
+                ]
             )
             with np.errstate(over="ignore", invalid="ignore"):
                 span = high - low

@@ -6,8 +6,9 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from fedsvp_jax.config import ExperimentConfig, defaults_by_data_set
+from fedsvp_jax.config import ExperimentConfig, defaults_of
 from fedsvp_jax.core.settings import kind, theme
+from fedsvp_jax.data.datasets import DATA_SETS
 
 _HEAD = """# Settings
 
@@ -73,8 +74,10 @@ def _default(field: dataclasses.Field) -> str:
     if field.default is not None:
         return f"`{_shown(field.default)}`"
     of: dict[str, list[str]] = {}
-    for name, value in defaults_by_data_set(field.name).items():
-        of.setdefault(_shown(value), []).append(name)
+    for name in (*DATA_SETS, "npz", "csv", "store"):
+        defaults = defaults_of(name)
+        if field.name in defaults:
+            of.setdefault(_shown(defaults[field.name]), []).append(name)
     if not of:
         return "–"
     common, *others = sorted(of, key=lambda value: -len(of[value]))

@@ -40,7 +40,7 @@ def main(_: list[str]) -> None:
     attack = ATTACKS[values.attack]
     command.default_settings(values, attack.DEFAULTS)
     config = command.settings_from_flags(values)
-    command.start_jax(values)
+    command.start_jax()
     work = attack.prepare(values, config)
     stamp = provenance.stamp(work.data, config.seed)  # before the code here can change
     own_flags = values.flags_by_module_dict()[attack.__name__]

@@ -80,8 +80,6 @@ class Dataset:
         (`data.tables.schema.Schema`); or None.
       public_test: whether what is scored on the test examples may be published: they
         are a published data set's, or of people who agreed. No ε covers them.
-      test_rows: (m,) the row of the table that each test example was, from 1; None
-        where there was no table.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -105,7 +103,6 @@ class Dataset:
     writer_names: tuple[str, ...] | None = None
     test_writers: np.ndarray | None = None
     public_test: bool = False
-    test_rows: np.ndarray | None = None
     train_persons: np.ndarray | None = None
     rows_per_person: int | None = None
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 
+import jax
 import pytest
 from commands import ROOT, Ended, assert_sentence, environment, program
 from commands import command as typed
@@ -84,17 +85,20 @@ def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
     [
         ({"HOME": "/h"}, "/h/.cache/fedsvp_jax"),
         ({"HOME": "/h", "XDG_CACHE_HOME": "/x"}, "/x/fedsvp_jax"),
-        ({"XDG_CACHE_HOME": "/x", "JAX_COMPILATION_CACHE_DIR": "/j"}, "/j"),
+        ({"XDG_CACHE_HOME": "/x", "JAX_COMPILATION_CACHE_DIR": "/j"}, None),
     ],
 )
 def test_compiled_programs_are_kept_in_the_users_cache(
-    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], folder: str
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], folder: str | None
 ) -> None:
     for name in ("XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert command._cache_dir() == folder
+    updates: dict[str, object] = {}
+    monkeypatch.setattr(jax.config, "update", updates.__setitem__)
+    command.start_jax()
+    assert updates.get("jax_compilation_cache_dir") == folder
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,11 @@ ROUNDS = 120
 
 
 def train_line(folder: pathlib.Path) -> tuple[str, ...]:
-    cache = folder.parent.with_name("compiled")
     return (
         *("experiments.train", *SMALL_RUN, f"--num_rounds={ROUNDS}"),
         *("--rounds_per_call=1", "--checkpoint_every=2", "--noreport"),
         "--resume",  # as a job script that is started again and again would
-        *(f"--output_dir={folder}", f"--compilation_cache_dir={cache}"),
+        f"--output_dir={folder}",
     )
 
 

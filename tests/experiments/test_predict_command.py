@@ -21,25 +21,20 @@ def read(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def test_a_run_predicts_its_test_set_and_new_examples(
+def test_a_run_predicts_examples_and_exports_its_model(
     whole_run: Path, tmp_path: Path
 ) -> None:
-    folder = Path(shutil.copytree(whole_run, tmp_path / "run"))
-    done = succeeds("experiments.predict", str(folder))
-    rows = read(folder / "predictions.csv")
-    right = np.mean([row["label"] == row["predicted"] for row in rows])
-    assert f"accuracy after 6 rounds: {right:.4f}" in done.stdout
-    assert len(rows) == len(digits().test_labels)
-
-    np.save(tmp_path / "new.npy", digits().test_inputs[:3])
-    target = tmp_path / "new.csv"
-    new = (f"--inputs={tmp_path / 'new.npy'}", f"--to={target}")
+    folder, target = Path(shutil.copytree(whole_run, tmp_path / "run")), tmp_path / "p"
+    np.save(tmp_path / "new.npy", digits().test_inputs)
+    new = (str(tmp_path / "new.npy"), f"--to={target}")
     succeeds("experiments.predict", str(folder), *new)
-    few = read(target)
+    predicted = [int(row["predicted"]) for row in read(target)]
+    last = json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])
+    right = np.mean(predicted == digits().test_labels)
+    assert right == pytest.approx(last["test_accuracy"], abs=1e-6)
     model = tmp_path / "model.msgpack"
     done = succeeds("experiments.predict", str(folder), f"--export={model}")
     assert str(model) in done.stdout and model.stat().st_size > 1000
-    assert [row["predicted"] for row in few] == [row["predicted"] for row in rows[:3]]
 
 
 @pytest.mark.usefixtures("quick_training")
@@ -63,8 +58,6 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     model.save(file)
     taken = run.load_model(file)
     assert taken.claims == model.claims and taken.schema == model.schema
-    own = succeeds("experiments.predict", str(folder)).stdout
-    assert "No ε covers 12 of the 60 rows" in own
     trained.unlink()
     for place in (folder, file):
         line = ("experiments.predict", str(place), str(new), f"--to={target}")
@@ -103,15 +96,6 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
     told = {"dataset": "csv", "data_dir": str(trained), "mechanism": "none"}
     told |= {"schema": str(tmp_path / "schema.toml"), "num_attributes": 1}
     run.train(resolve(ExperimentConfig(**told, num_rounds=1)), tmp_path / "run")
-
-    said = succeeds("experiments.predict", str(tmp_path / "run")).stdout
-    own = read(tmp_path / "run" / "predictions.csv")
-    assert len(own) == 12 and "clamped" not in said
-    for row in own:
-        number = int(row["row"])
-        x, code, ill = lines[number - 1].split(",")
-        assert (row["row (as written)"], row["label"]) == (code, ill) and x
-        assert "ill" not in row
 
     new.write_text("visit,x,row\n=a,-1,007\nb,11.5,007\nc,10,\n")
     line = ("experiments.predict", str(tmp_path / "run"), str(new))
@@ -169,9 +153,9 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
     text = tmp_path / "text.npy"
     text.write_text("1, 2")
     for line, message in {
-        (): "name one folder of a run, or a model file",
-        (str(whole_run), f"--inputs={text}"): "is not an .npy file",
-        (str(whole_run), "--inputs=new.csv"): "a run on --dataset=csv",
+        (): "name a folder of a run, or a model file",
+        (str(whole_run), str(text)): "is not an .npy file",
+        (str(whole_run), "new.csv"): "No such file",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():
         assert_sentence(command("experiments.predict", *line), message)

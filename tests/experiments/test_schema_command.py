@@ -58,8 +58,9 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert_sentence(refused, "these bounds are the least and the largest value of the")
     assert "--known_bounds=dose,admitted" in refused.stderr
     confirmed = succeeds(*confirm, "--known_bounds=dose,admitted").stdout
-    assert "kind: a, b, *" in confirmed and "ill: ja, nein" in confirmed
-    assert re.search(r"dose: 0.0\d to 9.9\d; a missing cell is [45]\.", confirmed)
+    assert 'values = ["a", "b", "*"]' in confirmed
+    assert 'classes = ["ja", "nein"]' in confirmed and "from_data" not in confirmed
+    assert re.search(r"\[columns.dose\]\n.*\nbounds = \[0.0\d*, 9.9\d*\]", confirmed)
     assert not any(
         one.startswith("from_data") for one in schema.read_text().split("\n")
     )

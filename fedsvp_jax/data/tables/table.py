@@ -97,21 +97,18 @@ class LoadedRows(NamedTuple):
     clamped: Mapping[str, int]
 
 
-def load_rows(path: Path, schema: Schema, rows: np.ndarray | None = None) -> LoadedRows:
-    """Rows of a table's file; by default all of them.
+def load_rows(path: Path, schema: Schema) -> LoadedRows:
+    """The rows of a table's file.
 
     Args:
       path: of the file.
       schema: of the training.
-      rows: (n,) which of them, from 1.
 
     Raises:
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    if rows is not None:
-        columns = Columns({k: values.take(rows - 1) for k, values in columns.items()})
     count = len(next(iter(columns.values())))
     if not count:
         raise ValueError(f"{path} has no rows")
@@ -293,7 +290,6 @@ def from_table(
         from_records=described.from_records,
         schema=schema if image is None else None,
         public_test=test is not None,
-        test_rows=test_rows + 1 - (0 if test is None else num_train),
         train_persons=None if persons is None else persons[train].astype(np.int32),
         rows_per_person=None if person is None else rows_per_person,
     )
