@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fedsvp_jax.report import labels, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
-MOST_CURVES = len(style.OKABE_ITO)
+MOST_CURVES = len(style.COLORS)
 
 
 class Mean(NamedTuple):

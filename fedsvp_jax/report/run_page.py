@@ -66,7 +66,7 @@ _CELL_NUMBERS = (
     "released_ratio",
     "risk_tolerance",
     "noise_l2",
-    "clipping",
+    "sensitivity",
     "epsilon",
     "delta",
     "num_examples",

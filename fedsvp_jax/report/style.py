@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
 
+GREY = "#6E6E6E"
 # Okabe and Ito's palette (2008), made for colour-blind readers; black first.
-OKABE_ITO = (
+COLORS = (
     "#000000",
     "#0072B2",
     "#D55E00",
@@ -21,8 +22,8 @@ OKABE_ITO = (
     "#E69F00",
     "#56B4E9",
     "#8C6D00",  # the palette's yellow, darkened: the original fades on white
+    GREY,
 )
-GREY = "#6E6E6E"
 
 # plotly's name -> matplotlib's. A look is written with plotly's names.
 SECOND = "dot"  # of a second curve in one look
@@ -66,24 +67,24 @@ class Look(NamedTuple):
         }
 
 
+FIRST = Look(COLORS[0], "circle", "solid")
+
+
 def of_mechanism(name: str) -> Look:
     """The look of a mechanism, by its place in the registry; of no other, by its name.
 
     Results of a mechanism from outside can be shown where it is not registered.
     """
     names = mechanisms.mechanism_names()
-    place = names.index(name) if name in names else zlib.crc32(name.encode())
-    return _look(place, (*OKABE_ITO, GREY))
+    return numbered(names.index(name) if name in names else zlib.crc32(name.encode()))
 
 
 def numbered(place: int) -> Look:
-    """The look of curve number `place` (from 0) of a figure without mechanisms."""
-    return _look(place, OKABE_ITO)
+    """The look of curve number `place` (from 0).
 
-
-def _look(place: int, colors: Sequence[str]) -> Look:
-    """Each list begins again at its end: colour and marker tell 36 apart."""
-    cycles = (colors, [*_MARKERS], [*_DASHES][:-1])
+    Each list begins again at its end: colour and marker tell 36 apart.
+    """
+    cycles = (COLORS, [*_MARKERS], [*_DASHES][:-1])
     return Look(*(cycle[place % len(cycle)] for cycle in cycles))
 
 
