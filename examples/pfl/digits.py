@@ -189,8 +189,9 @@ def main() -> None:
     print(f"test accuracy: {right.mean():.1%}")
     for name, client in clients.items():
         state = client.site.read()
-        uploads, spent = state.sums["uploads"][0], state.epsilon_spent(client.policy)
-        print(f"user {name}: {uploads:.0f} uploads, epsilon {spent['rdp']:.3f} by rdp")
+        uploads = state.sums["uploads"][0]
+        spent = state.account(client.policy).epsilon_spent("rdp")
+        print(f"user {name}: {uploads:.0f} uploads, epsilon {spent:.3f} by rdp")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class Component(NamedTuple):
         Raises:
           ValueError: it is none, not finite, or not in its range.
         """
-        value = self.values.get(name)
+        value: Any = self.values.get(name)
         usual = isinstance(value, numbers.Real) and not isinstance(value, bool)
         if not (
             usual

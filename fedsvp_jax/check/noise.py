@@ -92,9 +92,8 @@ class Noise(NamedTuple):
 
     @property
     def only_replaced(self) -> bool:
-        """Whether nothing is counted against zero: shuffles, pure noise."""
-        shuffled = self.unit == "record" and self.rate == 1
-        return self.relation == "replace_one" and (shuffled or self.pure is not None)
+        """Whether nothing is counted against zero: pure noise for a replacement."""
+        return self.relation == "replace_one" and self.pure is not None
 
 
 def nothing(source: str, text: str, *why: str) -> Noise:

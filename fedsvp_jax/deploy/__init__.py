@@ -13,7 +13,6 @@ How to run a federation: docs/deploy.md.
 """
 
 from fedsvp_jax.deploy.answer import (
-    Public,
     Trained,
     answer,
     begin_round,
@@ -25,15 +24,12 @@ from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
-from fedsvp_jax.deploy.state import ClientState, new_state
 from fedsvp_jax.deploy.witness import Witness
 
 __all__ = [
     "SECRET",
     "Client",
-    "ClientState",
     "Policy",
-    "Public",
     "Randomness",
     "Refused",
     "Seeded",
@@ -46,7 +42,6 @@ __all__ = [
     "end_round",
     "fingerprint",
     "make_policy",
-    "new_state",
     "own_data",
     "private_round",
 ]

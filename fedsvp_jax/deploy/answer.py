@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import plain
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.deploy.noise import (
@@ -53,22 +54,6 @@ class Trained(NamedTuple):
     contribution: float | None = None
 
 
-class Public(NamedTuple):
-    """The part of a private query's upload that no private record decides.
-
-    It leaves before the others, un-noised. So it is trained apart: a private record on
-    which the query fails must not change it.
-
-    Attributes:
-      size: how many of the first received arrays it is; the others are then the last
-        answer, and the next starts at 0.
-      train: public training: these arrays after it.
-    """
-
-    size: int
-    train: Callable[[], Sequence[np.ndarray]]
-
-
 def begin_round(
     site: Site,
     received: Sequence[np.ndarray],
@@ -99,7 +84,6 @@ def end_round(
     train: Callable[[], Trained],
     *,
     round_num: int,
-    public: Public | None = None,
 ) -> tuple[Arrays, dict[str, Any]]:
     """The upload of a round that was begun; the log says so before it may leave.
 
@@ -111,7 +95,6 @@ def end_round(
       site, received, round_num: as in `begin_round`. The update is against `received`,
         which no training may have changed.
       train: the training, or the private query.
-      public: public training, of a private query.
 
     Returns:
       `(upload, record)`; the upload's numbers are float32's, in the received arrays'
@@ -120,11 +103,8 @@ def end_round(
     Raises:
       Refused: the round was not begun, or its upload is made already.
       OSError: the log cannot be written; no upload may leave.
-      ValueError: `public` without a private query.
     """
     policy = site.policy
-    if public is not None and not policy.is_query:
-        raise ValueError("public must be None: only a private query has a public part")
     if not site.randomness.hides:
         _log.warning(
             "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
@@ -132,18 +112,11 @@ def end_round(
             round_num,
         )
     types = [leaf.dtype for leaf in received]
-    received = _in_float32(received)
-    size = 0 if public is None else public.size
-    free, base = received[:size], received[size:]
+    base = _in_float32(received)
     if policy.is_query:
         base = [np.zeros_like(leaf) for leaf in base]
     with site.opened() as log:
-        if public is not None:
-            public_training = _result(
-                "public training", lambda: Trained(public.train()), free, round_num
-            )
-            free = public_training.arrays
-        trained = _result("the training", train, base, round_num)
+        trained = result_of("the training", train, base, round_num)
         upload, state, record = finish(
             log.state,
             base,
@@ -154,13 +127,15 @@ def end_round(
         )
         log.write("upload", state, record)
         if not policy.summed:  # whose upload is whole numbers
-            upload = [*free, *upload]
             upload = [leaf.astype(t) for leaf, t in zip(upload, types, strict=True)]
         return upload, record
 
 
-def _result(
-    name: str, train: Callable[[], Trained], base: Arrays, round_num: int
+def result_of(
+    name: str,
+    train: Callable[[], Trained],
+    base: Sequence[np.ndarray],
+    round_num: int,
 ) -> Trained:
     """What a training makes of arrays; those arrays where it fails."""
     try:
@@ -179,7 +154,6 @@ def answer(
     train: Callable[[], Trained],
     *,
     round_num: int,
-    public: Public | None = None,
 ) -> tuple[Arrays, dict[str, Any]]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
@@ -188,7 +162,7 @@ def answer(
     received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
         begin_round(site, received, round_num=round_num)
-        return end_round(site, received, train, round_num=round_num, public=public)
+        return end_round(site, received, train, round_num=round_num)
 
 
 @contextlib.contextmanager
@@ -361,7 +335,7 @@ def finish(
         sums=state.before,
         before=None,
     ).with_upload(policy, cost)
-    spent = state.account(policy).row(last=False)
+    spent = claims.row(state.account(policy), last=False)
     if spent["status"] is not None:
         # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
         spent["status"]["basic"] = "nominal"
@@ -386,15 +360,13 @@ def check_arrays(
     if len(arrays) != len(shapes):
         raise Refused(f"{name} must have {len(shapes)} arrays, got {len(arrays)}")
     for place, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
-        if array.dtype != np.float32:
-            raise Refused(f"array {place} of {name} must be float32, got {array.dtype}")
-        if array.shape != tuple(shape):
+        if (array.dtype, array.shape) != (np.float32, tuple(shape)) or not np.all(
+            np.isfinite(array)
+        ):
             raise Refused(
-                f"array {place} of {name} must have the shape {tuple(shape)}, got "
-                f"{array.shape}"
+                f"array {place} of {name} must be float32 of the shape {tuple(shape)}, "
+                f"without NaN or infinity, got {array.dtype} of {array.shape}"
             )
-        if not np.all(np.isfinite(array)):
-            raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
 def _in_float32(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

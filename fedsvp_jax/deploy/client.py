@@ -20,7 +20,7 @@ from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy.answer import Arrays, Public, Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Trained, begin_round, end_round, result_of
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
@@ -148,7 +148,7 @@ class Client:
                 "leave a client without noise; take a model without, such as "
                 "resnet18_gn"
             )
-        self._tree = jax.tree.structure(self._state.params)
+        self._tree: Any = jax.tree.structure(self._state.params)
         self._work = jax.jit(self._local_work)
         self._public = jax.jit(lambda *request: self._task(*request)[1].weights.params)
 
@@ -183,20 +183,25 @@ class Client:
         if [leaf.shape for leaf in received] != shapes:
             raise Refused(f"the received model must have the shapes {shapes}")
 
-        def public() -> Arrays:
+        def public() -> Trained:
             trained = self._public(*self._request(received, round_num))
-            return jax.tree.leaves(jax.device_get(trained))
+            return Trained(jax.tree.leaves(jax.device_get(trained)))
 
-        upload, record = answer(
-            self.site,
-            received,
-            partial(self.train, received, round_num),
-            round_num=round_num,
-            public=Public(self._tree.num_leaves, public)
-            if self.policy.is_query
-            else None,
-        )
-        return upload, record | {"num_examples": self.num_examples}
+        size = self._tree.num_leaves if self.policy.is_query else 0
+        with self.site.opened():
+            begin_round(self.site, received, round_num=round_num)
+            free: Sequence[np.ndarray] = []
+            if size:  # un-noised, so trained apart: no private record changes it
+                free = result_of(
+                    "public training", public, received[:size], round_num
+                ).arrays
+            upload, record = end_round(
+                self.site,
+                received[size:],
+                partial(self.train, received, round_num),
+                round_num=round_num,
+            )
+        return [*free, *upload], record | {"num_examples": self.num_examples}
 
     def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
         """A round's training or query before clip and noise: it must not leave."""

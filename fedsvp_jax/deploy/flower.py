@@ -8,7 +8,7 @@ error too, which Flower's strategies leave out of their average.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 try:
     import flwr.app as fl
@@ -24,8 +24,6 @@ from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 
 _PRECONDITION_FAILED = 6  # flwr's ErrorCode.MOD_FAILED_PRECONDITION
-# (received, round) -> (upload, record)
-_Answer: TypeAlias = Callable[[Arrays, int], tuple[Arrays, dict[str, Any]]]
 
 
 class PrivacyMod:
@@ -92,8 +90,14 @@ def refused(message: fl.Message, refusal: Refused) -> fl.Message:
     return fl.Message(error, reply_to=message)
 
 
-def _reply(message: fl.Message, answered: _Answer) -> fl.Message:
-    """The message that leaves: arrays and their number of examples, or an error."""
+def _reply(
+    message: fl.Message,
+    answered: Callable[[Arrays, int], tuple[Arrays, dict[str, Any]]],
+) -> fl.Message:
+    """The message that leaves: arrays and their number of examples, or an error.
+
+    `answered` takes what was received and the round, and returns upload and record.
+    """
     try:
         with refusing():
             if message.metadata.message_type != fl.MessageType.TRAIN:

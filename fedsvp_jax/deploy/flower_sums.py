@@ -54,7 +54,6 @@ from fedsvp_jax.mechanisms.grid import grid_step
 
 _MODULUS = 2**32
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
-Train = Callable[[list[np.ndarray], int], Trained]
 
 
 def protocol(policy: Policy) -> dict[str, Any]:
@@ -98,7 +97,7 @@ class SumMod:
       train: `(received, round) -> Trained`; it is called once the keys are shared.
     """
 
-    def __init__(self, site: Site, train: Train) -> None:
+    def __init__(self, site: Site, train: Callable[[Arrays, int], Trained]) -> None:
         self.site, self._train = site, train
         _mask_with_whole_keys()
 

@@ -12,9 +12,8 @@ import numpy as np
 try:
     from pfl.context import CentralContext, UserContext
     from pfl.internal.ops.selector import get_default_framework_module as get_ops
-    from pfl.metrics import Metrics, Weighted
+    from pfl.metrics import Metrics
     from pfl.postprocessor.base import Postprocessor
-    from pfl.privacy.privacy_mechanism import PrivacyMetricName
     from pfl.stats import WeightedStatistics
 except ImportError as error:
     raise ImportError(
@@ -34,7 +33,6 @@ class LocalPrivacy(Postprocessor):
     does not leave: what a user counts in the average is the number of training examples
     that its log declares, which is public. The statistics of a user who refuses become
     zeros of weight 0: they are left out of the average.
-    The metric `refused uploads` tells which share of the cohort refused.
 
     pfl simulates: a user has trained before any postprocessor is called, so a training
     that raises ends the simulation and is not counted. Metrics of the users' own, such
@@ -64,24 +62,22 @@ class LocalPrivacy(Postprocessor):
     def postprocess_one_user(
         self, *, stats: WeightedStatistics, user_context: UserContext
     ) -> tuple[WeightedStatistics, Metrics]:
-        """The statistics as they leave the user, and whether the user refused."""
+        """The statistics as they leave the user, and no metric."""
         ops = get_ops()
         own_weight, (_, sums) = np.float32(stats.weight), stats.get_weights()
         with np.errstate(divide="ignore", invalid="ignore"):  # of a weight 0
             update = [np.asarray(ops.to_numpy(leaf)) / own_weight for leaf in sums]
         zeros = [np.zeros_like(leaf) for leaf in update]
-        refused = False
         try:
             with refusing():
                 upload, weight = self._answer(zeros, update, user_context)
         except Refused:
-            refused, upload, weight = True, zeros, 0
+            upload, weight = zeros, 0
         private = stats.from_weights(
             ops.to_tensor([float(weight)]),
             [ops.to_tensor(leaf * np.float32(weight)) for leaf in upload],
         )
-        name = PrivacyMetricName("refused uploads", is_local_privacy=True)
-        return private, Metrics([(name, Weighted.from_unweighted(int(refused)))])
+        return private, Metrics()
 
     def _answer(
         self, zeros: list[np.ndarray], update: list[np.ndarray], user: UserContext

@@ -306,10 +306,10 @@ class Site:
             self._ends = _Ends(*self._read(number, seen), stamp)
         ends = self._ends
         first, last = ends.first.body, ends.last
-        if first["site"] != self.public_key:
-            raise Refused(f"{self.path.name} is another site's: not of this key")
-        if first["name"] != self.name:
-            raise Refused(f"{self.path.name} is of the site {first['name']}")
+        if (first["site"], first["name"]) != (self.public_key, self.name):
+            raise Refused(
+                f"{self.path.name} is the log {first['name']} of another site or key"
+            )
         if self._data is not None and first["data"] not in (
             None,
             self._bound_fingerprint(),
@@ -326,21 +326,13 @@ class Site:
                 f"the witness does not know the site {self.name}: nothing is uploaded "
                 "before the file in which it does is back"
             )
-        if seen.number > last.number:
+        newest = ((last.number, last.hash), (last.number - 1, last.previous))
+        if (seen.number, seen.hash) not in newest:
             raise Refused(
-                f"the log {self.path.name} is older than its witness has seen, which "
-                f"is entry {seen.number}, and ends at {last.number}: put the newest "
-                "copy back"
-            )
-        if last.number > seen.number + 1:
-            raise Refused(
-                f"the witness has seen {seen.number} entries of {last.number}: an "
-                "older copy of its file was put back"
-            )
-        if seen.hash != (last.hash if last.number == seen.number else last.previous):
-            raise Refused(
-                f"entry {seen.number} of {self.path.name} is not the one that the "
-                "witness has seen: the log was gone on with in two places, or changed"
+                f"the witness has seen {seen.number} entries of {self.path.name}, and "
+                f"not these {last.number}: an older copy of one of both was put back, "
+                "or the log was changed or gone on with in two places; put the newest "
+                "copies back"
             )
         if "policy" in self.__dict__:
             _check_settings(_renamed(first["settings"]), self.policy.settings())

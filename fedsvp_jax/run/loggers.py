@@ -132,7 +132,7 @@ LOGGERS: dict[str, tuple[str, Callable[[pathlib.Path, str], Logger]]] = {
 
 
 class Loggers:
-    """The logs of one run or sweep, written by process 0.
+    """The logs of one run or sweep.
 
     Args:
       folder: of the run or sweep; a log lies in its folder `NAME/RUN`.

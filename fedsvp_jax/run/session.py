@@ -285,7 +285,7 @@ class Session:
         if (options.on_round or config.patience) and not last:
             account = dataclasses.replace(account, tally=_ENDED)
         row = files.names[cell] | records.round_row(metrics, round_num=number)
-        row |= account.row(last=last)
+        row |= claims.row(account, last=last)
         for hook in self._hooks:
             row |= hook.take_record()
         row["rdp_by_adversary"] = claims.by_adversary(account)

@@ -206,13 +206,10 @@ def test_a_training_that_is_planned_is_nominal() -> None:
     assert not check.claims(noise, 1e-6, None)[0].proved and "planned" in noise.flaws[0]
 
 
-def test_shuffled_batches_are_steps_of_an_epoch_and_replace_a_record() -> None:
+def test_shuffled_batches_are_not_understood() -> None:
     loader = "torch.utils.data.dataloader.DataLoader"
     (noise,) = training([], epochs=2, loader=loader)
-    assert (noise.steps, noise.rate, noise.std) == (2, 1.0, 1.0)
-    (row,) = check.claims(noise, 1e-5, None)
-    assert row.relation == "replace a record of a client" and not row.proved
-    assert row.epsilon == pytest.approx(gaussian_epsilon(8**-0.5, 1e-5), rel=1e-4)
+    assert noise.std == 0 and "DataLoader is no class" in noise.flaws[0]
 
 
 @pytest.mark.hole

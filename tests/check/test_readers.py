@@ -70,8 +70,6 @@ def test_epsilon_is_this_packages_own(tmp_path: pathlib.Path) -> None:
     shuffled = check.Noise("", "", 2.0, 2.0, unit="record", steps=2)
     in_two_epochs = composed_epsilon("gdp", 2.0, 1e-5)
     assert check.epsilon(shuffled, "replace_one", 1e-5) == in_two_epochs
-    rows = check.claims(shuffled, 1e-5, None)
-    assert [row.relation for row in rows] == ["replace a record of a client"]
 
 
 @pytest.mark.parametrize("name", CASES)

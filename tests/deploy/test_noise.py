@@ -9,8 +9,9 @@ import pytest
 from deployed import UPDATE_CLIP, policy, privatize
 
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
-from fedsvp_jax.deploy import new_state, noise
+from fedsvp_jax.deploy import noise
 from fedsvp_jax.deploy.noise import Secret
+from fedsvp_jax.deploy.state import new_state
 from fedsvp_jax.mechanisms import registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 

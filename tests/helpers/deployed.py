@@ -16,7 +16,6 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import (
     SECRET,
-    ClientState,
     Policy,
     Seeded,
     Site,
@@ -26,6 +25,7 @@ from fedsvp_jax.deploy import (
 )
 from fedsvp_jax.deploy.answer import charge, finish
 from fedsvp_jax.deploy.chain import Entry, read_entries
+from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.mechanisms.discrete_gaussian import wrapped
 from fedsvp_jax.mechanisms.grid import residues

@@ -106,13 +106,6 @@ PROGRAMS = {
     "poisson": _OPACUS(
         OPACUS.format("", "noise_multiplier=1.1, max_grad_norm=0.8"), 0.88, 1.1
     ),
-    "shuffled": _same(
-        _OPACUS,
-        OPACUS.format(
-            "", "noise_multiplier=2.0, max_grad_norm=1.0, poisson_sampling=False"
-        ),
-        2.0,
-    ),
     "by the engine's RDP": _OPACUS(
         OPACUS.replace("PrivacyEngine()", "PrivacyEngine(accountant='rdp')").format(
             "", "noise_multiplier=0.6, max_grad_norm=5.0"

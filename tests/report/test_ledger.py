@@ -37,7 +37,7 @@ def test_another_accountant_adds_up_what_the_site_has_spent(
     found = ledger.audit(site.path, witness_of(site))
     assert not found.problems and len(found.rows) == 4
     assert [bool(row.sent) for row in found.rows] == [True] * 3 + [False]
-    own = site.read().epsilon_spent(site.policy)["rdp"]
+    own = site.read().account(site.policy).epsilon_spent("rdp")
     assert found.spent == pytest.approx(own, rel=1e-5)
     for row in found.rows[:3]:
         assert row.recorded == pytest.approx(row.epsilon, rel=1e-5)
