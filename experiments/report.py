@@ -39,33 +39,31 @@ _COMPARE_TO = flags.DEFINE_string(
 _PLUGIN = flags.DEFINE_string("plugin", None, plugin.HELP)
 
 
-def rebuild(folder: Path, *, figure: str | None) -> tuple[list[Path], str]:
-    """Writes the pages of one folder; returns their paths and what to print.
+def rebuild(folder: Path) -> list[Path]:
+    """Writes the pages of one folder, and prints the table of a sweep.
+
+    Returns:
+      The paths of what was written.
 
     Raises:
-      ValueError: a file is missing or damaged.
-      ImportError: plotly is not installed.
+      ValueError: a file is missing or damaged, or plotly is not installed.
     """
-    is_sweep = read.is_sweep(folder)
-    files = read.read_sweep(folder) if is_sweep else read.read_run(folder)
+    files = read.read_folder(folder)
     if file := plugin.missing(files.config):
         print(
             f"note: {folder} was made with --plugin={file}; name it for a page that "
             "has the command and the mechanism's own settings",
             file=sys.stderr,
         )
-    if is_sweep:
-        page = report.write_sweep_report(folder)
-        paths = [page, *tables.write_tables(folder)]
+    if isinstance(files, read.SweepFiles):
+        paths = [report.write_sweep_report(folder), *tables.write_tables(folder)]
+        summary = tables.summarize(files.results, files.cells)
+        print(printed.table(tables.shown_cells(summary)))
     else:
         paths = [report.write_run_report(folder)]
-    if figure:
-        paths += report.figures.draw([folder], folder / "figures", figure)
-    if not is_sweep:
-        return paths, ""
-    sweep = read.read_sweep(folder)
-    summary = tables.summarize(sweep.results, sweep.cells)
-    return paths, printed.table(tables.shown_cells(summary)) + "\n"
+    if _FIGURE.value:
+        paths += report.figures.draw([folder], folder / "figures", _FIGURE.value)
+    return paths
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -75,22 +73,16 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError("name at least one folder of a run or a sweep")
     if _PLUGIN.value:
         plugin.load(_PLUGIN.value)
-    figure = _FIGURE.value
-    try:
-        for folder in folders:
-            paths, text = rebuild(folder, figure=figure)
-            print(text + "\n".join(map(str, paths)))
-        if len({os.path.abspath(folder) for folder in folders}) > 1:
-            common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
-            target = Path(_COMPARE_TO.value or common)
-            page = report.write_compare_report(folders, target)
-            paths = [page]
-            if figure:
-                paths += report.figures.draw(folders, target / "figures", figure)
-            print(printed.table(comparison_table(read.read_all(folders))))
-            print("\n".join(map(str, paths)))
-    except ImportError as error:
-        raise ValueError(str(error)) from error
+    for folder in folders:
+        print("\n".join(map(str, rebuild(folder))))
+    if len({os.path.abspath(folder) for folder in folders}) > 1:
+        common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
+        target = Path(_COMPARE_TO.value or common)
+        paths = [report.write_compare_report(folders, target)]
+        if _FIGURE.value:
+            paths += report.figures.draw(folders, target / "figures", _FIGURE.value)
+        print(printed.table(comparison_table(read.read_all(folders))))
+        print("\n".join(map(str, paths)))
 
 
 if __name__ == "__main__":

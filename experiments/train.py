@@ -162,7 +162,7 @@ def main(_: list[str]) -> None:
             f"({config.total_accounting})"
         )
     for name in ("best_accuracy", "final5_accuracy"):
-        picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
+        picked = f" (by {summary['best_by']})" if name == "best_accuracy" else ""
         print(f"{name}: {messages.value_text(summary[name])}{picked}")
     print(labels.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")

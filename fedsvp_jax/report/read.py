@@ -167,7 +167,7 @@ SPENT = (
 
 def guarantees(summary: Mapping[str, Any]) -> list[Row]:
     """The guarantees of summary.json or of a cell, each with its `status`."""
-    return [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
+    return summary.get("guarantees") or []
 
 
 def diverged(row: Row) -> bool:
