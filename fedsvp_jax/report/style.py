@@ -6,7 +6,6 @@ an attribute) is numbered.
 """
 
 import zlib
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
@@ -54,7 +53,7 @@ _MARKERS = {
 class Look(NamedTuple):
     """The look of a curve. Marker and dash tell it apart where colour is lost."""
 
-    color: str  # "#RRGGBB"
+    color: str  # "#RRGGBB", or with its opacity "#RRGGBBAA"
     marker: str  # as plotly names it
     dash: str  # as plotly names it
 
@@ -91,21 +90,7 @@ def numbered(place: int) -> Look:
 def shaded(look: Look, place: int, count: int) -> Look:
     """The look of level `place` (from 0) of `count` ordered levels, as of ε.
 
-    Colour c is mixed with black for the lower levels and with white for the upper ones:
-
-        c·(1 − w) + w·white or black,  w = 0.4·|2·place/(count − 1) − 1|
+    The colour's opacity falls from 1 at the lowest level to 0.3 at the highest.
     """
-    if count < 2:
-        return look
-    position = 2 * place / (count - 1) - 1
-    end = 255 if position > 0 else 0
-    weight = 0.4 * abs(position)
-    mixed = (
-        round(channel * (1 - weight) + weight * end) for channel in channels(look.color)
-    )
-    return look._replace(color="#" + "".join(f"{value:02X}" for value in mixed))
-
-
-def channels(color: str) -> Sequence[int]:
-    """Red, green and blue of "#RRGGBB", each 0 to 255."""
-    return [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+    opacity = 1 - 0.7 * place / max(count - 1, 1)
+    return look._replace(color=f"{look.color}{round(255 * opacity):02X}")
