@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.kernels import Kernels, Padding, conv2d, matmul, max_pool_2x2
+from fedsvp_jax.models.kernels import Kernels, conv2d, matmul, max_pool_2x2
 from fedsvp_jax.models.products import with_gradients
 
 HE_UNIFORM = nn.initializers.variance_scaling(2.0, "fan_in", "uniform")
@@ -39,26 +39,19 @@ class Dense(nn.Module):
 
 
 class Conv(nn.Module):
-    """A convolution without bias."""
+    """A convolution without bias, with a border of zeros (`kernels.conv2d`)."""
 
     features: int
-    kernel_size: tuple[int, int]
-    strides: tuple[int, int] = (1, 1)
-    padding: Padding = "SAME"
+    side: int  # of the kernel
+    stride: int = 1
     kernels: Kernels = "cpu"
     kernel_init: nn.initializers.Initializer = HE_UNIFORM
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        shape = (*self.kernel_size, x.shape[-1], self.features)
+        shape = (self.side, self.side, x.shape[-1], self.features)
         kernel = self.param("kernel", self.kernel_init, shape, jnp.float32)
-        return conv2d(
-            x,
-            kernel,
-            strides=self.strides,
-            padding=self.padding,
-            kernels=self.kernels,
-        )
+        return conv2d(x, kernel, stride=self.stride, kernels=self.kernels)
 
 
 class ConvReluPool(nn.Module):
@@ -69,12 +62,12 @@ class ConvReluPool(nn.Module):
     """
 
     features: int
-    kernel_size: tuple[int, int]
+    side: int  # of the kernel
     kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        convolved = Conv(self.features, self.kernel_size, kernels=self.kernels)(x)
+        convolved = Conv(self.features, self.side, kernels=self.kernels)(x)
         pooled = max_pool_2x2(convolved, kernels=self.kernels)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         return nn.relu(pooled + bias[None, None, None])

@@ -18,7 +18,7 @@ from fedsvp_jax.models.layers import GroupNorm
 
 def test_conv_relu_pool_equals_pooling_after_bias_and_relu_to_the_bit():
     x = normal(0, 2, 8, 8, 3)
-    layer = layers.ConvReluPool(4, (3, 3), kernels="cpu")
+    layer = layers.ConvReluPool(4, 3, kernels="cpu")
     variables = layer.init(jax.random.key(1), x)
 
     def plain(variables, x):
