@@ -90,7 +90,7 @@ def numbered(place: int) -> Look:
 def shaded(look: Look, place: int, count: int) -> Look:
     """The look of level `place` (from 0) of `count` ordered levels, as of ε.
 
-    The colour's opacity falls from 1 at the lowest level to 0.3 at the highest.
+    The colour's opacity falls from 1 at the lowest level to 0.45 at the highest.
     """
-    opacity = 1 - 0.7 * place / max(count - 1, 1)
+    opacity = 1 - 0.55 * place / max(count - 1, 1)
     return look._replace(color=f"{look.color}{round(255 * opacity):02X}")

@@ -25,5 +25,5 @@ def test_every_registered_mechanism_has_a_look_of_its_own_and_there_is_room(
 def test_levels_of_epsilon_are_ordered_in_opacity_and_keep_the_colour() -> None:
     look = style.of_mechanism("fedsva")
     shades = [style.shaded(look, place, 3).color for place in range(3)]
-    assert shades == [f"{look.color}FF", f"{look.color}A6", f"{look.color}4D"]
+    assert shades == [f"{look.color}FF", f"{look.color}B9", f"{look.color}73"]
     assert style.shaded(look, 0, 1).color == f"{look.color}FF"
