@@ -39,29 +39,30 @@ _COMPARE_TO = flags.DEFINE_string(
 _PLUGIN = flags.DEFINE_string("plugin", None, plugin.HELP)
 
 
-def rebuild(folder: Path, figure: str | None) -> list[Path]:
-    """Writes the pages of one folder, prints a sweep's table; returns the paths.
+def rebuild(folder: Path) -> list[Path]:
+    """Writes the pages of one folder, and prints the table of a sweep.
+
+    Returns:
+      The paths of what was written.
 
     Raises:
-      ValueError: a file is missing or damaged.
-      ImportError: plotly is not installed.
+      ValueError: a file is missing or damaged, or plotly is not installed.
     """
-    is_sweep = read.is_sweep(folder)
-    files = read.read_sweep(folder) if is_sweep else read.read_run(folder)
+    files = read.read_folder(folder)
     if file := plugin.missing(files.config):
         print(
             f"note: {folder} was made with --plugin={file}; name it for a page that "
             "has the command and the mechanism's own settings",
             file=sys.stderr,
         )
-    if is_sweep:
+    if isinstance(files, read.SweepFiles):
         paths = [report.write_sweep_report(folder)]
         printed.sweep_tables(folder)
         paths += [folder / "table.md", folder / "table.csv"]
     else:
         paths = [report.write_run_report(folder)]
-    if figure:
-        paths += report.figures.draw([folder], folder / "figures", figure)
+    if _FIGURE.value:
+        paths += report.figures.draw([folder], folder / "figures", _FIGURE.value)
     return paths
 
 
@@ -72,15 +73,14 @@ def main(arguments: Sequence[str]) -> None:
         raise ValueError("name at least one folder of a run or a sweep")
     if _PLUGIN.value:
         plugin.load(_PLUGIN.value)
-    figure = _FIGURE.value
     for folder in folders:
-        print("\n".join(map(str, rebuild(folder, figure))))
-    if len(set(map(os.path.abspath, folders))) > 1:
+        print("\n".join(map(str, rebuild(folder))))
+    if len({os.path.abspath(folder) for folder in folders}) > 1:
         common = os.path.commonpath([os.path.abspath(f.parent) for f in folders])
         target = Path(_COMPARE_TO.value or common)
         paths = [report.write_compare_report(folders, target)]
-        if figure:
-            paths += report.figures.draw(folders, target / "figures", figure)
+        if _FIGURE.value:
+            paths += report.figures.draw(folders, target / "figures", _FIGURE.value)
         print(printed.table(comparison_table(read.read_all(folders))))
         print("\n".join(map(str, paths)))
 

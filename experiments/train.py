@@ -142,7 +142,6 @@ def main(_: list[str]) -> None:
             config=config,
             summary=summary,
             sentences=headline.sentences(place, summary),
-            picked=labels.picked(summary),
             spent=labels.spent_line(summary),
         )
     )

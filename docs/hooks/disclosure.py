@@ -3,7 +3,7 @@
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from fedsvp_jax.report.disclosure import EVENTS, EXPERIMENTER
+from fedsvp_jax.report.disclosure import EXPERIMENTER
 
 # Fields of a row that clients' private examples decide and no noise hides. Its other
 # fields follow from the settings and from the released models, votes and R.
@@ -24,13 +24,22 @@ UNRELEASED = (
     "diverged_clients",
 )
 
+# ruff: noqa: E501 -- rows of a table
 _PAGE = """# What a run discloses
 
 ## What leaves a client {{#events}}
 
 | what leaves a client | its noise | change that it hides | who sees it | counted as |
 |---|---|---|---|---|
-{events}
+| upload | Gaussian, multiplier z | the mechanism's | server; the others see the average that it is part of | 1/z², where z is the multiplier that the adversary faces |
+| upload of Poisson batches (`--batches=poisson`) | subsampled Gaussians, one in each local step | one record, or all rows of a person, is left out | as any upload; nobody sees who was sampled | its number of steps of (z, q), with the least z of the run |
+| release of R (`laplace`, `randomized_response`) | pure, ε_r (`--release_epsilon`) | any change of one client's data | all adversaries: the noise of the models shows it | one randomised response of ε_r with each upload |
+| count of clipped updates (`--adaptive_clip`) | Gaussian on the cohort's sum of counts | the mechanism's | the trusted server; the others see the clip that follows | in z of the upload: sum and count are one Gaussian |
+| contribution (influence filter) | Gaussian, std `--contribution_noise` times the clip C, sensitivity 2C | any change of one client's data | all adversaries: server and testers receive it | 4/z² with each pass |
+| vote (influence filter) | randomised response, half of `--vote_epsilon` | any change of one client's data | all adversaries: the server receives it, the choice of clients follows it | one randomised response for each other client; with a second pass no finite ε |
+| accuracy on test rows (`--publish_scores`) | discrete Laplace, the ε of `--total_epsilon`, on the count of right answers | one test row, or all of a person, is replaced | all who see what is published; who counts is trusted | alone: no client trains on a test row, so the larger of the two ε holds |
+| statistics of BatchNorm | none | none | all adversaries | every row is nominal |
+| statistics for preprocessing | none: scales and categories are constants of the code or declared; those of a file of one's own may be taken from its records | constant or declared: any change of one client's data; else none | constant or declared: nobody; else all adversaries | constant or declared: 0; else every row is nominal |
 
 ## Files for the experimenter alone {{#experimenter}}
 
@@ -52,7 +61,6 @@ def markdown() -> str:
     """The page."""
     kept = [(_code(one.files), one.why) for one in EXPERIMENTER]
     return _PAGE.format(
-        events="\n".join(map(_row, EVENTS)),
         kept="\n".join(map(_row, kept)),
         unreleased=_code(UNRELEASED),
     )

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fedsvp_jax.report import labels, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
-MOST_CURVES = len(style.OKABE_ITO)
+MOST_CURVES = len(style.COLORS)
 
 
 class Mean(NamedTuple):
@@ -116,12 +116,12 @@ def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
     by_client: dict[int, list[read.Row]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
-    spent = run.summary.get("by_client")
+    spent, names = run.summary.get("by_client"), run.summary.get("client_names")
     rows = []
     for client, uploads in sorted(by_client.items()):
         values = tables.present(uploads, "client_value")
         margins = [row.get("client_value_margin", 0.0) for row in uploads]
-        name = read.client_name(run.summary, client)
+        name = f"{names[client]} ({client})" if names else str(client)
         if client in (run.summary.get("corrupted_clients") or ()):
             name += " (corrupted)"
         rows.append(

@@ -10,7 +10,7 @@ import operator
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import labels, read, style, tables
@@ -171,8 +171,7 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
             if place:
                 look = look._replace(dash=style.SECOND)
                 name = f"{group.name}, {label}" if several else label
-            value = operator.methodcaller("get", field)
-            series.append(_series(name, look, group.runs, value))
+            series.append(_series(name, look, group.runs, field))
         plots.append(dataclasses.replace(plot, series=series))
     claims = [vars(group.row) for group in groups if group.row.status]
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
@@ -190,7 +189,7 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
             labels.marked(group.name, group.row.status.get(_SPENT)),
             group.look,
             group.runs,
-            lambda line: (line.get("epsilon_spent") or {}).get(_SPENT),
+            "epsilon_spent",
             max,
         )
         for group in groups
@@ -202,12 +201,15 @@ def _series(
     name: str,
     look: style.Look,
     runs: Runs,
-    field: Callable[[read.Row], Any],
+    field: str,
     center: Callable[[Sequence[float]], float] = statistics.fmean,
 ) -> Series:
     rounds: dict[int, list[float]] = {}
     for row in itertools.chain.from_iterable(runs):
-        if (value := read.number(field(row))) is not None:
+        value = row.get(field)
+        if isinstance(value, dict):
+            value = value.get(_SPENT)
+        if value is not None:
             rounds.setdefault(row["round"], []).append(value)
     over_seeds = [rounds[number] for number in sorted(rounds)]
     several = over_seeds if len(runs) > 1 else []

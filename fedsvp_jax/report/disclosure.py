@@ -1,88 +1,9 @@
-"""Everything that leaves a client, what an adversary may know, and what is kept."""
+"""What an adversary may know of a run, and what is kept.
+
+What leaves a client, and how it is counted, is a table of the docs.
+"""
 
 from typing import NamedTuple
-
-from fedsvp_jax.accounting.participation import ANY_CHANGE
-
-EVERYONE = "all adversaries"
-
-
-class Event(NamedTuple):
-    """One kind of thing that a client sends, and how the ledger counts it."""
-
-    name: str
-    mechanism: str  # of the noise, and its parameter
-    relation: str  # the change of one client's data that it hides
-    seen_by: str
-    counted: str  # how it enters a client's sum
-
-
-EVENTS = (
-    Event(
-        "upload",
-        "Gaussian, multiplier z",
-        "the mechanism's",
-        "server; the others see the average that it is part of",
-        "1/z², where z is the multiplier that the adversary faces",
-    ),
-    Event(
-        "upload of Poisson batches (`--batches=poisson`)",
-        "subsampled Gaussians, one in each local step",
-        "one record, or all rows of a person, is left out",
-        "as any upload; nobody sees who was sampled",
-        "its number of steps of (z, q), with the least z of the run",
-    ),
-    Event(
-        "release of R (`laplace`, `randomized_response`)",
-        "pure, ε_r (`--release_epsilon`)",
-        ANY_CHANGE,
-        f"{EVERYONE}: the noise of the models shows it",
-        "one randomised response of ε_r with each upload",
-    ),
-    Event(
-        "count of clipped updates (`--adaptive_clip`)",
-        "Gaussian on the cohort's sum of counts",
-        "the mechanism's",
-        "the trusted server; the others see the clip that follows",
-        "in z of the upload: sum and count are one Gaussian",
-    ),
-    Event(
-        "contribution (influence filter)",
-        "Gaussian, std `--contribution_noise` times the clip C, sensitivity 2C",
-        ANY_CHANGE,
-        f"{EVERYONE}: server and testers receive it",
-        "4/z² with each pass",
-    ),
-    Event(
-        "vote (influence filter)",
-        "randomised response, half of `--vote_epsilon`",
-        ANY_CHANGE,
-        f"{EVERYONE}: the server receives it, the choice of clients follows it",
-        "one randomised response for each other client; with a second pass no finite ε",
-    ),
-    Event(
-        "accuracy on test rows (`--publish_scores`)",
-        "discrete Laplace, the ε of `--total_epsilon`, on the count of right answers",
-        "one test row, or all of a person, is replaced",
-        "all who see what is published; who counts is trusted",
-        "alone: no client trains on a test row, so the larger of the two ε holds",
-    ),
-    Event(
-        "statistics of BatchNorm",
-        "none",
-        "none",
-        EVERYONE,
-        "every row is nominal",
-    ),
-    Event(
-        "statistics for preprocessing",
-        "none: scales and categories are constants of the code or declared; those of "
-        "a file of one's own may be taken from its records",
-        f"constant or declared: {ANY_CHANGE}; else none",
-        f"constant or declared: nobody; else {EVERYONE}",
-        "constant or declared: 0; else every row is nominal",
-    ),
-)
 
 PUBLIC = (
     "all settings but the seed; the cohorts, and for the server who took part in a "

@@ -28,36 +28,42 @@ def privacy(summary: Mapping[str, Any]) -> str:
     It is about one copy of a record. More copies and stronger adversaries follow with
     their own ε, or with none.
     """
-    smallest: dict[
-        tuple[str, bool], dict[str, Any]
-    ] = {}  # by adversary, of copies or not
-    adversaries = []  # from the strongest
-    for row in read.guarantees(summary):
-        if row.get("method") in (*_OF_RUN, "none"):
-            adversaries.append(str(row.get("adversary")))
-            key = adversaries[-1], (row.get("copies") or 1) > 1
-            if _epsilon(row) < _epsilon(smallest.get(key)):
-                smallest[key] = row
+    rows = [
+        row
+        for row in read.guarantees(summary)
+        if row.get("method") in (*_OF_RUN, "none")
+    ]
+
+    def least(adversary: str, copied: bool) -> Mapping[str, Any]:
+        claims = [
+            row
+            for row in rows
+            if row.get("adversary") == adversary
+            and ((row.get("copies") or 1) > 1) == copied
+        ]
+        return min(claims, key=_epsilon, default={})
+
+    adversaries = [str(row.get("adversary")) for row in rows]  # from the strongest
     main = str(summary.get("adversary"))
-    row = smallest.get((main, False), {})
-    if not row:
+    row, copies = least(main, False), least(main, True)
+    if math.isinf(_epsilon(row)):
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
     sentence = claim(row, _status(row))
-    if copied := smallest.get((main, True)):
-        much = labels.significant(_epsilon(copied))
-        sentence += f" With a copy at each of {copied['copies']} clients: ε = {much}."
+    if copies:
+        much = labels.significant(_epsilon(copies))
+        sentence += f" With a copy at each of {copies['copies']} clients: ε = {much}."
     for adversary in dict.fromkeys(adversaries[: adversaries.index(main)]):
-        bound = smallest.get((adversary, False))
-        if _epsilon(bound) <= _epsilon(row):
-            continue
-        much = f"ε = {labels.significant(_epsilon(bound))}"
-        sentence += f" Against the {adversary}: {much if bound else _NOTHING}."
+        bound = _epsilon(least(adversary, False))
+        if bound > _epsilon(row):
+            much = f"ε = {labels.significant(bound)}"
+            much = _NOTHING if math.isinf(bound) else much
+            sentence += f" Against the {adversary}: {much}."
     return sentence
 
 
-def _epsilon(row: Mapping[str, Any] | None) -> float:
+def _epsilon(row: Mapping[str, Any]) -> float:
     """ε of a guarantee; infinity where there is none."""
-    epsilon = read.number((row or {}).get("epsilon"))
+    epsilon = read.number(row.get("epsilon"))
     return math.inf if epsilon is None else epsilon
 
 

@@ -41,13 +41,6 @@ def with_interval(share: float | None, ends: Sequence[float] | None) -> str:
     return f"{text} ({' to '.join(percent(end, digits=1) for end in ends)})"
 
 
-def picked(summary: Mapping[str, Any]) -> str:
-    """A phrase for the data that picked the best round of a run."""
-    if str(summary.get("best_by")).startswith("validation"):
-        return f"in round {summary['best_round']}, picked on the validation set"
-    return "picked on the test set"
-
-
 def marked(text: str, status: str | None) -> str:
     """`text (nominal)`; the text alone where no status is known."""
     return f"{text} ({status})" if status else text

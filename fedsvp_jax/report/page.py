@@ -45,7 +45,6 @@ def _templates() -> Any:
         "grid": _grid,
         "interval": labels.with_interval,
         "percent": labels.percent,
-        "picked": labels.picked,
         "significant": labels.significant,
         "text": labels.text,
         "value_text": provenance.value_text,

@@ -8,9 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from fedsvp_jax.report.style import OKABE_ITO, Look
+from fedsvp_jax.report.style import FIRST, Look
 
-_PLAIN = Look(OKABE_ITO[1], "circle", "solid")
 Numbers = Sequence[float | None]
 
 
@@ -23,7 +22,7 @@ class Series:
     y: Numbers
     lower: Numbers = ()
     upper: Numbers = ()
-    look: Look = _PLAIN
+    look: Look = FIRST
 
 
 @dataclasses.dataclass(frozen=True)

@@ -142,8 +142,6 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
         for name in _fields()
         if settings.get(name) is not None and name not in left_out
     ]
-    if not swept:
-        return flags
     names = [*swept.values(), "total_epsilons"]
     if settings.get("total_epsilons"):  # which take the place of the others
         names.remove("epsilons")

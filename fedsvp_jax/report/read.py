@@ -19,6 +19,7 @@ Row = dict[str, Any]
 
 RUN_FILES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 SWEEP_FILES = ("config.json", "results.jsonl")
+_NO_ROUND = "no round has been recorded"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,41 +58,35 @@ class SweepFiles:
     sha256: dict[str, str]
 
 
-def is_sweep(folder: str | Path) -> bool:
-    """Whether the folder is a sweep's: whether it has results.jsonl."""
-    return (Path(folder) / "results.jsonl").is_file()
-
-
 def read_run(run_dir: str | Path) -> RunFiles:
     """Reads a run's folder; an unfinished run is read up to its last row.
 
     Raises:
       ValueError: a file is missing, damaged or empty, or the folder is a sweep's.
     """
-    folder = _existing(run_dir)
-    if is_sweep(folder) and not (folder / "metrics.jsonl").is_file():
-        raise ValueError(
-            f"{folder} is a sweep's folder, and a single run's was expected"
-        )
+    folder = Path(run_dir)
     ended = (folder / "summary.json").is_file()
     names = RUN_FILES if ended else RUN_FILES[:-1]
     texts = {name: _text(folder / name) for name in names}
     if not ended:  # a killed run may leave a torn last line
         for name in names[1:]:
             texts[name] = texts[name][: texts[name].rfind("\n") + 1]
-    metrics = _rows(folder / "metrics.jsonl", texts["metrics.jsonl"])
-    clients = _rows(folder / "clients.jsonl", texts["clients.jsonl"], may_be_empty=True)
-    _require(folder / "metrics.jsonl", metrics, ("round", "test_accuracy"))
-    _require(folder / "clients.jsonl", clients, ("round", "client", "noise_std"))
-    config = _object(folder / "config.json", texts["config.json"])
-    metrics = sorted(metrics, key=lambda row: row["round"])
+
+    def rows(name: str, *fields: str) -> list[Row]:
+        unsorted = _rows(folder / name, texts[name], fields)
+        return sorted(unsorted, key=lambda row: (row["round"], row.get("client")))
+
+    config = _parse(folder / "config.json", texts["config.json"], dict)
+    metrics = rows("metrics.jsonl", "round", "test_accuracy")
+    if not metrics:
+        raise ValueError(f"{folder / 'metrics.jsonl'} is empty: {_NO_ROUND}")
     return RunFiles(
         config=config,
         metrics=metrics,
-        clients=sorted(clients, key=lambda row: (row["round"], row["client"])),
-        summary=_object(folder / "summary.json", texts["summary.json"])
+        clients=rows("clients.jsonl", "round", "client", "noise_std"),
+        summary=_parse(folder / "summary.json", texts["summary.json"], dict)
         if ended
-        else _summary_so_far(metrics),
+        else metrics[-1] | score_summary(metrics),
         unfinished=None if ended else _how_far(config, metrics),
         sha256=_hashes(texts),
     )
@@ -103,15 +98,17 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
     Raises:
       ValueError: a file is missing, damaged or empty.
     """
-    folder = _existing(sweep_dir)
+    folder = Path(sweep_dir)
     texts = {name: _text(folder / name) for name in SWEEP_FILES}
-    results = _rows(folder / "results.jsonl", texts["results.jsonl"])
-    keys = ("mechanism", "epsilon", "seed", "round", "test_accuracy")
-    _require(folder / "results.jsonl", results, keys)
+    fields = ("mechanism", "epsilon", "seed", "round", "test_accuracy")
+    results = _rows(folder / "results.jsonl", texts["results.jsonl"], fields)
+    if not results:
+        raise ValueError(f"{folder / 'results.jsonl'} is empty: {_NO_ROUND}")
+    cells = folder / "cells.json"
     return SweepFiles(
-        config=_object(folder / "config.json", texts["config.json"]),
+        config=_parse(folder / "config.json", texts["config.json"], dict),
         results=results,
-        cells=_cells(folder / "cells.json"),
+        cells=_parse(cells, _text(cells), list) if cells.is_file() else [],
         sha256=_hashes(texts),
     )
 
@@ -121,7 +118,8 @@ Files: TypeAlias = RunFiles | SweepFiles
 
 def read_folder(folder: str | Path) -> Files:
     """Reads a run's folder or a sweep's; errors as of the two."""
-    return read_sweep(folder) if is_sweep(folder) else read_run(folder)
+    is_sweep = (Path(folder) / "results.jsonl").is_file()
+    return read_sweep(folder) if is_sweep else read_run(folder)
 
 
 def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
@@ -141,49 +139,19 @@ def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
     return files
 
 
-def client_name(summary: Row, client: int) -> str:
-    """`Basel (3)` where the data name clients, else `3`."""
-    names = summary.get("client_names")
-    if not isinstance(names, list) or client >= len(names):
-        return str(client)
-    return f"{names[client]} ({client})"
-
-
 def number(value: float | None) -> float | None:
     """The number as a float; None for null, NaN and infinities."""
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-# Fields of rows and summaries about ε spent (`claims.row`).
-SPENT = (
-    "epsilon_spent",
-    "status",
-    "delta_spent",
-    "target_delta",
-    "adversary",
-    "relation",
-)
-
-
 def guarantees(summary: Mapping[str, Any]) -> list[Row]:
     """The guarantees of summary.json or of a cell, each with its `status`."""
-    return [row for row in summary.get("guarantees") or [] if isinstance(row, dict)]
+    return summary.get("guarantees") or []
 
 
 def diverged(row: Row) -> bool:
     """Whether an upload or the model of the row's round was not finite."""
     return bool(row.get("diverged_clients")) or row.get("model_finite") is False
-
-
-def _summary_so_far(metrics: list[Row]) -> Row:
-    """The fields of summary.json that follow from the rows."""
-    last = metrics[-1]
-    return {
-        "rounds": len(metrics),
-        **score_summary(metrics),
-        "diverged_in_round": next((r["round"] for r in metrics if diverged(r)), None),
-        **{name: last[name] for name in SPENT if name in last},
-    }
 
 
 def _how_far(config: Row, metrics: list[Row]) -> str:
@@ -200,17 +168,11 @@ def _how_far(config: Row, metrics: list[Row]) -> str:
     )
 
 
-def _existing(folder: str | Path) -> Path:
-    path = Path(folder)
-    if not path.is_dir():
-        raise ValueError(f"{path} is not a folder")
-    return path
-
-
 def _text(path: Path) -> str:
     if not path.is_file():
         raise ValueError(
-            f"{path.parent} has no {path.name}: it is not the folder of a run or sweep"
+            f"{path.parent} has no {path.name}: a run's folder has "
+            f"{', '.join(RUN_FILES[:-1])}, a sweep's {', '.join(SWEEP_FILES)}"
         )
     try:
         return path.read_bytes().decode("utf-8")
@@ -225,48 +187,31 @@ def _hashes(texts: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _parse(where: object, text: str) -> Any:
+def _parse(where: object, text: str, kind: type) -> Any:
+    """The JSON value, of the kind dict or list."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"{where} is not valid JSON: {error}") from None
-
-
-def _object(where: object, text: str) -> Row:
-    value = _parse(where, text)
-    if not isinstance(value, dict):
-        raise ValueError(f"{where} must be a JSON object, got {type(value).__name__}")
+    if not isinstance(value, kind):
+        raise ValueError(f"{where} must be a JSON {kind.__name__}, got {value!r:.40}")
     return value
-
-
-def _rows(path: Path, text: str, *, may_be_empty: bool = False) -> list[Row]:
-    rows = [
-        _object(f"{path} line {index}", line)
-        for index, line in enumerate(text.split("\n"), start=1)
-        if line.strip()
-    ]
-    if not rows and not may_be_empty:
-        raise ValueError(f"{path} is empty: no round has been recorded")
-    return rows
-
-
-def _cells(path: Path) -> list[Row]:
-    """The cells' summaries; none where no mechanism has finished."""
-    if not path.is_file():
-        return []
-    cells = _parse(path, _text(path))
-    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
-        raise ValueError(f"{path} must be a JSON list of objects")
-    return cells
 
 
 _WHOLE = {"round", "client", "seed"}  # by which rows are sorted
 
 
-def _require(path: Path, rows: list[Row], names: Sequence[str]) -> None:
-    for index, row in enumerate(rows, start=1):
-        if missing := [name for name in names if name not in row]:
-            raise ValueError(f"{path} row {index} has no field {missing[0]!r}")
+def _rows(path: Path, text: str, fields: Sequence[str]) -> list[Row]:
+    """The objects of a file of lines, each with these fields."""
+    rows = []
+    for index, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        row = _parse(f"{path} line {index}", line, dict)
+        if missing := [name for name in fields if name not in row]:
+            raise ValueError(f"{path} line {index} has no field {missing[0]!r}")
         for name in _WHOLE & row.keys():
             if type(row[name]) is not int:
-                raise ValueError(f"{path} row {index}: {name} is no whole number")
+                raise ValueError(f"{path} line {index}: {name} is no whole number")
+        rows.append(row)
+    return rows

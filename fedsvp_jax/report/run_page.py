@@ -60,13 +60,13 @@ def write_run_report(run_dir: str | Path) -> Path:
 
 _DIFFERENT = ("contribution_ratio", "noise_std", "step_noise_std", "client_value")
 _CELL_NUMBERS = (
-    *_DIFFERENT,
     "round",
     "client",
+    *_DIFFERENT,
     "released_ratio",
     "risk_tolerance",
     "noise_l2",
-    "clipping",
+    "sensitivity",
     "epsilon",
     "delta",
     "num_examples",

@@ -66,6 +66,7 @@ def page_of(run_dir: Path, *uploads: Row, **settings: Any) -> Path:
     """The page of a real run whose rows of clients.jsonl are these uploads."""
     published = {"l2_norm_clip": 20.0, "epsilon": 0.2, "delta": 0.02}
     change(run_dir / "config.json", **published, **settings)
+    change(run_dir / "summary.json", by_client=None)  # of other clients
     row = read_rows(run_dir / "clients.jsonl")[0] | CHAIN
     write_rows(run_dir / "clients.jsonl", [row | upload for upload in uploads])
     return report.write_run_report(run_dir)

@@ -53,6 +53,15 @@ def test_a_run_at_its_promise_has_the_risk_of_what_was_spent() -> None:
     assert told["risk"] == risk["server"]
 
 
+@pytest.mark.hole
+def test_the_page_of_a_plan_lets_choose_the_trust(sweep_dir: Path) -> None:
+    """Its menu and its table called kinds of trust mechanisms."""
+    content = epsilon_page.document(read.read_sweep(sweep_dir)) | {"choice": "trust"}
+    page, _ = epsilon_page.write_epsilon_page(sweep_dir, content)
+    assert ">trust\n<select" in page.read_text()
+    assert '<th scope="col">trust</th>' in page.read_text()
+
+
 def test_a_sweep_that_claims_nothing_has_no_such_page(sweep_dir: Path) -> None:
     files = read.read_sweep(sweep_dir)
     rows = [row for row in files.results if row["mechanism"] == "none"]

@@ -3,6 +3,7 @@
 import html
 import html.parser
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -134,6 +135,29 @@ def test_noise_in_the_local_steps_is_not_shown_as_no_noise(tmp_path: Path) -> No
     drawn = {plot["id"] for plot in data["plots"]}
     assert "step_noise_std" in drawn and not {"noise", "noise_std"} & drawn
     assert "mean σ per local step" in text
+
+
+@pytest.mark.hole
+def test_a_title_says_what_the_page_is_of(run_dir: Path, sweep_dir: Path) -> None:
+    """All runs of a mechanism had one title."""
+    titles = [
+        re.search("<title>(.*?)</title>", path.read_text())[1]
+        for path in (
+            report.write_run_report(run_dir),
+            run_dir / "protection.html",
+            report.write_sweep_report(sweep_dir),
+            sweep_dir / "epsilon.html",
+            report.write_compare_report([run_dir, sweep_dir], run_dir.parent),
+        )
+    ]
+    spent = json.loads((run_dir / "summary.json").read_text())["epsilon_spent"]["pld"]
+    assert titles == [
+        f"FedSVA on digits, ε of the run {spent:.4g}",
+        f"How the records of digits are protected: FedSVA, ε = {spent:.4g}",
+        "FedAvg, FedSDP, FedSVA on digits",
+        "What an ε of FedSDP, FedSVA is worth: digits",
+        "run, sweep compared",
+    ]
 
 
 def test_pages_name_the_nominal_epsilons(run_dir: Path, sweep_dir: Path) -> None:

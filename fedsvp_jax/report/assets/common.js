@@ -90,7 +90,7 @@ function traces(series, byRound) {
   }
   const edge = { type: "scatter", x, mode: "lines", line: { width: 0 }, hoverinfo: "skip",
     showlegend: false };
-  const fill = { fill: "tonexty", fillcolor: color + "24" };
+  const fill = { fill: "tonexty", fillcolor: color.slice(0, 7) + "24" };
   return [{ ...edge, y: lower }, { ...edge, ...fill, y: upper }, line];
 }
 
