@@ -20,7 +20,7 @@ from typing import Any
 
 from absl import flags
 
-from . import command
+from . import command, messages
 
 _ROUNDS = flags.DEFINE_integer(
     "rounds", None, "Rounds that a client takes part in.", lower_bound=1
@@ -72,7 +72,7 @@ def _show(noise: Any) -> bool:
         stated.append(check.Stated(_EPSILON.value, delta, "run"))
     verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
     rows = [
-        {name: command.value_text(getattr(row, name)) for name in _COLUMNS}
+        {name: messages.value_text(getattr(row, name)) for name in _COLUMNS}
         for row in check.claims(noise, delta, rounds)
     ]
     lines = [f"assumed: {line}" for line in noise.assumptions]

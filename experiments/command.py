@@ -48,32 +48,9 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        group = manual.group(field.name)
-        if kind(field) is int and field.default is None:
-            define_auto(field.name, text, lower_bound=None, module_name=group)
-            continue
         define = _DEFINERS[kind(field)]
+        group = manual.group(field.name)
         define(field.name, field.default, text, module_name=group)
-
-
-class _AutoInteger(flags.IntegerParser):
-    """An integer, or `auto` for None."""
-
-    def parse(self, argument: Any) -> Any:
-        return None if argument in (None, "auto") else super().parse(argument)
-
-
-def define_auto(
-    name: str, text: str, *, lower_bound: int | None = 1, **options: Any
-) -> None:
-    """An integer flag that may be `auto`, its default: the value is then None.
-
-    Args:
-      lower_bound: of the value; None where somebody else checks it, as of a setting.
-    """
-    parser = _AutoInteger(lower_bound=lower_bound)
-    serializer = flags.ArgumentSerializer[Any]()
-    flags.DEFINE(parser, name, None, text, serializer=serializer, **options)
 
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
@@ -170,11 +147,6 @@ def define_running() -> None:
     )
 
 
-def shows_progress(values: flags.FlagValues) -> bool:
-    """Whether a terminal shows a progress bar; none if warnings are hidden too."""
-    return values.progress and not values.quiet and values.verbosity >= logging.WARNING
-
-
 def placement(values: flags.FlagValues, **fields: int) -> Any:
     """The `Placement` that the flags of `define_running` name."""
     from fedsvp_jax.run.placement import Placement
@@ -192,7 +164,9 @@ def options(values: flags.FlagValues, **fields: Any) -> Options:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=shows_progress(values),
+        progress=values.progress
+        and not values.quiet
+        and values.verbosity >= logging.WARNING,
         loggers=values.logger,
         **fields,
     )
@@ -239,32 +213,27 @@ def run(
         try:
             with messages.quiet_pipe(), messages.silenced(flags.FLAGS):
                 main(arguments)
-        except (ValueError, OSError, FloatingPointError) as error:
-            if logging.level_debug():
-                raise
-            _fail(messages.one_line(error))
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
-            if (lacking := messages.of_memory(error)) and not logging.level_debug():
-                _fail(lacking)
-            raise
+            lacking = messages.of_memory(error)
+            bad_input = isinstance(error, ValueError | OSError | FloatingPointError)
+            if logging.level_debug() or not (bad_input or lacking):
+                raise
+            _fail(lacking or messages.one_line(error))
 
     def parse(arguments: list[str]) -> list[str]:
-        if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
+        if {"--help", "-h", "--helpfull"} & {*arguments}:
             with messages.quiet_pipe():
                 full = "--helpfull" in arguments
                 print(manual.manual(arguments[0], purpose, full=full))
             sys.exit(0)
-        wrong: list[str] = []
         try:
-            rest, wrong = config_file.parse(flags.FLAGS, arguments)
+            rest = config_file.parse(flags.FLAGS, arguments)
             if "config" in flags.FLAGS:  # of `define_settings`
                 plugin.config_class()(**_settings(flags.FLAGS))
-        except (ValueError, OSError) as error:
-            wrong.append(messages.one_line(error))
-        if wrong:
-            _fail("; ".join(wrong))
+        except (ValueError, OSError, flags.Error) as error:
+            _fail(messages.one_line(error))
         return rest
 
     app.run(guarded, flags_parser=parse)
@@ -279,13 +248,6 @@ def _unraisable(unraisable: Any) -> None:
         again.start()
     else:
         sys.__unraisablehook__(unraisable)
-
-
-def value_text(value: Any) -> str:
-    """A number or a dictionary of numbers, rounded to four digits for a terminal."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {value_text(item)}" for name, item in value.items())
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def write_report(values: flags.FlagValues, kind: str) -> None:

@@ -107,12 +107,6 @@ def define_flags() -> None:
         "Searches per image, from different random starts; the best fit is kept.",
         lower_bound=1,
     )
-    flags.DEFINE_float(
-        "inversion_tv_weight",
-        1e-5,
-        "Weight of the total variation in the cosine search.",
-        lower_bound=0.0,
-    )
 
 
 def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
@@ -273,7 +267,6 @@ def attack_defence(
                 "psnr_min": min(psnr),
                 "psnr_max": max(psnr),
                 "labels_read": int(np.sum(np.equal(labels, true_labels))),
-                "psnr": psnr,
                 "images": np.round(255 * np.asarray(images)).astype(np.uint8),
             }
         )
@@ -336,18 +329,14 @@ def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
 
 def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     """The same clients under every defence."""
-    for names, reason in (
+    flag_values.refuse_flags(
+        values,
         (
-            ("mechanism", "clipping", "noise_multiplier"),
-            "inversion_defences names the defences",
+            *("mechanism", "clipping", "noise_multiplier", "contribution_release"),
+            *("release_epsilon", "downlink_noise", "batch_size", "local_epochs"),
         ),
-        (
-            ("contribution_release", "release_epsilon", "downlink_noise"),
-            "it does not change the upload that is inverted",
-        ),
-        (("batch_size", "local_epochs"), "the client takes one step on one image"),
-    ):
-        flag_values.refuse_flags(values, names, reason)
+        "inversion_defences names the defences of a step on one image",
+    )
     data = loading.load_dataset(config)
     victim = make_victim(config, data, values.inversion_victims)
     texts = values.inversion_defences
@@ -362,7 +351,6 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
             match,
             steps=values.inversion_steps,
             restarts=values.inversion_restarts,
-            tv_weight=values.inversion_tv_weight,
         )
         invert[match] = jax.jit(partial(attack, config, victim, search))
 
@@ -371,11 +359,10 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         guess = data.train_inputs.mean(axis=0) / 255
         images = truth(victim)
         mean_image = float(np.mean([inversion.psnr(guess, image) for image in images]))
-        pictures = {"the clients' images": [(image, "") for image in images]} | {
-            f"{row['defence']} {row['match']}".replace("_", " "): [
-                (np.divide(image, 255), f"{psnr:.1f} dB")
-                for image, psnr in zip(row["images"], row["psnr"], strict=True)
-            ]
+        pictures = {"the clients' images": images} | {
+            f"{row['defence']} {row['match']}".replace("_", " "): np.divide(
+                row["images"], 255
+            )
             for row in rows
         }
         picture_table(folder / "inversion.png", pictures)

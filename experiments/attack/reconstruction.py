@@ -163,15 +163,11 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         return {"mechanism": defence.mechanism} | claim | row
 
     def finish(rows: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
-        pictures = {"real": real} | {n: row.pop("pictures") for n, row in rows.items()}
+        pictures = {"real": real[:_IN_A_ROW]}
+        pictures |= {name: row.pop("pictures") for name, row in rows.items()}
         picture_table(
             folder / "reconstructed.png",
-            {
-                name: [
-                    (image, "") for image in (np.asarray(images[:_IN_A_ROW]) + 1) / 2
-                ]
-                for name, images in pictures.items()
-            },
+            {name: (np.asarray(images) + 1) / 2 for name, images in pictures.items()},
         )
         test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
         held_out = dataset.test_labels == private
@@ -179,8 +175,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         def reference(images: Array) -> dict[str, float]:
             return examiner()(evenly(images, values.num_images))._asdict()
 
-        results = {
-            "settings": settings | {"num_attackers": values.num_attackers},
+        results: dict[str, Any] = {
             "classifier_accuracy": float(
                 np.mean(judge()(test)[1] == dataset.test_labels)
             ),

@@ -29,9 +29,7 @@ _WORKS = ("W1", "W1-DP", "W2", "W3", "PE-W1", "PE-W2", workloads.SWEEP)
 # Keys of which less is better.
 COSTS = (
     "round_cycles",
-    "step_cycles",
     "round_kernels",
-    "step_kernels",
     "moved_bytes",
     "watched_loops",
     "bytes",

@@ -199,7 +199,8 @@ def parts(text: str) -> Part:
                 else:
                     bytes_moved += sum(sizes[operand] for operand in i.operands)
             if i.kind == "while":
-                inner.append(part(*i.called("body"), within, turns_of(i)))
+                (body,) = i.called("body")
+                inner.append(part(body, within, turns_of(i)))
             roles = ["branch_computations", "true_computation", "false_computation"]
             roles += ["to_apply"] * (i.kind == "call")
             branches = [part(branch, within, 1) for branch in i.called(*roles)]
@@ -215,30 +216,27 @@ def turns(trainer: Trainer, scope: str) -> float:
 
     Where clients side by side differ, this is the workloads' number: theirs are alike.
     """
-    plan, scopes = trainer.program.plan, re.findall(r"coalitions_\d+|\w+", scope)
-    last = next(n for n in reversed(scopes) if n in ("steps", "turns", "validation"))
+    plan = trainer.program.plan
+    *_, last = re.findall(r"\b(?:steps|turns|validation)\b", scope)
     if last == "turns":
         return -(-plan.cohort_size // plan.client_chunk_size)
     if last == "validation":
         longest = trainer.program.data.split.validation.shape[-1]
         return -(-longest // plan.estimation.validation_batch_size)
     steps = arithmetic.coalition_steps(trainer)
-    group = next((n for n in scopes if n.startswith("coalitions_")), None)
-    masks = plan.estimation.groups[int(group.split("_")[1]) if group else -1].masks
+    group = re.search(r"coalitions_(\d+)", scope)
     if group is None:
         return max(count for _, count in steps.values())
+    masks = plan.estimation.groups[int(group[1])].masks
     return sum(steps[mask][1] for mask in masks) / len(masks)
 
 
-def counted(trainer: Trainer, text: str) -> tuple[Counter[str], list[int]]:
+def counted(trainer: Trainer, text: str) -> Counter[str]:
     """The work in the body of the loop over rounds, without the test's score.
 
-    Returns:
-      `(totals, step_kernels)`: cycles, kernels and bytes with the turns of every loop
-      multiplied in, of the cycles those in steps of training, and the loops inside the
-      round whose turns are data; and the kernels of one turn of each loop of steps.
+    Cycles, kernels and bytes with the turns of every loop multiplied in; and the loops
+    inside the round whose turns are data.
     """
-    step_kernels: list[int] = []
 
     def count(part: Part) -> Counter[str]:
         total = Counter(
@@ -248,9 +246,6 @@ def counted(trainer: Trainer, text: str) -> tuple[Counter[str], list[int]]:
             if "/score" in child.scope:
                 continue
             body = count(child)
-            if re.search(r"steps\)?/while$", child.scope):
-                step_kernels.append(round(body["kernels"]))
-                body["step_cycles"] = body["cycles"]
             watched = body.pop("watched_loops", 0) + (child.turns is None)
             times = turns(trainer, child.scope) if child.turns is None else child.turns
             total.update({name: times * number for name, number in body.items()})
@@ -263,7 +258,7 @@ def counted(trainer: Trainer, text: str) -> tuple[Counter[str], list[int]]:
                 yield child
             yield from loops(child)
 
-    return count(next(loops(parts(text)))), step_kernels
+    return count(next(loops(parts(text))))
 
 
 def make_trainer(name: str, index: int, device: Device) -> Trainer:
@@ -284,13 +279,12 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     program = compiled(trainer, device)
     seconds = time.perf_counter() - start
     plan, memory = trainer.program.plan, program.memory_analysis()
-    totals, step_kernels = counted(trainer, program.as_text())
+    totals = counted(trainer, program.as_text())
     cells = len(trainer.program.configs)
     flops = cells * sum(arithmetic.round_flops(trainer))
     state = trainer.arguments()[0]
     moved_bytes = 2 * plan.cohort_size * num_bytes(state.params)
     limit = max(flops / device.flops, moved_bytes / device.bandwidth)
-    steps = max(count for _, count in arithmetic.coalition_steps(trainer).values())
     tpu = device.platform == "tpu"
     return {
         "device": device_name,
@@ -299,19 +293,9 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "num_attributes": plan.estimation.num_attributes,
         "shapley": plan.estimation.estimator,
-        "side_by_side": [
-            plan.client_chunk_size,
-            plan.estimation.num_parallel,
-            trainer.cell_chunk,
-        ],
         "round_cycles": round(totals["cycles"]) if tpu else None,
-        "step_cycles": round(totals["step_cycles"] / steps) if tpu else None,
-        "beside_cycles": round(totals["cycles"] - totals["step_cycles"])
-        if tpu
-        else None,
         "limit_share": limit * device.clock / totals["cycles"] if tpu else None,
         "round_kernels": None if tpu else round(totals["kernels"]),
-        "step_kernels": None if tpu else max(step_kernels, default=None),
         "moved_bytes": None if tpu else round(totals["moved_bytes"]),
         "watched_loops": totals["watched_loops"],
         "limit_seconds": limit,

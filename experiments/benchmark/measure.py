@@ -29,12 +29,12 @@ _EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 _SEEDS = (0, 1, 2, 3, 4)
 
 
-def gemm_gflops(size: int, dtype: str) -> float:
+def gemm_gflops(size: int) -> float:
     """The best rate of a (size, size) matrix product, in GFLOP/s.
 
     float32 has JAX's default precision, as in the models (TF32 on a recent GPU).
     """
-    a = jax.random.normal(jax.random.key(0), (size, size), jnp.dtype(dtype))
+    a = jax.random.normal(jax.random.key(0), (size, size))
     product = jax.jit(jnp.matmul)
 
     def seconds() -> float:
@@ -57,12 +57,10 @@ def make_trainer(
     workload: Workload,
     placement: Placement | None = None,
     target: Target | None = None,
-    **changes: Any,
 ) -> Trainer:
-    """A trainer of a workload, for a target, some of whose settings are changed."""
-    config = dataclasses.replace(workloads.make_config(workload), **changes)
-    program = build([config], workloads.make_dataset(workload), target=target)
-    return Trainer(program, placement=placement)
+    """A trainer of a workload, for a target."""
+    config, data = workloads.make_config(workload), workloads.make_dataset(workload)
+    return Trainer(build([config], data, target=target), placement=placement)
 
 
 def calls(trainer: Trainer, state: ServerState) -> Iterator[float]:
@@ -108,7 +106,7 @@ def row(
     """
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     size = _GEMM_SIZE[jax.default_backend()]
-    rate = gemm_gflops(size, plan.recipe.compute_dtype)
+    rate = gemm_gflops(size)
     flops = num_cells * sum(arithmetic.round_flops(trainer))
     median = clock["seconds_per_round_median"]
     return {
@@ -142,11 +140,10 @@ def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
 
 
 def measure_sweep(rounds: int) -> dict[str, Any]:
-    """FedSVA on digits: 5 epsilons x 5 seeds as one program, then as 25 runs.
+    """FedSVA on digits: 5 epsilons x 5 seeds as one program, and one of them alone.
 
-    The single runs share one compiled program, which takes a cell's values as data.
-    No compilation is in the ratio. Cells run one after another on a CPU and side by
-    side on a GPU, as in `experiments.sweep`.
+    No compilation is in the ratio to 25 single runs. Cells run one after another on a
+    CPU and side by side on a GPU, as in `experiments.sweep`.
     """
     base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
     base = dataclasses.replace(base, eval_every=base.num_rounds)
@@ -154,25 +151,14 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     dataset = loading.load_dataset(base)
     trainer = Trainer(build(configs, dataset))
     clock = timed(trainer, rounds)
-
-    def cell(tree: Any, index: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[index : index + 1], tree)
-
-    single = Trainer(build(configs[:1], dataset))
-    states = trainer.initial_state()
-    singles = 0.0
-    for index in range(len(configs)):
-        single.cells = cell(trainer.cells, index)
-        run = calls(single, single.place(cell(states, index)))
-        next(run)
-        singles += statistics.median(itertools.islice(run, rounds))
+    single = timed(Trainer(build(configs[:1], dataset)), rounds)
     swept = clock["seconds_per_round_median"]
+    singles = len(configs) * single["seconds_per_round_median"]
     notes = [
         f"samples: {rounds} of 1 round of all {len(configs)} cells",
         "arithmetic counted for the largest client",
     ]
-    common = row(workloads.SWEEP, trainer, clock, notes)
-    return common | {
+    return row(workloads.SWEEP, trainer, clock, notes) | {
         "sweep_seconds": swept,
         "singles_seconds": singles,
         "sweep_over_singles": swept / singles,

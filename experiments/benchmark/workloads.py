@@ -55,7 +55,6 @@ class Workload:
       l2_norm_clip: C; by default nothing is clipped, as in the other libraries.
       cohort_size: K.
       rounds_per_call: rounds of one compiled call, which is one timed sample.
-      compute_dtype: number format of the products of local training.
       most_samples: upper limit of samples, whatever --rounds is.
     """
 
@@ -68,7 +67,6 @@ class Workload:
     l2_norm_clip: float = math.inf
     cohort_size: int = 10
     rounds_per_call: int = 1
-    compute_dtype: str = "float32"
     most_samples: int = 100
 
 
@@ -82,18 +80,14 @@ def _estimation(fedavg: Workload) -> list[Workload]:
     that all numbers stay finite under the noise.
     """
     fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
+    games = [(n, "exact") for n in range(2, 6)]
+    games += [(n, "additive") for n in (5, 16) if n <= fedavg.task.train]
+    estimated = dataclasses.replace(fedavg, mechanism="fedsva")
     return [
         fedavg,
         *(
-            dataclasses.replace(fedavg, mechanism="fedsva", num_attributes=n)
-            for n in range(2, 6)
-        ),
-        *(
-            dataclasses.replace(
-                fedavg, mechanism="fedsva", num_attributes=n, shapley="additive"
-            )
-            for n in (5, 16)
-            if n <= fedavg.task.train
+            dataclasses.replace(estimated, num_attributes=n, shapley=shapley)
+            for n, shapley in games
         ),
     ]
 
@@ -103,8 +97,6 @@ _ALL = [
     Workload("W1-DP", LEAF, "dp_fedavg", clipping="update_clip", l2_norm_clip=1.0),
     Workload("W2", SMALL, rounds_per_call=20),
     Workload("W3", RESNET, most_samples=2),
-    Workload("W1-BF16", LEAF, compute_dtype="bfloat16"),
-    Workload("W3-BF16", RESNET, compute_dtype="bfloat16", most_samples=2),
     *_estimation(Workload("PE-W1", LEAF, cohort_size=3, most_samples=2)),
     *_estimation(Workload("PE-W2", SMALL, rounds_per_call=10)),
 ]
@@ -174,7 +166,6 @@ def make_config(workload: Workload) -> ExperimentConfig:
             local_epochs=task.epochs,
             batch_size=task.batch,
             learning_rate=0.1,
-            compute_dtype=workload.compute_dtype,
             partition="iid" if workload.num_attributes == 1 else "by_writer",
             train_fraction=task.train / (task.train + task.validation),
         )

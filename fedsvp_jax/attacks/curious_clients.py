@@ -89,9 +89,9 @@ def attacked_federation(
       num_images: reconstructions of each attacker.
 
     Returns:
-      `rounds`: a row per round and attacker; the last round's scores, means and stds
-      over the attackers; `pictures`: the first attacker's images, in [-1, 1];
-      `test_accuracy`.
+      `test_accuracy` of the last round; the scores of its reconstructions, means and
+      stds over the attackers; `attackers`: id -> its scores; `pictures`: the first
+      attacker's images, in [-1, 1].
 
     Raises:
       FloatingPointError: the federation diverged.
@@ -103,7 +103,6 @@ def attacked_federation(
     holdings = Holdings(split.train[ids], split.num_train[ids])
     server = trainer.initial_state()
     state = reconstruction.init_attackers(plan, root, ids)
-    rounds: list[dict[str, Any]] = []
     every, name = range(config.num_rounds), config.mechanism
     for round_num in progress_bar(every, name, unit="round", disable=None):
         server, metrics = trainer.advance(server, round_num, 1)
@@ -114,7 +113,7 @@ def attacked_federation(
         params, stats = jax.device_get(
             (cell_of(server.params, 0), cell_of(server.stats, 0))
         )
-        state, losses = reconstruction.attack_round(
+        state = reconstruction.attack_round(
             plan,
             model,
             params,
@@ -126,26 +125,18 @@ def attacked_federation(
             attackers=ids,
             round_num=jnp.int32(round_num),
         )
-        images = reconstruction.reconstruct(
-            plan, state.generator, ids, latent_key, num_images
-        )
-        scores = [examiner(batch) for batch in images]
-        losses = jax.device_get(losses)._asdict()
-        rounds += [
-            {
-                "round": round_num + 1,
-                "attacker": int(ids[place]),
-                "test_accuracy": round_metrics.test_accuracy,
-                **scores[place]._asdict(),
-                **{f"{name}_loss": losses[name][place] for name in losses},
-            }
-            for place in range(len(ids))
-        ]
+    images = reconstruction.reconstruct(
+        plan, state.generator, ids, latent_key, num_images
+    )
+    scores = [examiner(batch) for batch in images]
     by_score = dict(zip(Scores._fields, np.transpose(scores), strict=True))
     return {
-        "test_accuracy": rounds[-1]["test_accuracy"],
-        **{name: float(values.mean()) for name, values in by_score.items()},
-        **{f"{name}_std": float(values.std()) for name, values in by_score.items()},
-        "rounds": rounds,
+        "test_accuracy": round_metrics.test_accuracy,
+        **{name: values.mean() for name, values in by_score.items()},
+        **{f"{name}_std": values.std() for name, values in by_score.items()},
+        "attackers": {
+            str(client): score._asdict()
+            for client, score in zip(attackers, scores, strict=True)
+        },
         "pictures": np.asarray(images[0]),
     }

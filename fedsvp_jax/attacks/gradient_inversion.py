@@ -48,7 +48,7 @@ class Search:
     match: Match
     steps: int = 600
     restarts: int = 4
-    tv_weight: float = 1e-4
+    tv_weight: float = 1e-5
 
 
 class Found(NamedTuple):

@@ -29,7 +29,7 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.data import preprocessing
 
-BATCH_SIZE = 32  # real images per step, and as many generated ones
+_BATCH_SIZE = 32  # real images per step, and as many generated ones
 _NOISE_STD = 0.3  # of the noise that t adds to pixels in [-1, 1]
 _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
 
@@ -72,14 +72,6 @@ class AttackerState:
     discriminator_moments: optax.OptState
 
 
-class Losses(NamedTuple):
-    """Means over a round's steps, (A,) float32 each."""
-
-    discriminator: Array  # cross-entropy of real against made
-    realism: Array  # -log D(G)
-    disagreement: Array  # -log p(y | t(G)) of the global model
-
-
 def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerState:
     """New networks; each attacker's are drawn from its own key.
 
@@ -119,7 +111,7 @@ def attack_round(
     root: Array,
     attackers: Array,
     round_num: Array,
-) -> tuple[AttackerState, Losses]:
+) -> AttackerState:
     """Trains every attacker for one round against the current global model.
 
     Args:
@@ -144,20 +136,20 @@ def attack_round(
 
     def step(
         index: Array,
-        carry: tuple[AttackerState, Losses],
+        state: AttackerState,
         *,
         attacker_key: Array,
         rows: Array,
         count: Array,
-    ) -> tuple[AttackerState, Losses]:
-        state, sums = carry
+    ) -> AttackerState:
         draw, label, latent, transform_key = jax.random.split(
             jax.random.fold_in(attacker_key, index), 4
         )
-        chosen = jax.random.randint(draw, (BATCH_SIZE,), 0, count)
+        chosen = jax.random.randint(draw, (_BATCH_SIZE,), 0, count)
         real = preprocessing.normalize(inputs[rows[chosen]])
-        labels = draw_labels(plan, label)
-        latents = jax.random.normal(latent, (BATCH_SIZE, LATENT_SIZE))
+        any_class = jax.random.randint(label, (_BATCH_SIZE,), 0, plan.num_classes)
+        labels = any_class.at[: _BATCH_SIZE // 2].set(plan.target)
+        latents = jax.random.normal(latent, (_BATCH_SIZE, LATENT_SIZE))
 
         def make(params: Params) -> Array:
             return generator.apply(params, latents, labels)
@@ -169,46 +161,32 @@ def attack_round(
             lie = judge.apply(params, generated)
             return jnp.mean(jax.nn.softplus(-truth)) + jnp.mean(jax.nn.softplus(lie))
 
-        def generator_loss(images: Array) -> tuple[Array, tuple[Array, Array]]:
+        def generator_loss(images: Array) -> Array:
             realism = jnp.mean(
                 jax.nn.softplus(-judge.apply(state.discriminator, images))
             )
-            disagreement = believed(_transformed(images, transform_key), labels)
-            return realism + disagreement, (realism, disagreement)
+            return realism + believed(_transformed(images, transform_key), labels)
 
-        loss, gradient = jax.value_and_grad(discriminator_loss)(state.discriminator)
-        to_image, parts = jax.grad(generator_loss, has_aux=True)(generated)
         discriminator, d_moments = updated(
-            _ADAM, gradient, state.discriminator_moments, state.discriminator
+            _ADAM,
+            jax.grad(discriminator_loss)(state.discriminator),
+            state.discriminator_moments,
+            state.discriminator,
         )
-        (through,) = pull(to_image)
+        (gradient,) = pull(jax.grad(generator_loss)(generated))
         generator_params, g_moments = updated(
-            _ADAM, through, state.generator_moments, state.generator
+            _ADAM, gradient, state.generator_moments, state.generator
         )
-        new = AttackerState(generator_params, discriminator, g_moments, d_moments)
-        return new, jax.tree.map(jnp.add, sums, Losses(loss, *parts))
+        return AttackerState(generator_params, discriminator, g_moments, d_moments)
 
     def train_attacker(
         state: AttackerState, client: Array, rows: Array, count: Array
-    ) -> tuple[AttackerState, Losses]:
+    ) -> AttackerState:
         attacker_key = prng.stream_key(key, prng.Stream.ATTACKER, client)
-        zero = jnp.zeros((), jnp.float32)
-        state, sums = jax.lax.fori_loop(
-            0,
-            plan.steps,
-            partial(step, attacker_key=attacker_key, rows=rows, count=count),
-            (state, Losses(zero, zero, zero)),
-        )
-        return state, jax.tree.map(lambda total: total / plan.steps, sums)
+        train = partial(step, attacker_key=attacker_key, rows=rows, count=count)
+        return jax.lax.fori_loop(0, plan.steps, train, state)
 
     return jax.vmap(train_attacker)(state, attackers, holdings.rows, holdings.counts)
-
-
-def draw_labels(plan: AttackPlan, key: Array) -> Array:
-    """(batch_size,) int32: the private class, then from the middle on any class."""
-    any_class = jax.random.randint(key, (BATCH_SIZE,), 0, plan.num_classes)
-    first = jnp.arange(BATCH_SIZE, dtype=jnp.int32) < BATCH_SIZE // 2
-    return jnp.where(first, jnp.int32(plan.target), any_class)
 
 
 @partial(jax.jit, static_argnames=("plan", "count"))

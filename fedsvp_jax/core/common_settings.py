@@ -96,14 +96,6 @@ class TrainingSettings(Settings):
         "authors' public code).",
         choices=("examples", "uniform"),
     )
-    compute_dtype: str = setting(
-        "float32",
-        "Number format of the products in local training. bfloat16 is meant for "
-        "hardware that multiplies it (TPUs, GPUs); on a CPU it gains nothing so far "
-        "(docs/performance.md). Weights, clip, noise, averages, utilities and "
-        "accounting stay float32.",
-        choices=("float32", "bfloat16"),
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -274,14 +266,14 @@ class ExecutionSettings(Settings):
     client_chunk_size: int = setting(
         None,
         "Clients that train side by side in one vmapped product; 1 trains them one by "
-        "one. Another size may change the last bits. Default: auto, by model, device "
-        "and its memory.",
+        "one. Another size may change the last bits. Default: by model, device and its "
+        "memory.",
         at_least=1,
     )
     coalition_chunk_size: int = setting(
         None,
         "Coalitions of a client that train side by side; 1 trains them one by one. "
-        "Another size may change the last bits. Default: auto, 1 on a CPU, else by "
+        "Another size may change the last bits. Default: 1 on a CPU, else by "
         "model and memory.",
         at_least=1,
         needs=NEEDS_ESTIMATION,

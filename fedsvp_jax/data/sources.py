@@ -75,9 +75,18 @@ def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
     """A file of one's own, read once for a command that asks for facts, then rows."""
     fields = [field.name for field in dataclasses.fields(TableSettings)]
     columns = TableSettings(**{name: getattr(settings, name) for name in fields})
-    schema = None if columns.schema is None else Path(columns.schema).expanduser()
-    paths = (path, columns.test_path, schema)
-    return _of_digests(name, path, columns, tuple(map(_digest, filter(None, paths))))
+    paths = {"data_dir": path, "test_data": columns.test_data, "schema": columns.schema}
+    digests = []
+    for setting, value in paths.items():
+        file = Path(value or "").expanduser()
+        if value is not None and not file.is_file():
+            raise FileNotFoundError(
+                f"{setting} {file} is not a file; {name} expects the path of one"
+            )
+        if value is not None:
+            with file.open("rb") as handle:
+                digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
+    return _of_digests(name, path, columns, tuple(digests))
 
 
 @functools.lru_cache(maxsize=1)
@@ -90,10 +99,3 @@ def _of_digests(
     from fedsvp_jax.data.tables.table import load_file  # pyarrow starts slowly
 
     return load_file(path, settings)
-
-
-def _digest(path: Path) -> str:
-    if not path.is_file():
-        return ""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.core.files import plain
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.deploy.noise import (
@@ -334,7 +335,7 @@ def finish(
         sums=state.before,
         before=None,
     ).with_upload(policy, cost)
-    spent = state.account(policy).row(last=False)
+    spent = claims.row(state.account(policy), last=False)
     if spent["status"] is not None:
         # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
         spent["status"]["basic"] = "nominal"

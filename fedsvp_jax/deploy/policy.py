@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Allowance, Participation
+from fedsvp_jax.accounting import Account, Allowance, Participation, Plan
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, PlanSettings, resolve
@@ -57,10 +57,10 @@ class Policy:
         participation = Participation.of(self.config, num_clients=1)
         return Account.of(self.mechanism, participation, self.promise)
 
-    @property
+    @cached_property
     def allowance(self) -> Allowance:
         """The cost of an upload of each round, and the most that may be spent."""
-        return self.account.plan.allowance
+        return Plan(self.account).allowance
 
     def costliest(self, round_num: int) -> dict[str, float]:
         """z, ε and δ of the costliest upload that a round, from 1, may have."""

@@ -86,9 +86,7 @@ class GroupNorm(nn.Module):
     A group is channels / num_groups neighbouring channels (Wu and He 2018). Sums are
     taken over pixels first and over a group's channels second, and both affine maps are
     joined into y = x a + b. Forward and backward pass together are 2.4 times faster
-    than those of `nn.GroupNorm`, which computes the same. All is computed in float32,
-    since the variance is a small difference of large numbers; the result has the dtype
-    of x.
+    than those of `nn.GroupNorm`, which computes the same.
     """
 
     num_groups: int = 32
@@ -100,7 +98,6 @@ class GroupNorm(nn.Module):
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (channels,), jnp.float32)
         size = channels // self.num_groups
-        dtype, x = x.dtype, x.astype(jnp.float32)
         pixels = x.reshape(batch, height * width, channels)
 
         def group_mean(values: Array) -> Array:
@@ -110,12 +107,12 @@ class GroupNorm(nn.Module):
 
         mean = group_mean(pixels)
         variance = jnp.maximum(group_mean(pixels * pixels) - mean * mean, 0)
-        slope = lax.rsqrt(variance + self.epsilon) * scale[None].astype(jnp.float32)
+        slope = lax.rsqrt(variance + self.epsilon) * scale[None]
         # The gradient by each example's offset, a sum over pixels, is needed as well.
         # XLA would join both sums into a second one over all examples' pixels.
         by_example = with_gradients(
             lambda bias: jnp.broadcast_to(bias, (batch, channels)),
             lambda _, gradient: (jnp.sum(lax.optimization_barrier(gradient), axis=0),),
         )
-        offset = by_example(bias.astype(jnp.float32)) - mean * slope
-        return (x * slope[:, None, None] + offset[:, None, None]).astype(dtype)
+        offset = by_example(bias) - mean * slope
+        return x * slope[:, None, None] + offset[:, None, None]

@@ -33,9 +33,9 @@ class Plot:
     id: str  # safe as an HTML id and a file name
     title: str
     note: str  # one sentence under the title: what to look for
-    x_title: str
     y_title: str
-    series: list[Series]
+    series: Sequence[Series] = ()
+    x_title: str = "round"
     log: str = ""  # the logarithmic axes: "", "x", "y" or "xy"
     percent: str = ""  # the axes that show shares in per cent, likewise
 

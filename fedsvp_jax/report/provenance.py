@@ -94,10 +94,12 @@ _FACTS = {
 
 def unknown_settings(config: read.Row) -> list[str]:
     """Names of a config.json that this version has no setting for; those that are off
-    (null, false, "none") count as if they were not there.
+    (null, false, "none", "float32") count as if they were not there.
     """
     names = sorted(config.keys() - _FACTS - _fields().keys())
-    return [name for name in names if config[name] not in (None, False, "none")]
+    return [
+        name for name in names if config[name] not in (None, False, "none", "float32")
+    ]
 
 
 def read_settings(config: read.Row) -> read.Row:

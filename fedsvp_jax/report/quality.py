@@ -9,6 +9,13 @@ from typing import Any
 from fedsvp_jax.report import read, style, tables
 from fedsvp_jax.report.plots import Plot, Series
 
+_DIAGONAL = Series(
+    "diagonal",
+    [0.0, 1.0],
+    [0.0, 1.0],
+    look=style.Look(style.GREY, "circle", style.SECOND),
+)
+
 
 def plots(run: read.RunFiles) -> list[Plot]:
     """ROC and calibration of a model of two classes; none elsewhere."""
@@ -16,23 +23,29 @@ def plots(run: read.RunFiles) -> list[Plot]:
     if "roc" not in scores:
         return []
     positive = [*scores["counts"]][1]
-    diagonal = Series("guessing", [0.0, 1.0], [0.0, 1.0], look=_DIAGONAL)
-    roc = scores["roc"]
-    bins = scores["calibration"]
+    roc, bins = scores["roc"], scores["calibration"]
     shares = [part["positive"] / part["rows"] for part in bins]
     ends = [
         tables.wilson(share, part["rows"])
         for share, part in zip(shares, bins, strict=True)
     ]
+    calibration = Series(
+        "model",
+        [part["chance"] for part in bins],
+        shares,
+        [low for low, _ in ends],
+        [high for _, high in ends],
+    )
     return [
         Plot(
             "roc",
             "ROC curve",
-            f"Rows of {positive} that are recognised, by false alarms. Published, each"
-            " step of it tells where one row stands among the others.",
-            "share of other rows called so",
+            f"Rows of {positive} that are recognised, by false alarms; on the diagonal,"
+            " the model guesses. Published, each step of it tells where one row stands"
+            " among the others.",
             f"share of {positive} recognised",
-            [Series("model", roc["false_alarms"], roc["recognised"]), diagonal],
+            [Series("model", roc["false_alarms"], roc["recognised"]), _DIAGONAL],
+            "share of other rows called so",
             percent="xy",
         ),
         Plot(
@@ -41,21 +54,9 @@ def plots(run: read.RunFiles) -> list[Plot]:
             "Bins of as many rows each, with 95 % intervals; on the diagonal,"
             " probabilities are right. Published, it tells how many rows of a bin are"
             f" {positive}.",
-            f"predicted probability of {positive}",
             f"share of {positive}",
-            [
-                Series(
-                    "model",
-                    [part["chance"] for part in bins],
-                    shares,
-                    [low for low, _ in ends],
-                    [high for _, high in ends],
-                ),
-                Series("right probabilities", [0.0, 1.0], [0.0, 1.0], look=_DIAGONAL),
-            ],
+            [calibration, _DIAGONAL],
+            f"predicted probability of {positive}",
             percent="xy",
         ),
     ]
-
-
-_DIAGONAL = style.Look(style.GREY, "circle", "dot")

@@ -260,7 +260,13 @@ def _cells(path: Path) -> list[Row]:
     return cells
 
 
+_WHOLE = {"round", "client", "seed"}  # by which rows are sorted
+
+
 def _require(path: Path, rows: list[Row], names: Sequence[str]) -> None:
     for index, row in enumerate(rows, start=1):
         if missing := [name for name in names if name not in row]:
             raise ValueError(f"{path} row {index} has no field {missing[0]!r}")
+        for name in _WHOLE & row.keys():
+            if type(row[name]) is not int:
+                raise ValueError(f"{path} row {index}: {name} is no whole number")

@@ -15,7 +15,7 @@ from fedsvp_jax.report import (
     read,
     tables,
 )
-from fedsvp_jax.report.curves import sweep_curves
+from fedsvp_jax.report.curves import curves
 
 
 def write_sweep_report(sweep_dir: str | Path) -> Path:
@@ -30,7 +30,7 @@ def write_sweep_report(sweep_dir: str | Path) -> Path:
     return page.write(
         Path(sweep_dir) / "report.html",
         "sweep.html",
-        plots=sweep_curves(sweep),
+        plots=curves(sweep),
         data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),

@@ -20,7 +20,7 @@ from fedsvp_jax.core.structs import (
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, release_contribution
 from fedsvp_jax.round import local_training, privacy_estimation
 from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
-from fedsvp_jax.round.state import ClientWork, LocalWork, Task, Upload, rows_of
+from fedsvp_jax.round.state import ClientWork, LocalWork, Release, Task, Upload, rows_of
 
 
 def released_ratio(ratio: Array, config: MechanismConfig, at: Address) -> Array:
@@ -87,9 +87,7 @@ def add_noise(
     )
 
 
-def noised_update(
-    task: Task, work: LocalWork, update: Params
-) -> tuple[Upload, MechanismState, NoiseInfo]:
+def noised_update(task: Task, work: LocalWork, update: Params) -> Release:
     """The upload of a client that answers no query: its noised update."""
     noised, memory, info = add_noise(
         task.mechanism,

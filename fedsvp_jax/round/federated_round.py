@@ -16,16 +16,15 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.core.structs import Array, MechanismState, Model, Weights
+from fedsvp_jax.core.structs import Array, Model, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.round import private_query, round_score
-from fedsvp_jax.round.client import Summed, client_round
+from fedsvp_jax.round.client import ClientResult, client_round
 from fedsvp_jax.round.server_step import server_step
 from fedsvp_jax.round.state import (
     Cell,
-    ClientMetrics,
     Data,
     RoundMetrics,
     RoundPlan,
@@ -66,9 +65,7 @@ def federated_round(
     lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
     order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 
-    def run_client(
-        lane: Array,
-    ) -> tuple[Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
+    def run_client(lane: Array) -> ClientResult:
         place = order[lane]
         at = Address(key, clients[place], round_num, lane_axes)
         row, weight = rows[place], weights[place]
@@ -117,9 +114,7 @@ def federated_round(
     broadcast = Weights(next_state.params, next_state.stats)
     score = round_score.of_round(model, plan, cell, broadcast, data, round_num, devices)
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
-    noised = broadcast.params
-    if plan.query_parts is not None:
-        noised = private_query.chosen(noised, plan.query_parts)
+    noised = private_query.chosen(broadcast.params, plan.query_parts)
     size = jnp.float32(tree.num_parameters(noised))
     cost = cell.allowance.costs[round_num]
     return (

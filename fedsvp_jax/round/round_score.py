@@ -8,6 +8,7 @@ examples, a group is a class.
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -45,15 +46,15 @@ def of_round(
     num_attributes = max(plan.num_tested_attributes, 1)
 
     def scores() -> Scores:
-        score = evaluation.evaluate(
+        evaluate = partial(
+            evaluation.evaluate,
             model,
             *weights,
-            test,
-            batch_size=plan.test_batch_size,
             devices=devices,
-            num_attributes=num_attributes,
             known_trips=plan.known_trips,
         )
+        batch_size = plan.test_batch_size
+        score = evaluate(test, batch_size=batch_size, num_attributes=num_attributes)
         private = worst = nan
         by_group = score.group_accuracy
         if plan.num_tested_attributes:
@@ -68,13 +69,8 @@ def of_round(
         served = Scores(score.accuracy, score.loss, private, worst)
         if validation is None:
             return served
-        chosen_by = evaluation.evaluate(
-            model,
-            *weights,
-            validation,
-            batch_size=min(plan.test_batch_size, validation.labels.shape[0]),
-            devices=devices,
-            known_trips=plan.known_trips,
+        chosen_by = evaluate(
+            validation, batch_size=min(batch_size, validation.labels.shape[0])
         )
         return served._replace(
             validation_accuracy=chosen_by.accuracy, validation_loss=chosen_by.loss

@@ -60,20 +60,21 @@ class CohortRows(NamedTuple):
 Cohorts: TypeAlias = Callable[["RoundPlan", "Cell", "ServerState", Array], CohortRows]
 
 
+# What leaves a client, the mechanism's memory after it, and what the noise was.
+Release: TypeAlias = tuple[Upload, MechanismState, NoiseInfo]
+
+
 class ClientWork(NamedTuple):
     """One kind of client.
 
     Attributes:
       prepare: the client's work before its update is clipped and noised; with
         `per_example` clips and noise are in the training.
-      release: `(task, work, update)` -> what leaves, the mechanism's memory after it,
-        and what the noise was. `update` is client minus server.
+      release: `(task, work, update)` -> what leaves; `update` is client minus server.
     """
 
     prepare: Callable[["Task"], "LocalWork"]
-    release: Callable[
-        ["Task", "LocalWork", Params], tuple[Upload, MechanismState, NoiseInfo]
-    ]
+    release: Callable[["Task", "LocalWork", Params], Release]
 
 
 class Aggregator(NamedTuple):
@@ -143,7 +144,7 @@ class RoundPlan:
     test_batch_size: int
     eval_every: int
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    query_parts: QueryParts | None  # see `private_query`; None without a query
+    query_parts: QueryParts  # see `private_query`; () without a query
     uniform_weights: bool
     server: ServerSettings
     client: ClientSettings
@@ -293,16 +294,12 @@ def initial_state(
     key = prng.stream_key(cell.root, prng.Stream.INIT)
     params, stats = model.init(key, example)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    parts = (
-        []
-        if plan.query_parts is None
-        else private_query.chosen(params, plan.query_parts)
-    )
+    answer = private_query.chosen(params, plan.query_parts) if plan.query_parts else []
     return ServerState(
         params=params,
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
-        answer=[jnp.zeros_like(leaf) for leaf in parts],
+        answer=[jnp.zeros_like(leaf) for leaf in answer],
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
         optimizer=None

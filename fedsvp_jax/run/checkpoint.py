@@ -26,7 +26,7 @@ STATE_VERSION = 16
 
 
 class Checkpointer:
-    """The newest checkpoints of one run, which process 0 writes and reads.
+    """The newest checkpoints of one run.
 
     Their sums cover the run's `identity` (`folder.identity`).
     """

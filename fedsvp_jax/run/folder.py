@@ -25,7 +25,6 @@ from fedsvp_jax.core.files import (
     write_json,
 )
 
-PLANNED = "partition.svg"  # what a dry run draws
 PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds
 LOCK = ".lock"  # of the process that writes the folder
 
@@ -53,11 +52,7 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
 
 
 class RunFolder:
-    """The folder of one run or sweep; as a context, it frees the folder at its end.
-
-    Of several processes, which all make the same calls, process 0 reads and writes, and
-    what it refuses, all refuse.
-    """
+    """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._lock: int | None = None  # descriptor of the locked file
@@ -137,7 +132,7 @@ class RunFolder:
           OSError: the folder cannot be made or written.
         """
         file, planned = self.path / "config.json", None
-        unfinished = {LOCK, PLANNED, file.name + BESIDE}
+        unfinished = {LOCK, file.name + BESIDE}
         new = not self.path.exists()
         if not new and not file.exists():
             names = os.listdir(self.path) if self.path.is_dir() else ["a file"]

@@ -285,7 +285,7 @@ class Session:
         if (options.on_round or config.patience) and not last:
             account = dataclasses.replace(account, tally=_ENDED)
         row = files.names[cell] | records.round_row(metrics, round_num=number)
-        row |= account.row(last=last)
+        row |= claims.row(account, last=last)
         for hook in self._hooks:
             row |= hook.take_record()
         row["rdp_by_adversary"] = claims.by_adversary(account)
@@ -324,8 +324,6 @@ class Session:
             self._folder.write_held()
             if self._options.keep_best and self._is_best:
                 self._keeper.save(self.done, {"server": self.state})
-            for logs in self._logs:
-                logs.flush()
             self._folder.append("timing.jsonl", [self._files.group | timing])
         self._bar.update(self.done - before)
         self._clock, self._written = now, self.done

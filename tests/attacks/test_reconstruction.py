@@ -31,7 +31,7 @@ MODEL = Model(
 )
 
 
-def attack(attackers: jax.Array, rounds: int) -> tuple[AttackerState, Any]:
+def attack(attackers: jax.Array, rounds: int) -> AttackerState:
     """Attackers who hold classes 0 and 1 of a federation of three images."""
     count = len(attackers)
     holdings = Holdings(
@@ -40,9 +40,8 @@ def attack(attackers: jax.Array, rounds: int) -> tuple[AttackerState, Any]:
     )
     inputs = jnp.asarray((SHAPES + 1) * 127.5, jnp.uint8)
     state = reconstruction.init_attackers(PLAN, ROOT, attackers)
-    losses = []
     for round_num in range(rounds):
-        state, found = reconstruction.attack_round(
+        state = reconstruction.attack_round(
             PLAN,
             MODEL,
             {},
@@ -54,8 +53,7 @@ def attack(attackers: jax.Array, rounds: int) -> tuple[AttackerState, Any]:
             attackers=attackers,
             round_num=jnp.int32(round_num),
         )
-        losses.append(found)
-    return state, losses
+    return state
 
 
 @pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 1), (32, 32, 3)])
@@ -80,9 +78,7 @@ def test_the_networks_take_the_papers_image_sizes(shape: tuple[int, ...]) -> Non
 @pytest.mark.slow
 def test_the_generator_learns_what_the_model_calls_the_private_class() -> None:
     """The shape of class 2 is nowhere among the attackers' images."""
-    state, losses = attack(ATTACKERS, rounds=40)
-    told = [float(jnp.mean(found.disagreement)) for found in losses]
-    assert told[-1] < 0.7 * told[0]
+    state = attack(ATTACKERS, rounds=40)
     images = reconstruction.reconstruct(PLAN, state.generator, ATTACKERS, ROOT, 20)
     assert images.shape == (2, 20, 8, 8, 1) and float(jnp.abs(images).max()) <= 1
     logits, _ = MODEL.apply({}, {}, images.reshape(-1, 8, 8, 1))
@@ -91,7 +87,7 @@ def test_the_generator_learns_what_the_model_calls_the_private_class() -> None:
 
 @pytest.mark.slow
 def test_an_attacker_does_not_depend_on_the_lanes_beside_it() -> None:
-    (first, _), (second, _) = (attack(one, rounds=1) for one in (ATTACKERS, OTHERS))
+    first, second = (attack(one, rounds=1) for one in (ATTACKERS, OTHERS))
     for one, two in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
         np.testing.assert_allclose(one[1], two[0], atol=1e-3)
     kernel = first.generator["params"]["Dense_0"]["kernel"]

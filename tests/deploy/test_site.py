@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, begun, entries_of, model, policy, sent, trained
 
+from fedsvp_jax.accounting import claims
 from fedsvp_jax.deploy import (
     SECRET,
     Policy,
@@ -103,7 +104,7 @@ def test_seeded_noise_is_never_without_a_word(
     file.randomness = SECRET
     sent(file, 2)
     assert "HIDES NOTHING" not in caplog.text
-    spent = file.read().account(file.policy).row(last=False)
+    spent = claims.row(file.read().account(file.policy), last=False)
     assert set(spent["status"].values()) == {"nominal"}
 
 

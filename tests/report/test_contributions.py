@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_folders import page_data, write_rows
+from small_folders import change, page_data, write_rows
 from small_runs import read_rows
 
 from fedsvp_jax import report
@@ -72,7 +72,7 @@ def test_a_clients_values_add_up_and_empty_columns_are_left_out() -> None:
     run = read.RunFiles({}, [], rows, {"corrupted_clients": [1]}, None, {})
     first, second = contributions.client_table(run)
     assert (first["sum of values"], first["95 % interval"]) == ("0.5", "± 0.5")
-    assert second["client"] == "1 (corrupted)" and first["mean R"] == "–"
+    assert second["client"] == "1 (corrupted)" and first["mean R"] is None
 
 
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
@@ -86,6 +86,7 @@ def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
             "shapley_margins": [0.05] * 10,
         }
     write_rows(run_dir / "clients.jsonl", rows)
+    change(run_dir / "summary.json", attributes=None)
     text = report.write_run_report(run_dir).read_text()
     assert "Which attribute matters" in text and "attribute 9" in text
     cells = page_data(text)["cells"]

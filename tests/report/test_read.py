@@ -18,6 +18,7 @@ DAMAGED = [
     *((name, None, f"has no {name}") for name in read.RUN_FILES[:-1]),
     ("config.json", b"\xff\xfe\x00", "config.json is not UTF-8"),
     ("metrics.jsonl", metrics({}) + b'{"rou', "line 2 is not valid JSON"),
+    ("metrics.jsonl", metrics({"round": 1.5}), "row 1: round is no whole number"),
     ("clients.jsonl", json.dumps(UPLOAD).encode(), "row 1 has no field 'noise_std'"),
 ]
 

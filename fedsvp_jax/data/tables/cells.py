@@ -27,7 +27,6 @@ from fedsvp_jax.data.tables.literals import (
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _HOLDS_ARRAYS = "{} holds arrays; name it as image, or leave it out"
 _EXACT = 2**53  # float64 holds every whole number below
-ROWS = 2**18  # that are worked on at a time, so that temporaries stay small
 
 
 class Columns(dict[str, pa.ChunkedArray]):
@@ -197,19 +196,9 @@ def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
     return f"({files.quoted(cell)} in row {rows[0] + 1}{note}; the first row is 1)"
 
 
-def release(rows: int) -> None:
-    """Gives the memory of a column of so many rows back, where it is much."""
-    if rows > ROWS:
-        pa.default_memory_pool().release_unused()
-
-
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
-    """(rows,) float64, some rows at a time; NaN where there is no value."""
-    values = np.empty(len(column))
-    for start in range(0, len(column), ROWS):
-        part = column.slice(start, ROWS).cast(pa.float64())
-        values[start : start + ROWS] = _numpy(part)
-    return values
+    """(rows,) float64; NaN where there is no value."""
+    return _numpy(column.cast(pa.float64())).astype(np.float64)
 
 
 def _numpy(column: Any) -> np.ndarray:

@@ -139,8 +139,8 @@ def _columns(lines: io.TextIOWrapper, divider: str, path: Path) -> Columns:
                 wrong.append(f"line {reader.line_num}, has {len(row)} values")
 
     parts: list[list[pa.Array]] = [[] for _ in names]
-    whole = rows()
-    for batch in iter(lambda: list(itertools.islice(whole, _ROWS)), []):
+    good_rows = rows()
+    for batch in iter(lambda: list(itertools.islice(good_rows, _ROWS)), []):
         for column, written in zip(parts, zip(*batch, strict=True), strict=True):
             column.append(cells.normal_texts(pa.array(written, pa.string())))
     if wrong:

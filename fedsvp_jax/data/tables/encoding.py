@@ -3,7 +3,6 @@
 One error names all faults of a table, each by column, row and remedy.
 """
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -37,7 +36,6 @@ def encode(
     source: str,
     *,
     parts: Sequence[np.ndarray],
-    most_bytes: float = math.inf,
     wrong: Sequence[str] = (),
 ) -> Encoded:
     """The features of every row, and its categories as named columns.
@@ -48,7 +46,6 @@ def encode(
         texts and features do not need their memory at once.
       source: the file, in messages.
       parts: the rows of each part (to train, to test).
-      most_bytes: that the features may take.
       wrong: what is wrong with the table already.
 
     Raises:
@@ -56,33 +53,20 @@ def encode(
     """
     faults, attributes, clamped = list(wrong), {}, {}
     declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
-    rows = sum(map(len, parts))
-    size = np.cumsum([4 * rows * column.width for column in declared.values()])
-    within = [k for k, total in zip(declared, size, strict=True) if total <= most_bytes]
     encoded: list[tuple[int, Callable[[np.ndarray], np.ndarray]]] = []
     for name, column in declared.items():
         at = f"{source}: column {name}"
-        try:
+        with files.collected(faults):
             if name not in table:
                 raise ValueError(f"{source} lacks the column {name}")
-            if len(within) < len(declared) and name not in within:
-                raise ValueError(
-                    f"{at} would make more than {most_bytes / 2**30:.1f} GiB of "
-                    'features; leave columns of many texts out (type = "drop", or '
-                    "--drop_columns)"
-                )
             features, attribute, beyond = _encode_column(
                 table.pop(name), column, schema.notation, at
             )
-        except ValueError as error:
-            faults.append(str(error))
-            continue
-        cells.release(rows)
-        encoded.append((column.width, features))
-        if attribute is not None:
-            attributes[name] = attribute
-        if beyond:
-            clamped[name] = beyond
+            encoded.append((column.width, features))
+            if attribute is not None:
+                attributes[name] = attribute
+            if beyond:
+                clamped[name] = beyond
     files.refuse(faults)
     if not encoded:
         raise ValueError(f"{source} has no column of features")
@@ -111,28 +95,22 @@ def _encode_column(
     numbers = numbers_of(values, column, notation, source)
     attribute = None
     is_whole = column.type == "number" and not column.missing and column.fill is None
-    is_whole = is_whole and all(
-        (part == np.rint(part)).all() for part in _blocks(numbers)
-    )
-    if is_whole and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES:
+    if (
+        is_whole
+        and (numbers == np.rint(numbers)).all()
+        and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
+    ):
         texts, codes = cells.distinct(values)
         plain = _by_name([_POINT.sub("", text) for text in texts], codes, source)
         attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
     low, high = column.bounds
-    scaled, beyond = np.zeros(len(numbers), np.float32), 0
-    for part, target in zip(_blocks(numbers), _blocks(scaled), strict=True):
-        beyond += int(((part < low) | (part > high)).sum())
-        if high > low:
-            above, span = np.clip(part, low, high) - low, high - low
-            share = np.log1p(above) / np.log1p(span) if column.log else above / span
-            target[:] = 2 * share - 1
+    scaled = np.zeros(len(numbers), np.float32)
+    beyond = int(((numbers < low) | (numbers > high)).sum())
+    if high > low:
+        above, span = np.clip(numbers, low, high) - low, high - low
+        share = np.log1p(above) / np.log1p(span) if column.log else above / span
+        scaled[:] = 2 * share - 1
     return lambda rows: scaled[rows, None], attribute, beyond
-
-
-def _blocks(values: np.ndarray) -> list[np.ndarray]:
-    """Views of a part of the rows each, so that temporaries stay small."""
-    starts = range(0, len(values), cells.ROWS)
-    return [values[start : start + cells.ROWS] for start in starts]
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:

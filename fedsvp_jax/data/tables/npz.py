@@ -64,10 +64,6 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
 
 
 def _arrays(path: Path, required: tuple[str, ...]) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} is not a file; npz expects the path of an .npz file"
-        )
     try:
         arrays = files.read_arrays(path)
     except Exception as error:

@@ -7,7 +7,6 @@ every claim is nominal (`draft.py`).
 """
 
 import dataclasses
-import math
 import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
@@ -24,7 +23,6 @@ from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, tabl
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
-_MOST_TIMES, _MOST_BYTES = 8, 2**28  # of a file's size, and beyond: its features
 NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
@@ -43,9 +41,6 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
       ValueError: it is damaged, or the settings name a column that it lacks.
     """
     schema = settings.declared()
-    size = _size(path, "data_dir")
-    if settings.test_path is not None:
-        size += _size(settings.test_path, "test_data")
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
     label = settings.label_column or (schema.label if schema else None)
@@ -69,16 +64,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         test=test,
         test_fraction=settings.test_fraction,
         name="csv",
-        most_bytes=_MOST_TIMES * size + _MOST_BYTES,
     )
-
-
-def _size(path: Path, setting: str) -> int:
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{setting} {path} is not a file; csv expects the path of a table"
-        )
-    return path.stat().st_size
 
 
 def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
@@ -153,7 +139,6 @@ def from_table(
     test: Any = None,
     test_fraction: float = 0.2,
     name: str = "table",
-    most_bytes: float = math.inf,
 ) -> Dataset:
     """A table as a `Dataset`.
 
@@ -177,7 +162,6 @@ def from_table(
         `table`, and no ε covers its test rows.
       test_fraction: part of the rows for the test, where nothing else divides them.
       name: of the data set, in messages.
-      most_bytes: that the features may take.
 
     Raises:
       ValueError: what is wrong with each column, by name and row.
@@ -279,7 +263,7 @@ def from_table(
     parts = (train, test_rows)
     if features:
         inputs, attributes, _ = encoding.encode(
-            schema, columns, name, parts=parts, most_bytes=most_bytes, wrong=wrong
+            schema, columns, name, parts=parts, wrong=wrong
         )
     files.refuse(wrong)
     if image is not None:

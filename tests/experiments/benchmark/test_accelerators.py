@@ -59,7 +59,7 @@ def test_works_are_all_rows_or_one() -> None:
 
 def test_a_cost_more_than_a_tenth_above_the_kept_one_is_named() -> None:
     kept: dict[str, Any] = {"device": "v5e", "work": "W1", "index": 0}
-    kept |= dict.fromkeys(accelerators.COSTS, 100) | {"step_kernels": None}
+    kept |= dict.fromkeys(accelerators.COSTS, 100) | {"round_kernels": None}
     assert accelerators.worse(kept | {"bytes": 110}, kept) == []
     assert accelerators.worse(kept | {"bytes": 111}, kept) == [
         "v5e W1 0: bytes 111 after 100"
