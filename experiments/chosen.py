@@ -21,7 +21,9 @@ def lines(
     attributes = None
     numbered = {"private_attribute", "private_category"} <= set(untyped)
     if has_names and numbered and config.num_attributes > 1:
-        attributes = loading.example_attributes(config, dataset)
+        attributes = loading.attributes_of(
+            config, dataset, dataset.train_labels, dataset.columns
+        )
     schema = dataset.schema if in_memory else None
     dropped, clients, withheld = [], config.num_clients, 0
     if schema is not None:

@@ -133,8 +133,8 @@ def define_running() -> None:
     flags.DEFINE_bool(
         "progress",
         True,
-        "Show a progress bar on a terminal: rounds per second, time left, accuracy and "
-        "epsilon spent (RDP). --verbosity=-2 hides the bar and all warnings.",
+        "Show a progress bar on a terminal: rounds per second, time left and accuracy. "
+        "--verbosity=-2 hides the bar and all warnings.",
     )
     flags.DEFINE_bool("quiet", False, "Print nothing but warnings and errors.")
     flags.DEFINE_bool("json", False, "Print the summaries as JSON, and nothing else.")

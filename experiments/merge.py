@@ -6,7 +6,7 @@ Each folder is the --output_dir of `fedsvp sweep` with the same flags and
 --part=1/N to --part=N/N. All parts must be there and finished.
 
 Written to --output_dir: config.json, results.jsonl and cells.json, with the bytes of
-the sweep in one process, table.md, table.csv, timing.jsonl, report.html.
+the sweep in one process, table.md, table.csv, report.html.
 
 Exit status: 0 done; 2 a part is missing, unfinished or of another sweep (one line
 says why).

@@ -9,7 +9,7 @@ attribute's contribution ratio R from the Shapley values, and add Gaussian noise
 scale depends on R. The server averages the uploads and tests the model.
 
 Written to --output_dir: config.json, metrics.jsonl (one line per round), clients.jsonl
-(one line per client and round), timing.jsonl, summary.json, checkpoints/, report.html.
+(one line per client and round), summary.json, checkpoints/, report.html.
 The same command gives the same bytes on any --num_devices, on one kind of machine with
 as many CPU threads. --resume continues a run that was stopped or killed. Data sets
 other than digits are read from --data_dir.
@@ -45,13 +45,6 @@ from . import command, goal, messages, presets, unread_flags
 command.define_settings()
 command.define_output()
 command.define_running()
-flags.DEFINE_bool(
-    "keep_best",
-    False,
-    "Also keep the model of the round with the highest validation accuracy (test "
-    "accuracy without --validation_examples), in OUTPUT_DIR/best. No ε covers what "
-    "it tells of the examples that chose it.",
-)
 flags.DEFINE_enum(
     "preset",
     None,
@@ -125,7 +118,7 @@ def main(_: list[str]) -> None:
             values.output_dir,
             dataset=data,
             placement=command.placement(values),
-            options=command.options(values, keep_best=values.keep_best),
+            options=command.options(values),
         )
     except FloatingPointError:
         command.write_report(values, "run")
@@ -149,12 +142,6 @@ def main(_: list[str]) -> None:
     print("\n".join(headline.sentences(place, summary)))
     if isinstance(data, Dataset) and data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
-    if summary["stopped_by"] == "patience":
-        print(
-            f"stopped after round {summary['rounds']}: no higher {summary['best_by']} "
-            f"since round {summary['best_round']}; what is proved is claimed for all "
-            f"{config.num_rounds} planned rounds (guarantees in summary.json)"
-        )
     if summary["stopped_by"] == "promise":
         print(
             f"stopped before round {summary['rounds'] + 1}: the next upload of every "

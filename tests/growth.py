@@ -161,7 +161,7 @@ def _store(clients: int, folder: pathlib.Path) -> Run:
     chosen = np.random.default_rng(0).permutation(clients)
     table = np.arange(10, dtype=np.int32) // 5
     division = Division(0, frozenset(), 0, 0.8, "stratified")
-    return StoredClients(store, chosen, table, False, 2, division).attribute_counts
+    return StoredClients(store, chosen, table, 2, division).attribute_counts
 
 
 def _writers(writers: int, folder: pathlib.Path) -> Run:

@@ -27,7 +27,7 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     config = resolve(ExperimentConfig(dataset=name))
     gaps = {n for n in FIELDS if getattr(config, n) is None}
     unset = "data_dir features_dir label_column client_column drop_columns schema "
-    unset += "test_data classes private_category patience "
+    unset += "test_data classes private_category "
     unset += "total_epsilon max_test_examples max_uploads local_steps class_shares "
     unset += "class_weights "
     by_device = "client_chunk_size coalition_chunk_size"

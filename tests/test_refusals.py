@@ -65,8 +65,10 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("cohort_size", {}, {"num_clients": 2}),
     ("num_hbc_clients", {}, {"num_hbc_clients": 31}),
     ("partition", {}, {"partition": "by_writer"}),
-    *(("attributes", {}, {"attributes": a}) for a in ("writer_groups", "column:sex")),
-    *(("attributes", {}, {"attributes": a}) for a in ("class:3", "colour")),
+    *(
+        ("attributes", {}, {"attributes": a})
+        for a in ("column:sex", "class:3", "colour")
+    ),
     ("private_attribute", {}, {"private_attribute": 10}),
     # Estimators.
     ("num_attributes", ESTIMATED, {"num_attributes": 65}),

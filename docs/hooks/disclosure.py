@@ -4,7 +4,25 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from fedsvp_jax.report.disclosure import EVENTS, EXPERIMENTER
-from fedsvp_jax.run.early_stopping import UNRELEASED
+
+# Fields of a row that clients' private examples decide and no noise hides. Its other
+# fields follow from the settings and from the released models, votes and R.
+UNRELEASED = (
+    "worst_tenth_accuracy",
+    "noise_multiplier_mean",
+    "noise_std_mean",
+    "step_noise_std_mean",
+    "noise_l2",
+    "aggregate_noise_l2",
+    "update_l2",
+    "num_clipped_updates",
+    "contribution_ratio_mean",
+    "num_clipped_ratios",
+    "num_degenerate_ratios",
+    "steps_needed",
+    "steps_run",
+    "diverged_clients",
+)
 
 _PAGE = """# What a run discloses
 

@@ -247,13 +247,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         rows = [row for rows in rows_by_sweep.values() for row in rows]
         draw(folder / "roc.svg", rows)
         print(printed.table(table(rows)))
-        return {
-            "shadows": values.membership_shadows,
-            "examples": values.membership_examples,
-            "label_noise": LABEL_NOISE,
-            "false_positive_rates": ROC_POINTS,
-            "rows": rows,
-        }
+        return {"false_positive_rates": ROC_POINTS, "rows": rows}
 
     return Work(
         data=full,

@@ -29,12 +29,12 @@ _EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 _SEEDS = (0, 1, 2, 3, 4)
 
 
-def gemm_gflops(size: int) -> float:
+def gemm_gflops(size: int, dtype: str) -> float:
     """The best rate of a (size, size) matrix product, in GFLOP/s.
 
     float32 has JAX's default precision, as in the models (TF32 on a recent GPU).
     """
-    a = jax.random.normal(jax.random.key(0), (size, size))
+    a = jax.random.normal(jax.random.key(0), (size, size), jnp.dtype(dtype))
     product = jax.jit(jnp.matmul)
 
     def seconds() -> float:
@@ -106,7 +106,7 @@ def row(
     """
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     size = _GEMM_SIZE[jax.default_backend()]
-    rate = gemm_gflops(size)
+    rate = gemm_gflops(size, plan.recipe.compute_dtype)
     flops = num_cells * sum(arithmetic.round_flops(trainer))
     median = clock["seconds_per_round_median"]
     return {

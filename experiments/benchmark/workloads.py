@@ -55,6 +55,7 @@ class Workload:
       l2_norm_clip: C; by default nothing is clipped, as in the other libraries.
       cohort_size: K.
       rounds_per_call: rounds of one compiled call, which is one timed sample.
+      compute_dtype: number format of the products of local training.
       most_samples: upper limit of samples, whatever --rounds is.
     """
 
@@ -67,6 +68,7 @@ class Workload:
     l2_norm_clip: float = math.inf
     cohort_size: int = 10
     rounds_per_call: int = 1
+    compute_dtype: str = "float32"
     most_samples: int = 100
 
 
@@ -97,6 +99,8 @@ _ALL = [
     Workload("W1-DP", LEAF, "dp_fedavg", clipping="update_clip", l2_norm_clip=1.0),
     Workload("W2", SMALL, rounds_per_call=20),
     Workload("W3", RESNET, most_samples=2),
+    Workload("W1-BF16", LEAF, compute_dtype="bfloat16"),
+    Workload("W3-BF16", RESNET, compute_dtype="bfloat16", most_samples=2),
     *_estimation(Workload("PE-W1", LEAF, cohort_size=3, most_samples=2)),
     *_estimation(Workload("PE-W2", SMALL, rounds_per_call=10)),
 ]
@@ -166,6 +170,7 @@ def make_config(workload: Workload) -> ExperimentConfig:
             local_epochs=task.epochs,
             batch_size=task.batch,
             learning_rate=0.1,
+            compute_dtype=workload.compute_dtype,
             partition="iid" if workload.num_attributes == 1 else "by_writer",
             train_fraction=task.train / (task.train + task.validation),
         )

@@ -70,7 +70,6 @@ class Account:
       largest_claim: ε of one upload.
       even_cohort: the cohort's size while every round had the same, equal weights and
         equal noise, which amplification by sampling needs; -1 before the first, else 0.
-      tally: what made the number of rounds follow the data, so that ε is a tally.
     """
 
     mechanism: Mechanism
@@ -82,7 +81,6 @@ class Account:
     rounds: int = 0
     largest_claim: float = 0.0
     even_cohort: int = -1
-    tally: str = ""
 
     @classmethod
     def of(
@@ -100,12 +98,6 @@ class Account:
             clients=_ByClient(zeros, zeros[:, :1], rounds=0),
             least=np.full(len(VIEWS), math.inf),
         )
-
-    def with_nominal(self, nominal: str) -> Self:
-        """The account with one more reason why every ε is nominal; "" is none."""
-        reasons = "; ".join(filter(None, (self.participation.nominal, nominal)))
-        participation = self.participation._replace(nominal=reasons)
-        return dataclasses.replace(self, participation=participation)
 
     def _clients(self) -> _ByClient:
         """The sums, unless a later account has gone on with them."""

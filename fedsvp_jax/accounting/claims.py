@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
-from fedsvp_jax.accounting.copies import certain_chance_of_copies, epsilon_of_copies
+from fedsvp_jax.accounting.copies import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
@@ -38,11 +38,9 @@ _FILTER_TOO = (
     "the influence filter's contributions and votes leave the client too, and are "
     f"counted here for {ANY_CHANGE}"
 )
-_VOTED = "how often a client uploads follows the votes"
-_TALLY = "a tally: {}, so what was spent was not known before"
-_PLANNED = (
-    "claimed for all {} planned rounds, with the cohorts that the seed draws: a run "
-    "that released models end before has spent no more"
+_TALLY = (
+    "a tally: how often a client uploads follows the votes, so what was spent was not "
+    "known before"
 )
 _PROMISED = "kept for every client, however often the others upload"
 _COPIES = "{}; for each of up to {} clients that hold a copy at once"
@@ -88,7 +86,7 @@ def row(account: Account, *, last: bool) -> dict[str, Any]:
     """
     methods = _AT_THE_END if last else _AT_THE_END[:2]
     spent = {method: account.epsilon_spent(method) for method in methods}
-    delta, tally = account.delta_spent(), bool(_tally(account))
+    delta, tally = account.delta_spent(), account.passes > 0
     certain = _certain_chance(account, account.view)
     return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
 
@@ -187,37 +185,21 @@ def views_of(account: Account) -> list[str]:
     return [view for view in SEEN if view != "server" or claim.against_server]
 
 
-def table(
-    account: Account,
-    methods: Sequence[str] = METHODS,
-    planned: Account | None = None,
-) -> list[Claim]:
+def table(account: Account, methods: Sequence[str] = METHODS) -> list[Claim]:
     """Every adversary's claim by every accounting, and the promise's.
 
     Args:
       account: after the last round.
       methods: of rdp, pld and gdp.
-      planned: after all planned rounds, where released models ended the run before:
-        what is proved then.
 
     Returns:
       In a fixed order: adversaries from the strongest to the weakest.
     """
     claims = _spent_claims(account, methods)
-    if tally := _tally(account):
-        why = _TALLY.format(tally)
+    if account.passes:
         claims = [
-            claim._replace(proved=False, assumptions=f"{claim.assumptions}; {why}")
+            claim._replace(proved=False, assumptions=f"{claim.assumptions}; {_TALLY}")
             for claim in claims
-        ]
-    if planned is not None:
-        claims += [
-            claim._replace(
-                method=f"{claim.method}, {planned.rounds} planned rounds",
-                assumptions=f"{_PLANNED.format(planned.rounds)}; {claim.assumptions}",
-            )
-            for claim in _spent_claims(planned, methods)
-            if claim.method != "none"
         ]
     if account.terms.total_epsilon is not None:
         claims.append(_promise_claim(account))
@@ -264,9 +246,8 @@ def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
             epsilon = account.epsilon_spent(method, view=view)
             claims.append(_claim(account, view, method, epsilon, text))
         for method in methods if participation.copies > 1 else ():
-            epsilon = epsilon_of_copies(account, method, view)
+            epsilon, certain = spent_by_copies(account, method, view)
             copies_text = f"{text}; none of these clients is the adversary"
-            certain = certain_chance_of_copies(account, view)
             claim = _claim(account, view, method, epsilon, copies_text, certain=certain)
             relation = _COPIES.format(basis.relation, participation.copies)
             claims.append(
@@ -284,11 +265,6 @@ def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
         claim = _claim(account, "observer", method, epsilon, text, certain=certain)
         claims.append(claim._replace(relation="replace a client"))
     return claims
-
-
-def _tally(account: Account) -> str:
-    """The reason why ε is a tally: data decided what was sent; "" where it is none."""
-    return _VOTED if account.passes else account.tally
 
 
 def _claim(
@@ -375,7 +351,7 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
     return float(epsilon), certain_chance(multiplier, account.rounds, rate)
 
 
-def summary(account: Account, planned: Account | None = None) -> dict[str, Any]:
+def summary(account: Account) -> dict[str, Any]:
     """The privacy part of summary.json: spent, by accounting and by adversary."""
     subsampling = account.mechanism.subsampling
     return {
@@ -386,7 +362,6 @@ def summary(account: Account, planned: Account | None = None) -> dict[str, Any]:
         "release_epsilon": account.release_epsilon,
         "subsampling": subsampling and subsampling._asdict(),
         "guarantees": [
-            claim._asdict() | {"status": claim.status}
-            for claim in table(account, planned=planned)
+            claim._asdict() | {"status": claim.status} for claim in table(account)
         ],
     }

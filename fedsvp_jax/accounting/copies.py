@@ -10,7 +10,7 @@ from fedsvp_jax.accounting.participation import FilterCost
 from fedsvp_jax.accounting.views import VIEWS
 
 
-def epsilon_of_copies(account: Account, method: str, view: str) -> float:
+def spent_by_copies(account: Account, method: str, view: str) -> tuple[float, float]:
     """ε if the data of k clients change at once, as they do with a common record.
 
     Let p_i be client i's Σ1/z² in a view. Sums go over the k clients that spent most:
@@ -22,29 +22,18 @@ def epsilon_of_copies(account: Account, method: str, view: str) -> float:
     rounds' moves by client i, in units of the noise. An average is a function of the
     uploads, so where these are claimed it spends at most what they do. The adversary
     of the view is none of the k clients.
+
+    Returns:
+      ε, and `Account.certain_chance` of all k by the same bounds: in one round an
+      average moves by at most what k clients move it by, k/z with the least z of one.
     """
-    return min(
-        bound.composed(method, sums, cost)
-        for bound, sums, cost in _bounds(account, view)
-    )
-
-
-def certain_chance_of_copies(account: Account, view: str) -> float:
-    """`Account.certain_chance` of all k, by the bounds of `epsilon_of_copies`.
-
-    In one round an average moves by at most what k clients move it by, k/z with the
-    least z of one client.
-    """
-    return min(
-        bound.certain_chance(sums, cost) for bound, sums, cost in _bounds(account, view)
-    )
-
-
-def _bounds(account: Account, view: str) -> list[tuple[Account, Sums, FilterCost]]:
-    """The sums of k clients in a view, and those of their uploads where these count."""
     against_server = account.mechanism.claim.against_server
     seen = {view, "server"} if against_server else {view}
-    return [_sums_of_copies(account, name) for name in sorted(seen)]
+    bounds = [_sums_of_copies(account, name) for name in sorted(seen)]
+    return (
+        min(bound.composed(method, sums, cost) for bound, sums, cost in bounds),
+        min(bound.certain_chance(sums, cost) for bound, sums, cost in bounds),
+    )
 
 
 def _sums_of_copies(account: Account, view: str) -> tuple[Account, Sums, FilterCost]:

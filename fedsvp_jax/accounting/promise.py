@@ -20,7 +20,6 @@ import numpy as np
 
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
-from fedsvp_jax.accounting.participation import FilterCost
 from fedsvp_jax.core.structs import Array
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
@@ -102,15 +101,12 @@ class Plan:
         """Σδ, at which basic composition holds."""
         return _total(self.delta, uploads) + self.filter_cost.delta
 
-    def promised(
-        self, uploads: float | None, filter_cost: FilterCost | None = None
-    ) -> float:
+    def promised(self, uploads: float | None) -> float:
         """ε as the promise counts it; inf where Σδ of basic composition reaches 1."""
-        cost = filter_cost or self.filter_cost
         method = self._terms.total_accounting
-        if method == "basic" and _total(self.delta, uploads) + cost.delta >= 1:
+        if method == "basic" and self.delta_of(uploads) >= 1:
             return math.inf
-        return self._account.composed(method, self.sums(uploads), cost)
+        return self._account.composed(method, self.sums(uploads), self.filter_cost)
 
     @cached_property
     def allowance(self) -> Allowance:
@@ -203,14 +199,11 @@ class Plan:
         epsilon = self.promised(0)
         if epsilon < total:
             return
-        contributions = self.promised(0, cost._replace(votes_per_pass=0))
-        votes_only = FilterCost(1, math.inf, 0.0, 0.0, cost.votes, cost.vote_epsilon)
         raise ValueError(
             f"total_epsilon = {total} is not more than what the influence filter costs "
-            f"a client by {self._terms.total_accounting} before the first upload, "
-            f"ε = {epsilon:.4g} (contributions {contributions:.4g}, votes "
-            f"{self.promised(0, votes_only):.4g}): raise it or --contribution_noise, "
-            "or lower --vote_epsilon; votes without one have no finite ε"
+            f"a client before the first upload, ε = {epsilon:.4g}: raise it or "
+            "--contribution_noise, or lower --vote_epsilon; votes without one have no "
+            "finite ε"
         )
 
 

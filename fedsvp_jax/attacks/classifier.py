@@ -36,7 +36,7 @@ class Network(nn.Module):
         """(n, height, width, channels) -> (features (n, 64), logits (n, classes))."""
         x = images
         for features, stride in ((16, 1), (32, 2), (32, 2)):
-            x = nn.gelu(Conv(features, (3, 3), (stride, stride))(x))
+            x = nn.gelu(Conv(features, 3, stride)(x))
         x = nn.gelu(Dense(FEATURE_SIZE)(x.reshape(x.shape[0], -1)))
         return x, Dense(self.num_classes)(x)
 

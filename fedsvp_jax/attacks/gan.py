@@ -56,7 +56,7 @@ class Generator(nn.Module):
         x = x.reshape(-1, height // step, width // step, first)
         for features in (second, depth):
             x = nn.relu(_pixel_norm(x))
-            x = _doubled(_Biased(4 * features, (3, 3))(x))
+            x = _doubled(_Biased(4 * features, 3)(x))
         return jnp.tanh(x)
 
 
@@ -77,23 +77,23 @@ class Discriminator(nn.Module):
         small = min(images.shape[1:3]) < 16
         x = images
         for features in (16,) if small else (16, 32):
-            x = nn.leaky_relu(_Biased(features, (4, 4), (2, 2))(x), 0.2)
-        window = (2, 2) if small else (3, 3)
-        x = nn.leaky_relu(_Biased(32, window)(x), 0.2)
-        return _Biased(1, (1, 1))(x).reshape(images.shape[0], -1)
+            x = nn.leaky_relu(_Biased(features, 4, 2)(x), 0.2)
+        side = 2 if small else 3
+        x = nn.leaky_relu(_Biased(32, side)(x), 0.2)
+        return _Biased(1, 1)(x).reshape(images.shape[0], -1)
 
 
 class _Biased(nn.Module):
     """A convolution with bias."""
 
     features: int
-    kernel_size: tuple[int, int]
-    strides: tuple[int, int] = (1, 1)
+    side: int  # of the kernel
+    stride: int = 1
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        x = Conv(self.features, self.kernel_size, self.strides)(x)
+        x = Conv(self.features, self.side, self.stride)(x)
         return x + bias[None, None, None]
 
 

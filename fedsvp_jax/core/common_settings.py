@@ -96,6 +96,14 @@ class TrainingSettings(Settings):
         "authors' public code).",
         choices=("examples", "uniform"),
     )
+    compute_dtype: str = setting(
+        "float32",
+        "Number format of the products in local training. bfloat16 is meant for "
+        "hardware that multiplies it (TPUs, GPUs); on a CPU it gains nothing so far "
+        "(docs/performance.md). Weights, clip, noise, averages, utilities and "
+        "accounting stay float32.",
+        choices=("float32", "bfloat16"),
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,15 +243,6 @@ class EvaluationSettings(Settings):
         "So many test examples, the same for every seed, leave the test set and choose "
         "the best round.",
         at_least=0,
-    )
-    patience: int | None = setting(
-        None,
-        "Early stopping: end the run when so many rounds have passed without a higher "
-        "validation accuracy (test accuracy without --validation_examples). The ε "
-        "of all planned rounds is proved then, that of the rounds that were run is "
-        "nominal. No ε covers what the choice of the end tells of the examples "
-        "that chose it.",
-        at_least=1,
     )
     publish_scores: bool = setting(
         False,

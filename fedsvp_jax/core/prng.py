@@ -190,7 +190,6 @@ class Draw(enum.IntEnum):
     """The subject of a draw. Numbers are part of the format: append, never renumber."""
 
     ASSIGN = 0
-    WRITER_GROUPS = 1
     TRAIN_VALIDATION = 2
     SERVER_VALIDATION = 3
 

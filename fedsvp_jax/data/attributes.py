@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fedsvp_jax.core.prng import Draw, generator
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings, setting
 
 
@@ -25,12 +24,12 @@ class AttributeSettings(Settings):
     )
     attributes: str = setting(
         "class",
-        "What an attribute is: class (groups of classes), column:NAME (a column of "
-        "the data set, for example adult's sex or race), or writer_groups.",
+        "What an attribute is: class (groups of classes) or column:NAME (a column of "
+        "the data set, for example adult's sex or race).",
     )
     private_attribute: int = setting(
         None,
-        "The private class (attributes=class), category of the column, or group. "
+        "The private class (attributes=class) or category of the column. "
         "Default: 5 for image data sets, else 0.",
         at_least=0,
     )
@@ -107,26 +106,3 @@ def class_private(
         for group in groups
     )
     return Attributes(of_class[labels], names, private=0)
-
-
-def from_writer_groups(
-    writers: np.ndarray, num_groups: int, *, seed: int
-) -> Attributes:
-    """Attributes that are groups of writers, drawn at random; group 0 is private.
-
-    The numbers of writers in two groups differ by at most one. With the partition
-    `by_writer`, all examples of a client belong to one group.
-
-    Raises:
-      ValueError: num_groups is out of its range.
-    """
-    ids, positions = np.unique(writers, return_inverse=True)
-    if not 2 <= num_groups <= len(ids):
-        raise ValueError(
-            f"num_attributes must be between 2 and {len(ids)}, the number of "
-            f"writers; got {num_groups}"
-        )
-    rng = generator(seed, Draw.WRITER_GROUPS)
-    groups = rng.permutation(np.arange(len(ids)) % num_groups).astype(np.int32)
-    names = tuple(f"writer group {index}" for index in range(num_groups))
-    return Attributes(groups[positions], names, private=0)

@@ -1,1 +1,1 @@
-"""Lanes over devices, and several processes: who computes what, to the same bits."""
+"""Lanes over devices: who computes what, to the same bits."""

@@ -1,7 +1,7 @@
 """The arrays of a federation that the compiled round takes, and who holds what."""
 
 import logging
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,31 +11,10 @@ from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading
+from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.shapley.coalitions import coalition_rows, planned_coalitions
 
 _LOG = logging.getLogger(__name__)
-
-
-class Cohort(NamedTuple):
-    """One round's clients and their examples, where these are read round by round."""
-
-    clients: Array  # (K,) int32 ascending, then -1 where nobody takes part
-    split: Split  # leaves (K, ...), indices into `examples`
-    examples: Examples  # (num_examples, ...), zeros at the end
-
-
-class CohortStream(Protocol):
-    """Who reads them: `federation.cohort_stream`."""
-
-    def take(self, round_num: int, spent: Array) -> Cohort:
-        """The cohort of a round, after which clients had spent (M,) int32."""
-
-
-class CohortReader(Protocol):
-    """The clients of a store."""
-
-    def stream(self, **how: Any) -> CohortStream:
-        """Their cohorts in a run: its root, num_rounds, cohorts and allowance."""
 
 
 class Game(NamedTuple):

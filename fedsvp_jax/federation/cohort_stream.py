@@ -1,25 +1,35 @@
-"""The cohorts of a store's clients: drawn by the host, read a round ahead.
+"""The cohorts of a store's clients, drawn and read by the host.
 
 A cohort depends on the seed, the round and, under a promise, on who uploaded before,
-never on the parameters. So the host draws the one that the compiled round would draw
-(`cohort.cohort_of_round` of the same arguments) and reads the clients of round t + 1
-while round t runs.
+never on the parameters. So the host draws the one that the compiled round would draw:
+`cohort.cohort_of_round` of the same arguments.
 """
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.core.structs import Array, Split
+from fedsvp_jax.core.structs import Array, Examples, Split
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.store.clients import StoredClients
-from fedsvp_jax.federation.client_data import Cohort
 from fedsvp_jax.round import cohort
+
+
+class Cohort(NamedTuple):
+    """One round's clients and their examples."""
+
+    clients: Array  # (K,) int32 ascending, then -1 where nobody takes part
+    split: Split  # leaves (K, ...), indices into `examples`
+    examples: Examples  # (num_examples, ...), zeros at the end
+
+
+# (round from 0, (M,) int32 spent by client before it, as in `ServerState`) -> cohort
+CohortStream = Callable[[int, Array], Cohort]
 
 
 class CohortReader(NamedTuple):
@@ -69,76 +79,19 @@ class CohortReader(NamedTuple):
             preprocessing.device_examples(inputs, labels, attributes),
         )
 
-    def stream(self, **how: Any) -> "CohortStream":
-        """The cohorts of a run; the arguments are those of `CohortStream`."""
-        return CohortStream(self, **how)
-
-
-class CohortStream:
-    """Draws the cohort of each round and reads the next one ahead in a thread.
-
-    Args:
-      reader: reads the cohorts that were drawn.
-      root: the run's root key.
-      num_rounds: rounds of the run; nothing is read beyond.
-      cohorts: drawn or cyclic, as `cohort.cohort_of_round` takes it.
-      allowance: keeps the run's promise.
-    """
-
-    def __init__(
-        self,
-        reader: CohortReader,
-        *,
-        root: Array,
-        num_rounds: int,
-        cohorts: str,
-        allowance: Allowance,
-    ) -> None:
-        self._cohorts = reader
-        self._root = root
-        self._num_rounds = num_rounds
-        self._allowance = allowance
-        self._spent = np.zeros(len(reader.clients.chosen), np.int32)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="cohort")
-        self._ahead: tuple[int, Future[Cohort]] | None = None
-        self._sample = jax.jit(
-            partial(
-                cohort.cohort_of_round,
-                cohort_size=reader.cohort_size,
-                cohorts=cohorts,
-            )
-        )
-
-    def take(self, round_num: int, spent: Array) -> Cohort:
-        """The cohort of a round; the next round's is read from now on.
+    def stream(self, root: Array, cohorts: str, allowance: Allowance) -> CohortStream:
+        """Draws and reads the cohort of each round of a run.
 
         Args:
-          round_num: from 0. Rounds that follow one another were read ahead; any
-            other one is read now.
-          spent: (M,) int32 by client before the round, as in `ServerState`; looked
-            at only where the round does not follow the one before.
+          root: the run's root key.
+          cohorts: drawn or cyclic, as `cohort.cohort_of_round` takes it.
+          allowance: keeps the run's promise.
         """
-        if self._ahead is None or self._ahead[0] != round_num:
-            if self._ahead is not None:
-                self._ahead[1].cancel()
-            self._read_ahead(round_num, np.array(spent))
-        assert self._ahead is not None
-        result = self._ahead[1].result()
-        self._ahead = None
-        if round_num + 1 < self._num_rounds:
-            self._read_ahead(round_num + 1)
-        return result
-
-    def _read_ahead(self, round_num: int, spent: np.ndarray | None = None) -> None:
-        reading = self._thread.submit(self._read, round_num, spent)
-        self._ahead = (round_num, reading)
-
-    def _read(self, round_num: int, spent: np.ndarray | None = None) -> Cohort:
-        """Runs in the thread, which alone counts what was spent."""
-        if spent is not None:
-            self._spent = spent
-        clients = np.array(
-            self._sample(self._root, self._allowance, self._spent, round_num)
+        draw = jax.jit(
+            partial(
+                cohort.cohort_of_round, cohort_size=self.cohort_size, cohorts=cohorts
+            )
         )
-        self._spent[clients[clients >= 0]] += self._allowance.costs[round_num]
-        return self._cohorts.read(clients)
+        return lambda round_num, spent: self.read(
+            np.asarray(draw(root, allowance, spent, round_num))
+        )

@@ -1,4 +1,4 @@
-"""Clients whose data are bad: in which way, and in a federation that is simulated."""
+"""Clients whose labels are wrong: in which way, and in a simulated federation."""
 
 import dataclasses
 from collections.abc import Callable
@@ -12,16 +12,29 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Split
 from fedsvp_jax.influence.settings import CorruptionSettings
 
-_NOISE_STD = 1.0  # in units of half a pixel's range, or of the features' own std
-_OCCLUDED = 0.75  # side of the grey square divided by the image's side
+
+def _random_labels(labels: Array, num_classes: int, key: Array) -> Array:
+    """Drawn from all classes, also the own one (the paper)."""
+    return jax.random.randint(key, labels.shape, 0, num_classes, jnp.int32)
 
 
-class Corrupted(NamedTuple):
-    """A participant's examples after the corruption."""
+def _flipped_pairs(labels: Array, num_classes: int, key: Array) -> Array:
+    """The next class, as in Co-teaching (arXiv 1804.06872)."""
+    return (labels + 1) % num_classes
 
-    inputs: Array  # (n, *example_shape), of the dtype that they had
-    labels: Array  # (n,) int32
-    changed: Array  # (n,) bool: examples that were chosen to be corrupted
+
+def _one_class(labels: Array, num_classes: int, key: Array) -> Array:
+    """One class, drawn once per participant."""
+    return jnp.broadcast_to(
+        jax.random.randint(key, (), 0, num_classes, jnp.int32), labels.shape
+    )
+
+
+CORRUPTIONS: dict[str, Callable[[Array, int, Array], Array]] = {
+    "random_labels": _random_labels,
+    "flipped_pairs": _flipped_pairs,
+    "one_class": _one_class,
+}
 
 
 def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
@@ -43,7 +56,6 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
 
 
 def corrupt(
-    inputs: Array,
     labels: Array,
     count: Array | int,
     *,
@@ -51,105 +63,20 @@ def corrupt(
     num_classes: int,
     share: float,
     key: Array,
-) -> Corrupted:
-    """Corrupts a share of one participant's examples.
-
-    | kind | what becomes of a chosen example |
-    |---|---|
-    | `random_labels` | its label is drawn from all classes, also its own (the paper) |
-    | `flipped_pairs` | its label y becomes y + 1 (modulo the number of classes) |
-    | `noisy_images` | Gaussian noise is added, with a std of half a pixel's range |
-    | `occluded_images` | a grey square of 3/4 of each side, anywhere in the image |
-    | `one_class` | its label becomes that of one class, drawn once per participant |
+) -> Array:
+    """(n,) int32: one participant's labels, of which a share is corrupted.
 
     Args:
-      inputs: (n, *example_shape) uint8 or float32.
       labels: (n,) int32.
       count: examples that the participant holds; the rest is padding.
       kind: one of `CORRUPTIONS`.
       num_classes: classes of the data set.
       share: share of the examples, in [0, 1]; round(share · count) are chosen.
       key: the participant's key for `Stream.CORRUPTION`.
-
-    Raises:
-      ValueError: the kind is unknown, the share is out of its range, or the inputs of
-        `occluded_images` are not images.
     """
-    if kind not in CORRUPTIONS:
-        raise ValueError(
-            f"corruption must be one of {', '.join(CORRUPTIONS)}, got {kind!r}"
-        )
-    if not 0 <= share <= 1:
-        raise ValueError(f"corrupted_points must be in [0, 1], got {share}")
     which, how = jax.random.split(key)
     changed = choose(which, count, labels.shape[0], share)
-    bad_inputs, bad_labels = CORRUPTIONS[kind](inputs, labels, num_classes, how)
-    shape = (-1,) + (1,) * (inputs.ndim - 1)
-    return Corrupted(
-        inputs=jnp.where(changed.reshape(shape), bad_inputs, inputs),
-        labels=jnp.where(changed, bad_labels, labels),
-        changed=changed,
-    )
-
-
-def _random_labels(
-    inputs: Array, labels: Array, num_classes: int, key: Array
-) -> tuple[Array, Array]:
-    return inputs, jax.random.randint(key, labels.shape, 0, num_classes, jnp.int32)
-
-
-def _flipped_pairs(
-    inputs: Array, labels: Array, num_classes: int, key: Array
-) -> tuple[Array, Array]:
-    """Pair flipping as in Co-teaching (arXiv 1804.06872)."""
-    return inputs, (labels + 1) % num_classes
-
-
-def _noisy_images(
-    inputs: Array, labels: Array, num_classes: int, key: Array
-) -> tuple[Array, Array]:
-    noise = _NOISE_STD * jax.random.normal(key, inputs.shape, jnp.float32)
-    if inputs.dtype != jnp.uint8:
-        return inputs + jnp.std(inputs) * noise, labels
-    noisy = jnp.round(inputs.astype(jnp.float32) + 127.5 * noise)
-    return jnp.clip(noisy, 0, 255).astype(jnp.uint8), labels
-
-
-def _occluded_images(
-    inputs: Array, labels: Array, num_classes: int, key: Array
-) -> tuple[Array, Array]:
-    if inputs.ndim != 4:
-        raise ValueError(
-            f"corruption=occluded_images needs images, got examples of the shape "
-            f"{inputs.shape[1:]}"
-        )
-    covered = []
-    for axis, axis_key in zip((1, 2), jax.random.split(key), strict=True):
-        size = inputs.shape[axis]
-        side = round(_OCCLUDED * size)
-        last = size - side
-        start = jax.random.randint(axis_key, labels.shape, 0, last + 1, jnp.int32)
-        place = jnp.arange(size, dtype=jnp.int32)[None]
-        covered.append((place >= start[:, None]) & (place < start[:, None] + side))
-    square = covered[0][:, :, None, None] & covered[1][:, None, :, None]
-    grey = jnp.asarray(127 if inputs.dtype == jnp.uint8 else 0, inputs.dtype)
-    return jnp.where(square, grey, inputs), labels
-
-
-def _one_class(
-    inputs: Array, labels: Array, num_classes: int, key: Array
-) -> tuple[Array, Array]:
-    label = jax.random.randint(key, (), 0, num_classes, jnp.int32)
-    return inputs, jnp.broadcast_to(label, labels.shape)
-
-
-CORRUPTIONS: dict[str, Callable[[Array, Array, int, Array], tuple[Array, Array]]] = {
-    "random_labels": _random_labels,
-    "flipped_pairs": _flipped_pairs,
-    "noisy_images": _noisy_images,
-    "occluded_images": _occluded_images,
-    "one_class": _one_class,
-}
+    return jnp.where(changed, CORRUPTIONS[kind](labels, num_classes, how), labels)
 
 
 class CorruptedClients(NamedTuple):
@@ -168,8 +95,6 @@ def corrupted_participants(root: Array, count: int, share: float) -> np.ndarray:
       count: participants.
       share: in [0, 1].
     """
-    if share == 0:
-        return np.zeros(count, bool)
     key = prng.stream_key(root, prng.Stream.CORRUPTION, count)
     return np.asarray(choose(key, count, count, share))
 
@@ -203,12 +128,11 @@ def corrupt_clients(
     longest = int((num_train + num_validation).max())
     copies: list[Examples] = []
     for client in np.flatnonzero(corrupted):
-        trains, validates = num_train[client], num_validation[client]
-        rows = np.concatenate([train[client][:trains], validation[client][:validates]])
-        padded = np.pad(rows, (0, longest - len(rows)))
-        changed = corrupt(
-            examples.inputs[padded],
-            examples.labels[padded],
+        trained = train[client, : num_train[client]]
+        validated = validation[client, : num_validation[client]]
+        rows = np.concatenate([trained, validated])
+        labels = corrupt(
+            examples.labels[np.pad(rows, (0, longest - len(rows)))],
             len(rows),
             kind=settings.corruption,
             num_classes=num_classes,
@@ -217,15 +141,11 @@ def corrupt_clients(
         )
         copies.append(
             Examples(
-                inputs=changed.inputs[: len(rows)],
-                labels=changed.labels[: len(rows)],
-                attributes=examples.attributes[rows],
+                examples.inputs[rows], labels[: len(rows)], examples.attributes[rows]
             )
         )
         indices = first_copy + np.arange(len(rows), dtype=np.int32)
-        train[client][:trains], validation[client][:validates] = np.split(
-            indices, [trains]
-        )
+        trained[:], validated[:] = np.split(indices, [len(trained)])
         first_copy += len(rows)
     none = jax.tree.map(lambda leaf: leaf[:0], examples)
     return CorruptedClients(

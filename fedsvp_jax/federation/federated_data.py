@@ -1,6 +1,8 @@
 """From settings and a data set to the arrays that the compiled round takes."""
 
+import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +17,15 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading, stored_clients
 from fedsvp_jax.federation.client_data import FederatedData, division_of, game_of
 from fedsvp_jax.federation.corruption import corrupt_clients
+
+
+class _Dealt(NamedTuple):
+    """A seed's federation."""
+
+    split: Split
+    corrupted: np.ndarray  # (M,) bool
+    most_copies: int  # clients that hold one protected record
+    client_names: tuple[str, ...] | None
 
 
 def load_data(config: FederationSettings) -> Dataset | ClientStore:
@@ -51,7 +62,9 @@ def federate(
                 f"examples for the centre; got {first.influence_filter}"
             )
         dataset, warmup = loading.withhold(dataset, first.warmup_examples, first.seed)
-    attributes = loading.example_attributes(first, dataset)
+    attributes = loading.attributes_of(
+        first, dataset, dataset.train_labels, dataset.columns
+    )
     examples = preprocessing.device_examples(
         dataset.train_inputs,
         dataset.train_labels,
@@ -59,25 +72,18 @@ def federate(
         dataset.train_targets,
         dataset.train_persons if dataset.rows_per_person is not None else None,
     )
-    by_seed: dict[int, Split] = {}
-    corrupted: dict[int, np.ndarray] = {}
-    changed = [examples]
-    copies: dict[int, int] = {}
-    client_names: tuple[str, ...] | None = None
     protected = np.ones(len(attributes.ids), bool)  # what the relation is about
     if first.clip.asks:
         protected = attributes.ids == attributes.private
-    num_rows = len(dataset.train_labels)
-    for config in configs:
-        if config.seed in by_seed:
-            continue
+    changed, num_rows = [examples], len(dataset.train_labels)
+    dealt: dict[int, _Dealt] = {}
+    for seed in dict.fromkeys(config.seed for config in configs):
+        config = dataclasses.replace(first, seed=seed)
         parts = loading.client_parts(config, dataset)
-        if config is first:
-            client_names = loading.client_names(config, dataset, parts)
         division = division_of(config, attributes.private)
         split = division.split(parts, attributes.ids, dataset.train_persons)
-        copies[config.seed] = train_validation.most_copies(split, protected)
-        corrupted[config.seed] = np.zeros(config.num_clients, bool)
+        copies = train_validation.most_copies(split, protected)
+        corrupted = np.zeros(config.num_clients, bool)
         if config.corrupted_share > 0:
             corruption = corrupt_clients(
                 examples,
@@ -85,13 +91,15 @@ def federate(
                 first_copy=num_rows,
                 settings=config,
                 num_classes=dataset.num_classes,
-                root=prng.root_key(config.seed),
+                root=prng.root_key(seed),
             )
-            split, corrupted[config.seed] = corruption.split, corruption.corrupted
+            split, corrupted = corruption.split, corruption.corrupted
             changed.append(corruption.copies)
             num_rows += corruption.copies.labels.shape[0]
-        by_seed[config.seed] = split
-    split = train_validation.stack_splits([by_seed[c.seed] for c in configs])
+        names = loading.client_names(config, dataset, parts)
+        dealt[seed] = _Dealt(split, corrupted, copies, names)
+    by_cell = [dealt[config.seed] for config in configs]
+    split = train_validation.stack_splits([cell.split for cell in by_cell])
     if len(changed) > 1:
         examples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *changed)
     counts = _attribute_counts(
@@ -106,14 +114,14 @@ def federate(
         split=split,
         game=game_of(first, dataset, attributes, tested, counts),
         num_train=np.asarray(split.num_train),
-        most_copies=tuple(copies[config.seed] for config in configs),
+        most_copies=tuple(cell.most_copies for cell in by_cell),
         from_records=_from_records(first, dataset),
         num_classes=dataset.num_classes,
-        corrupted=np.stack([corrupted[config.seed] for config in configs]),
+        corrupted=np.stack([cell.corrupted for cell in by_cell]),
         fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,
-        client_names=client_names,
+        client_names=by_cell[0].client_names,
         rows_per_person=dataset.rows_per_person,
     )
 

@@ -1,8 +1,7 @@
 """The data that the settings name, and how they deal it: attributes and clients."""
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -134,12 +133,6 @@ def withhold_validation(
     return _only(dataset, "test", rest), validation
 
 
-def example_attributes(config: AttributeSettings, dataset: Dataset) -> Attributes:
-    """Each training example's attribute, by `config.attributes`."""
-    labels, writers = dataset.train_labels, dataset.train_writers
-    return attributes_of(config, dataset, labels, writers, dataset.columns)
-
-
 def test_attributes(
     config: AttributeSettings, dataset: Dataset | ClientStore
 ) -> np.ndarray | None:
@@ -153,28 +146,24 @@ def test_attributes(
         columns = dataset.test_columns
         if dataset.test_targets is not None:
             return None
-    if config.num_attributes == 1 or kind == "writer_groups":
+    if config.num_attributes == 1 or (kind == "column" and name not in columns):
         return None
-    if kind == "column" and name not in columns:
-        return None
-    return attributes_of(config, dataset, dataset.test_labels, None, columns).ids
+    return attributes_of(config, dataset, dataset.test_labels, columns).ids
 
 
 def attributes_of(
     config: AttributeSettings,
     dataset: Dataset | ClientStore,
     labels: np.ndarray,
-    writers: np.ndarray | None,
     columns: Mapping[str, Column],
 ) -> Attributes:
     """The attribute ids that --attributes names, one an example.
 
     Raises:
-      ValueError: the data set lacks the writers, the column or the class asked for.
+      ValueError: the data set lacks the column or the class asked for.
     """
     kind, _, name = config.attributes.partition(":")
     private = config.private_attribute
-    names = dataset.class_names if isinstance(dataset, Dataset) else None
     if config.num_attributes == 1:
         nobody = np.zeros(len(labels), np.int32)
         return Attributes(nobody, ("everything",), private=0)
@@ -184,38 +173,30 @@ def attributes_of(
             private,
             num_classes=dataset.num_classes,
             num_attributes=config.num_attributes,
-            class_names=names,
+            class_names=dataset.class_names if isinstance(dataset, Dataset) else None,
         )
-    if kind == "writer_groups" and not name:
-        if writers is None:
-            raise ValueError(
-                f"attributes=writer_groups needs writers; dataset {dataset.name} "
-                "has none"
-            )
-        return attributes.from_writer_groups(writers, config.num_attributes, seed=0)
-    if kind == "column":
-        if name not in columns:
-            allowed = ", ".join(columns) or "none"
-            raise ValueError(
-                f"attributes=column:{name}: dataset {dataset.name} has the columns "
-                f"{allowed}"
-            )
-        column = columns[name]
-        if not 0 <= private < len(column.categories):
-            raise ValueError(
-                f"private_attribute must be in [0, {len(column.categories)}), the "
-                f"categories of column {name}, got {private}"
-            )
-        if len(column.categories) != config.num_attributes:
-            raise ValueError(
-                f"num_attributes must be {len(column.categories)}, the categories of "
-                f"column {name}, got {config.num_attributes}"
-            )
-        return Attributes(column.codes, column.categories, private)
-    raise ValueError(
-        "attributes must be class, column:NAME or writer_groups, got "
-        f"{config.attributes!r}"
-    )
+    if kind != "column":
+        raise ValueError(
+            f"attributes must be class or column:NAME, got {config.attributes!r}"
+        )
+    if name not in columns:
+        allowed = ", ".join(columns) or "none"
+        raise ValueError(
+            f"attributes=column:{name}: dataset {dataset.name} has the columns "
+            f"{allowed}"
+        )
+    column = columns[name]
+    if not 0 <= private < len(column.categories):
+        raise ValueError(
+            f"private_attribute must be in [0, {len(column.categories)}), the "
+            f"categories of column {name}, got {private}"
+        )
+    if len(column.categories) != config.num_attributes:
+        raise ValueError(
+            f"num_attributes must be {len(column.categories)}, the categories of "
+            f"column {name}, got {config.num_attributes}"
+        )
+    return Attributes(column.codes, column.categories, private)
 
 
 def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, ...]:
@@ -311,26 +292,31 @@ def client_parts(config: FederationSettings, dataset: Dataset) -> list[np.ndarra
         _, first, owners = np.unique(persons, return_index=True, return_inverse=True)
         labels, min_examples = labels[first], 2
         writers = None if writers is None else writers[first]
-    deal: Callable[..., list[np.ndarray]]
+    number, seed = config.num_clients, config.seed
     match config.partition:
         case "iid":
-            deal = partial(partition.iid, len(labels))
+            parts = partition.iid(len(labels), number, seed=seed)
         case "paper":
-            deal = partial(partition.paper, labels, share=config.class_share)
+            parts = partition.paper(labels, number, share=config.class_share, seed=seed)
         case "shards":
             each = config.shards_per_client
-            deal = partial(partition.shards, labels, shards_per_client=each)
+            parts = partition.shards(labels, number, shards_per_client=each, seed=seed)
         case "dirichlet":
-            skewed = partial(partition.dirichlet, labels, alpha=config.dirichlet_alpha)
-            deal = partial(skewed, min_examples=min_examples)
+            parts = partition.dirichlet(
+                labels,
+                number,
+                alpha=config.dirichlet_alpha,
+                min_examples=min_examples,
+                seed=seed,
+            )
+        case _ if writers is None:
+            raise ValueError(
+                f"partition=by_writer needs writers; dataset {dataset.name} has none"
+            )
         case _:
-            if writers is None:
-                raise ValueError(
-                    f"partition=by_writer needs writers; dataset {dataset.name} has "
-                    "none"
-                )
-            deal = partial(partition.by_writer, writers, min_examples=min_examples)
-    parts = deal(config.num_clients, seed=config.seed)
+            parts = partition.by_writer(
+                writers, number, min_examples=min_examples, seed=seed
+            )
     if persons is None:
         return parts
     return [np.flatnonzero(np.isin(owners, part)) for part in parts]

@@ -23,6 +23,7 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     nothing_private,
 )
+from fedsvp_jax.models import adapters
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.round.state import Aggregator, Upload
@@ -84,15 +85,16 @@ def _check_traced(equation: Any) -> None:
         )
 
 
-def of_model(model: Model, data: FederatedData, *, batch_size: int) -> str:
+def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) -> str:
     """Of a model and its loss: initial weights, training, gradients and evaluation.
 
     A batch is traced, and the same examples side by side as batches of one.
 
     Args:
       batch_size: of a local step.
+      dtype: of the products in training (`adapters.in_dtype`).
     """
-    key = prng.root_key(0)
+    key, trained_model = prng.root_key(0), adapters.in_dtype(model, dtype)
     params, stats = jax.eval_shape(model.init, key, data.example)
     inputs, targets = (
         jax.ShapeDtypeStruct((batch_size, *leaf.shape[1:]), leaf.dtype)
@@ -100,13 +102,13 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int) -> str:
     )
 
     def passes(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
-        def total(params: Params, **how: Any) -> tuple[Array, Any]:
+        def total(params: Params, model: Model, **how: Any) -> tuple[Array, Any]:
             outputs, moved = model.apply(params, stats, x, **how)
             return jnp.sum(model.loss(outputs, y)), (outputs, moved)
 
         gradient = jax.value_and_grad(total, has_aux=True)
-        trained = gradient(params, train=True, key=key)
-        asked = gradient(params, train=False, key=None)  # as a private query
+        trained = gradient(params, trained_model, train=True, key=key)
+        asked = gradient(params, model, train=False, key=None)  # as a private query
         scale = None if model.gradient_scale is None else model.gradient_scale(x)
         return trained, asked, scale
 

@@ -20,8 +20,6 @@ from fedsvp_jax.config import (
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.common_settings import (
     NoiseSettings,
-    RoundSettings,
-    TrainingSettings,
 )
 from fedsvp_jax.core.losses import ExampleLoss, name_of
 from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
@@ -78,7 +76,8 @@ class Sizes(TypedDict, total=False):
     """What a federation says of its clients; without it, what the settings say.
 
     Attributes:
-      batch_size: B where it is not the settings'.
+      batch_size: B where it is not the settings': the largest client's size where
+        nobody fills a batch.
       min_num_examples: m, the smallest client's training examples; by default 1.
       max_num_examples: the largest client's; m by default.
       rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
@@ -93,23 +92,13 @@ class Sizes(TypedDict, total=False):
 def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
     """Of the clients that the data were dealt to."""
     return Sizes(
-        batch_size=batch_size(config, data),
-        min_num_examples=least_examples(config, data),
+        batch_size=min(config.batch_size, data.split.train.shape[-1]),
+        min_num_examples=float(
+            data.game.min_num_private if config.clip.asks else data.min_num_examples
+        ),
         max_num_examples=data.max_num_examples,
         rows_per_person=data.rows_per_person,
     )
-
-
-def batch_size(config: RoundSettings, data: FederatedData) -> int:
-    """B, or the largest client's size where nobody fills a batch."""
-    return min(config.batch_size, data.split.train.shape[-1])
-
-
-def least_examples(config: NoiseSettings, data: FederatedData) -> float:
-    """m of the sensitivity's bound: as `MechanismConfig.min_num_examples` says."""
-    if config.clip.asks:
-        return float(data.game.min_num_private)
-    return float(data.min_num_examples)
 
 
 def choose_parallelism(
@@ -213,11 +202,6 @@ def poisson_places(config: MechanismConfig) -> int | None:
     )
 
 
-def class_weights(config: TrainingSettings, num_classes: int) -> tuple[float, ...]:
-    """Of the loss in local training, one for each class; () where all are 1."""
-    return by_class("class_weights", config.class_weights, num_classes)
-
-
 def step_gradient(config: NoiseSettings) -> Gradient:
     """What a local step follows.
 
@@ -295,7 +279,7 @@ def make_plan(
     """
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
-        batch_size=batch_size(config, data),
+        batch_size=min(config.batch_size, data.split.train.shape[-1]),
         local_epochs=config.local_epochs,
         gradient=step_gradient(config),
         places=poisson_places(mechanism_config),
@@ -303,7 +287,8 @@ def make_plan(
         augment=config.augment,
         proximal=config.proximal_mu > 0,
         momentum=config.client_momentum,
-        class_weights=class_weights(config, data.num_classes),
+        compute_dtype=config.compute_dtype,
+        class_weights=by_class("class_weights", config.class_weights, data.num_classes),
     )
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1

@@ -20,7 +20,8 @@ from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.federation import checks, own_code
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.budget import account_of, solve_noise
-from fedsvp_jax.federation.client_data import CohortStream, FederatedData
+from fedsvp_jax.federation.client_data import FederatedData
+from fedsvp_jax.federation.cohort_stream import CohortStream
 from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import run_digest
@@ -179,7 +180,7 @@ def build(
         )
 
     shares = by_class("class_shares", first.class_shares, dataset.num_classes)
-    if weights := plans.class_weights(first, dataset.num_classes):
+    if weights := by_class("class_weights", first.class_weights, dataset.num_classes):
         shares = tuple(np.multiply(shares, weights).tolist()) if shares else ()
 
     def by_name(num_classes: int, kernels: str = target.platform) -> Model:
@@ -196,12 +197,13 @@ def build(
         checks.check_outputs(given_model, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
+    sizes = plans.sizes(first, data)
     configs = [
         dataclasses.replace(
             _solved(
                 dataclasses.replace(config, seed=0),
                 about(config.mechanism),
-                **plans.sizes(config, data),
+                **sizes,
             ),
             seed=config.seed,
         )
@@ -210,8 +212,7 @@ def build(
         for config in configs
     ]
     configured = [
-        plans.make_configured_mechanism(config, **plans.sizes(config, data))
-        for config in configs
+        plans.make_configured_mechanism(config, **sizes) for config in configs
     ]
     first_settings, first_mechanism = configured[0]
     query_parts = plans.choose_query_parts(first_settings, model, build_model, data)
@@ -230,6 +231,7 @@ def build(
             data,
             batch_size=plans.poisson_places(first_settings)
             or first_settings.batch_size,
+            dtype=first.compute_dtype,
         )
     allowances, roots, codes = [], [], []
     for config, (settings, mechanism) in zip(configs, configured, strict=True):
@@ -252,12 +254,7 @@ def build(
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
     if data.reader is not None:
-        stream = data.reader.stream(
-            root=roots[0].shared,
-            num_rounds=first.num_rounds,
-            cohorts=first.cohorts,
-            allowance=allowances[0],
-        )
+        stream = data.reader.stream(roots[0].shared, first.cohorts, allowances[0])
     parallelism = plans.choose_parallelism(
         first, target, model, data.examples.inputs.shape[1:]
     )

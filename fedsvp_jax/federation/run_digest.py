@@ -41,34 +41,16 @@ _CHANGES_NOTHING = {
 } | {"data_dir", "features_dir", "schema", "test_data"}
 
 
-def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> str | None:
-    """Why the first rounds would be others in a run of another length; None if not."""
-    follows = {
-        "the promise of total_epsilon is for all rounds": config.total_epsilon,
-        "max_uploads limits the uploads of all rounds": config.max_uploads,
-        "the influence filter plans for all rounds": config.influence_filter != "none",
-        "the room for a Poisson batch follows their number": config.batches
-        == "poisson",
-        "learning_rate_schedule=cosine falls over all rounds": (
-            config.learning_rate_schedule == "cosine"
-        ),
-        f"the noise of mechanism {config.mechanism} depends on the number of rounds": (
-            mechanism.follows_num_rounds
-        ),
-    }
-    return next((why for why, true in follows.items() if true), None)
-
-
-def check_more_rounds(
-    config: AccountedSettings, mechanism: Mechanism, before: int
-) -> None:
-    """Refuses to go on from `before` rounds where those would have been others."""
-    why = follows_num_rounds(config, mechanism)
-    if why is not None:
-        raise ValueError(
-            f"num_rounds cannot grow from {before} to {config.num_rounds}: {why}; "
-            "start a new run"
-        )
+def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> bool:
+    """Whether the first rounds would be others in a run of another length."""
+    return (
+        mechanism.follows_num_rounds
+        or config.total_epsilon is not None
+        or config.max_uploads is not None
+        or config.influence_filter != "none"
+        or config.batches == "poisson"  # room for a batch follows their number
+        or config.learning_rate_schedule == "cosine"
+    )
 
 
 def run_digest(
@@ -95,7 +77,7 @@ def run_digest(
         if field.name not in left_out
         and (value := getattr(config, field.name)) != field.default
     }
-    if follows_num_rounds(config, mechanism) is not None:
+    if follows_num_rounds(config, mechanism):
         settings["num_rounds"] = config.num_rounds
     numbers = {
         name: float(value) if isinstance(value, int | float) else str(value)

@@ -58,14 +58,12 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
         )
     fingerprint = store.fingerprint
     store, chooses = loading.withhold_validation(config, store)
-    num_stored = len(store.clients)
     classes = np.arange(store.num_classes, dtype=np.int32)
-    writers = np.arange(num_stored, dtype=np.int32)
-    attributes = loading.attributes_of(config, store, classes, writers, {})
+    attributes = loading.attributes_of(config, store, classes, {})
     clients = StoredClients(
         store=store,
         chosen=partition.draw_writers(
-            np.arange(num_stored),
+            np.arange(len(store.clients)),
             store.clients[:, 1],
             config.num_clients,
             min_examples=train_validation.least_examples(
@@ -74,7 +72,6 @@ def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
             seed=config.seed,
         ),
         attribute_table=attributes.ids,
-        by_client=config.num_attributes > 1 and config.attributes == "writer_groups",
         num_attributes=config.num_attributes,
         division=division_of(config, attributes.private),
     )

@@ -53,10 +53,9 @@ class Verdict:
     """The scores and the decision of one pass; M participants."""
 
     scores: Array  # (M,) float32: sums of the reported votes
-    low: Array  # () float32: mean score of the lower cluster
-    high: Array  # () float32: mean score of the upper cluster
-    threshold: Array  # () float32: (low + high)/2
-    required_gap: Array  # () float32: nobody is rejected if high − low is smaller
+    threshold: Array  # () float32: halfway between the means of the two clusters
+    gap: Array  # () float32: how far these are apart
+    required_gap: Array  # () float32: nobody is rejected if the gap is smaller
     rejected: Array  # (M,) bool
 
 
@@ -160,16 +159,15 @@ def lazy_influence(
     num = votes.shape[0]
     by_others = 1.0 - jnp.eye(num, dtype=jnp.float32)
     scores = jnp.sum(reports * by_others, axis=1)
-    clusters = two_means(scores)
-    gap = required_gap(num - 1, rates.flip_probability, rates.minimum_gap)
-    is_separated = clusters.high - clusters.low >= gap
+    low, high = two_means(scores)
+    threshold, gap = (low + high) / 2, high - low
+    required = required_gap(num - 1, rates.flip_probability, rates.minimum_gap)
     return Verdict(
         scores=scores,
-        low=clusters.low,
-        high=clusters.high,
-        threshold=clusters.threshold,
-        required_gap=gap,
-        rejected=(scores < clusters.threshold) & is_separated,
+        threshold=threshold,
+        gap=gap,
+        required_gap=required,
+        rejected=(scores < threshold) & (gap >= required),
     )
 
 

@@ -100,16 +100,9 @@ class CorruptionSettings(Settings):
     corruption: str = setting(
         "random_labels",
         "What is wrong with a corrupted client's examples: random_labels (as "
-        "published), flipped_pairs (labels of the next class), noisy_images, "
-        "occluded_images (a grey square over the image), or one_class (all labels the "
-        "same).",
-        choices=(
-            "random_labels",
-            "flipped_pairs",
-            "noisy_images",
-            "occluded_images",
-            "one_class",
-        ),
+        "published), flipped_pairs (labels of the next class), or one_class (all "
+        "labels the same).",
+        choices=("random_labels", "flipped_pairs", "one_class"),
         needs=("corrupted_share", ()),
     )
     corrupted_share: float = setting(

@@ -6,30 +6,16 @@ starts of an iterative 2-means.
 """
 
 import math
-from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array
 
 
-class TwoMeans(NamedTuple):
-    """The means of the two clusters; they are equal if all scores are."""
+def two_means(scores: Array) -> tuple[Array, Array]:
+    """The means, () float32, of two clusters: the lower and the upper, or equal ones.
 
-    low: Array  # () float32
-    high: Array  # () float32
-
-    @property
-    def threshold(self) -> Array:
-        """() float32: halfway between the two; scores below are rejected.
-
-        Source: lazy influence (arXiv 2205.11518), sec. 3.4 (iii).
-        """
-        return (self.low + self.high) / 2
-
-
-def two_means(scores: Array) -> TwoMeans:
-    """The two clusters with the least sum of squared distances to their means.
+    The clusters have the least sum of squared distances to their means.
 
     Cutting n sorted scores after the first k gives the least sum where
     k(n − k)·(mean of the rest − mean of the first k)² is largest.
@@ -52,7 +38,7 @@ def two_means(scores: Array) -> TwoMeans:
     low = sums[:-1] / below
     high = (sums[-1] - sums[:-1]) / above
     best = jnp.argmax(below * above * jnp.square(high - low))
-    return TwoMeans(low=start + low[best], high=start + high[best])
+    return start + low[best], start + high[best]
 
 
 def required_gap(

@@ -30,7 +30,6 @@ Words: TypeAlias = Callable[[int], np.ndarray]
 Fractions: TypeAlias = tuple[np.ndarray, int]
 
 LARGEST_VARIANCE = 2**52  # of the noise, in steps²: all products then fit 64 bits
-MOST_BITS = 30  # b: the noise of 16 standard deviations and more fits in 2^b
 _MOST_SCALES = 256  # |x| beyond this many σ is drawn again: less than e^−32000
 _DENOMINATOR = 2**20  # of a variance below 2^30
 _WORD = 2**64
@@ -245,12 +244,6 @@ def rounded(
 
 
 def wrapped(numbers: np.ndarray, bits: int) -> np.ndarray:
-    """(…) int64 in [−2^(b−1), 2^(b−1)): whole numbers, or sums of them, modulo 2^b.
-
-    Raises:
-      ValueError: b outside [1, 30].
-    """
-    if not 1 <= bits <= MOST_BITS:
-        raise ValueError(f"bits must be in [1, {MOST_BITS}], got {bits}")
+    """(…) int64 in [−2^(b−1), 2^(b−1)): whole numbers, or sums of them, modulo 2^b."""
     half = 1 << (bits - 1)
     return ((np.asarray(numbers).astype(np.int64) + half) & (2 * half - 1)) - half

@@ -57,7 +57,7 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
             concentrated=True,
             assumptions=(
                 f"{mechanism.claim.assumptions}; {grid_uploads} of a grid modulo "
-                f"2^{mechanism.grid.bits}, with exact discrete Gaussian noise"
+                f"2^{config.noise_bits}, with exact discrete Gaussian noise"
             ),
         ),
         most_epsilon=concentrated_epsilon(

@@ -144,11 +144,6 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     settings_class = entry.settings
     if settings_class is not None and config.settings is None:
         config = dataclasses.replace(config, settings=settings_class())
-    if settings_class is not None and not isinstance(config.settings, settings_class):
-        raise ValueError(
-            f"settings of {name} must be {settings_class.__name__}, got "
-            f"{type(config.settings).__name__}"
-        )
     mechanism = entry.factory(config)
     if mechanism.needs_contribution and spends_release_budget(config):
         mechanism = mechanism._replace(release_epsilon=config.release_epsilon)

@@ -108,7 +108,7 @@ def explanation(
 
 
 def make_guided(
-    config: MechanismConfig, tolerance_of: Callable[[Array, Leaf], Array]
+    config: MechanismConfig, tolerance_of: Callable[[Array | float, Leaf], Array]
 ) -> Mechanism:
     """FedSVA as printed or FedSDP, a reconstruction: σ = Δ·sqrt(max(T, β))/ε.
 

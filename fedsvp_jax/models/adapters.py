@@ -96,3 +96,29 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
         return logits, nnx.to_pure_dict(new_stats) if train else stats
 
     return Model(init, apply)
+
+
+def in_dtype(model: Model, dtype: str) -> Model:
+    """The model with its products computed in another number format.
+
+    `apply` rounds the parameters and the inputs to `dtype` and returns logits and stats
+    in float32. Its gradients are float32, with respect to float32 parameters, the
+    "master weights" of Micikevicius et al. 2018 (arXiv 1710.03740, section 3.1). With
+    "float32" it is the model itself.
+    """
+    if dtype == "float32":
+        return model
+
+    def apply(
+        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
+    ) -> tuple[Array, Params]:
+        rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
+        logits, new_stats = model.apply(
+            rounded, stats, x.astype(dtype), train=train, key=key
+        )
+        new_stats = jax.tree.map(
+            lambda new, old: new.astype(old.dtype), new_stats, stats
+        )
+        return logits.astype(jnp.float32), new_stats
+
+    return model._replace(apply=apply, gradient_scale=None)

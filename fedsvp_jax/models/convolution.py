@@ -14,47 +14,46 @@ from jax import lax
 
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import winograd
-from fedsvp_jax.models.products import Pads, Pair, product, weight_gradient
+from fedsvp_jax.models.products import Pair, border, product, weight_gradient
 
 
-def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
+def conv2d(x: Array, kernel: Array, stride: int) -> Array:
     """`kernels.conv2d` by matrix products.
 
     They are Winograd's where these pay (`winograd.pays`), else by windows or by rows,
     whichever needs less memory (by rows where equal).
     """
     height, width, channels, features = kernel.shape
-    if strides == (1, 1):
-        if pads == ((1, 1), (1, 1)) and winograd.pays(x, kernel):
+    if stride == 1:
+        if winograd.pays(x, kernel):
             return winograd.conv_3x3(x, kernel)
         by_rows = width * channels + height * features
         if by_rows <= height * width * channels:
-            return _conv_by_rows(pads, x, kernel)
-    return _conv_by_windows(strides, pads, x, kernel)
+            return _conv_by_rows(x, kernel)
+    return _conv_by_windows(x, kernel, stride)
 
 
-def _conv_by_windows(strides: Pair, pads: Pads, x: Array, kernel: Array) -> Array:
+def _conv_by_windows(x: Array, kernel: Array, stride: int) -> Array:
     """Makes every window a row of kernel_height * kernel_width * in numbers.
 
     They are gathered across first and down second: height + width slices in place of
     height * width, each of which XLA would compute anew from what x is made of.
     """
-    padded = _pad(x, down=pads[0], across=pads[1])
+    padded = _pad(x, *border(kernel))
     _, height, width, _ = padded.shape
     tall, wide, _, features = kernel.shape
-    down, across = strides
-    last_row = height - tall - (height - tall) % down
-    last_column = width - wide - (width - wide) % across
+    last_row = height - tall - (height - tall) % stride
+    last_column = width - wide - (width - wide) % stride
     columns = jnp.concatenate(
         [
-            lax.slice_in_dim(padded, v, v + last_column + 1, across, axis=2)
+            lax.slice_in_dim(padded, v, v + last_column + 1, stride, axis=2)
             for v in range(wide)
         ],
         axis=3,
     )
     windows = jnp.concatenate(
         [
-            lax.slice_in_dim(columns, u, u + last_row + 1, down, axis=1)
+            lax.slice_in_dim(columns, u, u + last_row + 1, stride, axis=1)
             for u in range(tall)
         ],
         axis=3,
@@ -62,7 +61,7 @@ def _conv_by_windows(strides: Pair, pads: Pads, x: Array, kernel: Array) -> Arra
     return product(windows, kernel.reshape(-1, features))
 
 
-def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
+def _conv_by_rows(x: Array, kernel: Array) -> Array:
     """Gathers windows along the width only, and adds the kernel's rows afterwards.
 
         z[b,h,j,u,o] = sum_{v,c} x[b,h,j+v,c] k[u,v,c,o]
@@ -73,11 +72,11 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
     kernel_height * out numbers a pixel instead of kernel_height * kernel_width * in.
     """
     tall, wide, channels, features = kernel.shape
-    (top, bottom), (left, right) = pads
+    (top, bottom), (left, right) = border(kernel)
     height = x.shape[1]
 
     def forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-        padded = _pad(x, down=(0, 0), across=(left, right))
+        padded = _pad(x, (0, 0), (left, right))
         out_width = padded.shape[2] - wide + 1
         rows = jnp.concatenate(
             [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
@@ -88,7 +87,7 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
         y = _overlap_sum(
             [partial_sums[:, :, :, u] for u in range(tall)],
             [u - top for u in range(tall)],
-            length=height + top + bottom - tall + 1,
+            length=height,
             axis=1,
         )
         return y, (rows, kernel)
@@ -97,7 +96,7 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
         residuals: tuple[Array, Array], gradient: Array
     ) -> tuple[Array, Array]:
         rows, kernel = residuals
-        padded = _pad(gradient, down=(tall - 1 - top, tall - 1 - bottom), across=(0, 0))
+        padded = _pad(gradient, (bottom, top), (0, 0))
         shifted = jnp.concatenate(
             [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)],
             axis=3,
@@ -110,7 +109,7 @@ def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
         x_gradient = _overlap_sum(
             [partial_sums[:, :, :, v] for v in range(wide)],
             [left - v for v in range(wide)],
-            length=rows.shape[2] + wide - 1 - left - right,
+            length=rows.shape[2],
             axis=2,
         )
         return x_gradient, kernel_gradient.transpose(2, 0, 1, 3)
@@ -150,7 +149,7 @@ def _overlap_sum(
     return jnp.concatenate(pieces, axis=axis)
 
 
-def _pad(x: Array, *, down: tuple[int, int], across: tuple[int, int]) -> Array:
+def _pad(x: Array, down: Pair, across: Pair) -> Array:
     """Adds zeros around height and width; a negative count removes pixels."""
     edges = ((0, 0, 0), (*down, 0), (*across, 0), (0, 0, 0))
     return lax.pad(x, jnp.zeros((), x.dtype), edges)

@@ -15,32 +15,30 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import Pads, Pair, with_gradients
+from fedsvp_jax.models.products import border, with_gradients
 
 _LEAST_CHANNELS = 4
 
 
-def plain_conv2d(
-    x: Array, kernel: Array, strides: Pair, pads: Pads, groups: int = 1
-) -> Array:
+def plain_conv2d(x: Array, kernel: Array, stride: int, groups: int = 1) -> Array:
     """`kernels.conv2d` as XLA's own operation, for a TPU."""
     return lax.conv_general_dilated(
         x,
         kernel,
-        strides,
-        pads,
+        (stride, stride),
+        border(kernel),
         dimension_numbers=("NHWC", "HWIO", "NHWC"),
         feature_group_count=groups,
     )
 
 
-def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
+def conv2d(x: Array, kernel: Array, stride: int) -> Array:
     """`kernels.conv2d` for a GPU."""
     if kernel.shape[2] < _LEAST_CHANNELS:
-        rows = _windows(x, kernel.shape, strides, pads)
+        rows = _windows(x, kernel, stride)
         return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
 
-    plain = partial(plain_conv2d, strides=strides, pads=pads)
+    plain = partial(plain_conv2d, stride=stride)
 
     def image_gradient(x: Array, kernel: Array, gradient: Array) -> Array:
         by_image = jax.linear_transpose(lambda x: plain(x, kernel), x)
@@ -92,16 +90,14 @@ def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
     return convolve(x, kernel)
 
 
-def _windows(
-    x: Array, kernel_shape: tuple[int, ...], strides: Pair, pads: Pads
-) -> Array:
+def _windows(x: Array, kernel: Array, stride: int) -> Array:
     """(batch, out_height, out_width, kernel_height * kernel_width * in)."""
-    window = kernel_shape[:2]
-    padded = jnp.pad(x, ((0, 0), *pads, (0, 0)))
+    window = kernel.shape[:2]
+    padded = jnp.pad(x, ((0, 0), *border(kernel), (0, 0)))
     lasts = [n - k + 1 for n, k in zip(padded.shape[1:3], window, strict=True)]
     return jnp.concatenate(
         [
-            padded[:, u : u + lasts[0] : strides[0], v : v + lasts[1] : strides[1]]
+            padded[:, u : u + lasts[0] : stride, v : v + lasts[1] : stride]
             for u, v in itertools.product(*map(range, window))
         ],
         axis=-1,

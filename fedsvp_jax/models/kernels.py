@@ -11,46 +11,30 @@ from typing import Literal, TypeAlias
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-from jax import lax
 
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import convolution, grouped, products
 from fedsvp_jax.models.grouped import plain_conv2d
-from fedsvp_jax.models.products import Pads, Pair
 
 Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
-Padding: TypeAlias = str | Pads
 
 
-def conv2d(
-    x: Array,
-    kernel: Array,
-    *,
-    strides: Pair = (1, 1),
-    padding: Padding = "SAME",
-    kernels: Kernels,
-) -> Array:
+def conv2d(x: Array, kernel: Array, *, stride: int = 1, kernels: Kernels) -> Array:
     """Cross-correlation y[b,i,j,o] = sum_{u,v,c} x[b, s i + u, s j + v, c] k[u,v,c,o].
 
+    The image has a border of zeros, half the kernel's height and width (`border`).
+
     Args:
-      x: (batch, height, width, in) float.
-      kernel: (kernel_height, kernel_width, in, out) of the same dtype.
-      strides: steps (down, across).
-      padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0 and less
-        than the kernel's height and width.
+      x: (batch, height, width, in) float32.
+      kernel: (kernel_height, kernel_width, in, out).
+      stride: s, down and across.
       kernels: of the device.
 
     Returns:
       (batch, out_height, out_width, out).
-
     """
-    if isinstance(padding, str):
-        down, across = lax.padtype_to_pads(
-            x.shape[1:3], kernel.shape[:2], strides, padding
-        )
-        padding = down, across
     conv = {"cpu": convolution.conv2d, "cuda": grouped.conv2d, "tpu": plain_conv2d}
-    return conv[kernels](x, kernel, strides, padding)
+    return conv[kernels](x, kernel, stride)
 
 
 def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:

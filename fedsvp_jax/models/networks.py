@@ -21,7 +21,6 @@ from fedsvp_jax.models.layers import (
 from fedsvp_jax.models.linear import make_linear
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
-_EDGE = ((1, 1), (1, 1))
 _Conv = partial(Conv, kernel_init=PYTORCH_UNIFORM)
 
 
@@ -62,9 +61,8 @@ class CNN(nn.Module):
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
-        window = (self.kernel_size, self.kernel_size)
         for features in self.channels:
-            x = ConvReluPool(features, window, kernels=self.kernels)(x)
+            x = ConvReluPool(features, self.kernel_size, kernels=self.kernels)(x)
         x = dropout(x.reshape(x.shape[0], -1))
         x = dropout(nn.relu(Dense(self.hidden, kernels=self.kernels)(x)))
         return Dense(self.num_classes, kernels=self.kernels)(x)
@@ -81,12 +79,11 @@ class BasicBlock(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         conv = partial(_Conv, self.features, kernels=self.kernels)
-        strides = (self.stride, self.stride)
-        y = conv((3, 3), strides=strides, padding=_EDGE)(x)
+        y = conv(3, self.stride)(x)
         y = nn.relu(self.norm()(y))
-        y = self.norm()(conv((3, 3), padding=_EDGE)(y))
+        y = self.norm()(conv(3)(y))
         if x.shape != y.shape:
-            x = self.norm()(conv((1, 1), strides=strides, padding="VALID")(x))
+            x = self.norm()(conv(1, self.stride)(x))
         return nn.relu(y + x)
 
 
@@ -108,7 +105,7 @@ class ResNet18(nn.Module):
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
         norm = self.normalization(train)
-        x = _Conv(64, (3, 3), padding=_EDGE, kernels=self.kernels)(x)
+        x = _Conv(64, 3, kernels=self.kernels)(x)
         x = nn.relu(norm()(x))
         for features, first_stride in _STAGES:
             for stride in (first_stride, 1):

@@ -14,6 +14,15 @@ Pair: TypeAlias = tuple[int, int]
 Pads: TypeAlias = tuple[Pair, Pair]  # zeros around height and width
 
 
+def border(kernel: Array) -> Pads:
+    """Half the kernel's height and width, with which a stride of 1 keeps the image's.
+
+    An even side has its larger half below and on the right.
+    """
+    down, across = (((side - 1) // 2, side // 2) for side in kernel.shape[:2])
+    return down, across
+
+
 def with_gradients(
     function: Callable[..., Array], gradients: Callable[..., Any]
 ) -> Callable[..., Array]:

@@ -145,9 +145,8 @@ EXPERIMENTER = (
         "the numbers of metrics.jsonl, for `--logger`; wandb and mlflow may send them "
         "to a server",
     ),
-    Kept(("timing.jsonl",), "how long each call took"),
     Kept(
-        ("checkpoints/*", "best/*"),
+        ("checkpoints/*",),
         "the state: norms and clips of single clients, what each has spent",
     ),
     Kept(("predictions.csv",), "the labels of the data that were predicted"),

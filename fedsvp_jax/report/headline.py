@@ -176,7 +176,6 @@ def unprotected(config: Mapping[str, Any]) -> str:
     )
     reasons = {
         "it starts from the centre's": centre,
-        "--patience ends it by their scores": config["patience"],
         "their scores may choose its cell": config.get("mechanisms"),
     }
     if why := " and ".join(reason for reason, holds in reasons.items() if holds):

@@ -78,7 +78,7 @@ def recorded_settings(config: read.Row) -> read.Row:
 # What config.json holds beside settings: facts of the data, the machine and a sweep.
 _FACTS = {
     *("num_train_examples", "num_test_examples", "public_test", "num_classes"),
-    *("example_shape", "data_fingerprint", "loss", "has_targets", "own_code", "reveal"),
+    *("example_shape", "data_fingerprint", "loss", "has_targets", "own_code"),
     *(
         "versions",
         "hooks",
@@ -87,19 +87,17 @@ _FACTS = {
         "cpu_threads",
         "cpu_instructions",
     ),
-    *("xla_flags", "jax_config", "planned_rounds", "mechanisms", "epsilons", "seeds"),
+    *("xla_flags", "jax_config", "mechanisms", "epsilons", "seeds"),
     *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin", "hooks"),
 }
 
 
 def unknown_settings(config: read.Row) -> list[str]:
     """Names of a config.json that this version has no setting for; those that are off
-    (null, false, "none", "float32") count as if they were not there.
+    (null, false, "none") count as if they were not there.
     """
     names = sorted(config.keys() - _FACTS - _fields().keys())
-    return [
-        name for name in names if config[name] not in (None, False, "none", "float32")
-    ]
+    return [name for name in names if config[name] not in (None, False, "none")]
 
 
 def read_settings(config: read.Row) -> read.Row:

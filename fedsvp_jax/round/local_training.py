@@ -23,6 +23,7 @@ from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
+from fedsvp_jax.models import adapters
 
 _BLOCK = 32  # examples whose gradients one product adds up
 Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
@@ -40,6 +41,7 @@ class TrainingRecipe:
     augment: bool = False
     proximal: bool = False
     momentum: float = 0.0  # of the steps; it starts at 0 in every training
+    compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
     most_steps: int | None = None  # every lane runs so many; None: until all are done
     class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
     all_active: bool = False  # no lane is done earlier
@@ -326,13 +328,16 @@ def local_update(
 
     Each step: w <- w - eta * u, u <- momentum * u + g, with g the batch-mean gradient
     ("mean"), the same scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's
-    public code), or DP-SGD's ("per_example"); FedProx adds mu * (w - w_prev) to it.
+    public code), or DP-SGD's ("per_example"); FedProx adds mu * (w - w_prev) to it. The
+    model's products are computed in `recipe.compute_dtype`; weights, gradients, clip
+    and noise are float32.
 
     Args:
       start: the broadcast model, which a lane without examples returns.
       lane_axes: names of the enclosing vmap axes.
       drift: as the model's weights; is added to the gradient of every step, last.
     """
+    model = adapters.in_dtype(model, recipe.compute_dtype)
     if recipe.class_weights:
         model = losses.weighted(model, recipe.class_weights)
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)

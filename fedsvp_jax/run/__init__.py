@@ -1,14 +1,12 @@
 """The life of a run: from settings to a folder of results that can be gone on with."""
 
 from fedsvp_jax.run import sweep
-from fedsvp_jax.run.early_stopping import STOP
 from fedsvp_jax.run.one_run import train
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.trained_model import TrainedModel, load_model
 from fedsvp_jax.run.trainer import shared_programs
 
 __all__ = [
-    "STOP",
     "Options",
     "TrainedModel",
     "load_model",

@@ -20,22 +20,21 @@ from fedsvp_jax.core.files import (
     WriteError,
     make_folder,
     plain,
+    read_json,
     replace_file,
     sync,
     write_json,
 )
 
-PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds
 LOCK = ".lock"  # of the process that writes the folder
 
 
 def identity(config: dict[str, Any]) -> str:
     """A sum of a config.json, by which a run's checkpoints are its own.
 
-    The number of rounds may grow and does not count, nor what was planned.
+    Of a config that differs in the number of rounds alone it is the same.
     """
-    grows = ("num_rounds", PLANNED_ROUNDS)
-    settings = {name: value for name, value in config.items() if name not in grows}
+    settings = {name: value for name, value in config.items() if name != "num_rounds"}
     text = json.dumps(plain(settings), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -103,27 +102,11 @@ class RunFolder:
                 (self.path / LOCK).unlink()
             os.close(lock)
 
-    def start(
-        self,
-        config: dict[str, Any],
-        *,
-        resume: bool,
-        longer: Callable[[int], None] | None = None,
-    ) -> int | None:
+    def start(self, config: dict[str, Any], *, resume: bool) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
         A folder without config.json in which nothing else lies (a run killed before
-        its first file was whole, or a dry run's picture) is started, with `resume` or
-        not.
-
-        Args:
-          longer: called with the rounds of that run where `config` asks for more, and
-            for nothing else that is new; it refuses that, or config.json then tells
-            the new number, and the first one as `planned_rounds`. None: never more.
-
-        Returns:
-          The rounds that were planned first, of a run that was continued to more of
-          them; None of any other.
+        its first file was whole) is started, with `resume` or not.
 
         Raises:
           ValueError: another process writes the folder, or it holds a run and
@@ -131,12 +114,11 @@ class RunFolder:
             differences are named.
           OSError: the folder cannot be made or written.
         """
-        file, planned = self.path / "config.json", None
+        file, new = self.path / "config.json", not self.path.exists()
         unfinished = {LOCK, file.name + BESIDE}
-        new = not self.path.exists()
         if not new and not file.exists():
             names = os.listdir(self.path) if self.path.is_dir() else ["a file"]
-            if file.name not in names and not unfinished.issuperset(names):
+            if not unfinished.issuperset(names):
                 raise ValueError(
                     f"output_dir {self.path} exists and holds no run; give a new folder"
                 )
@@ -144,11 +126,10 @@ class RunFolder:
             make_folder(self.path)
             if self._lock is None:
                 self._reserve()
-            if not file.exists():
-                write_json(file, config)
-                self.identity = identity(config)
+            if file.exists():
+                config = self._config_to_resume(file, config, resume=resume)
             else:
-                planned = self._resume(file, config, resume=resume, longer=longer)
+                write_json(file, config)
         except OSError as error:
             self.free()
             if new:
@@ -162,42 +143,21 @@ class RunFolder:
         except ValueError:
             self.free()
             raise
-        return planned
+        self.identity = identity(config)
 
-    def _resume(
-        self,
-        file: pathlib.Path,
-        config: dict[str, Any],
-        *,
-        resume: bool,
-        longer: Callable[[int], None] | None,
-    ) -> int | None:
-        """Checks that config.json is that of the run to go on with, as `start`."""
+    def _config_to_resume(
+        self, file: pathlib.Path, config: dict[str, Any], *, resume: bool
+    ) -> dict[str, Any]:
+        """The config.json that is there, which knows no setting that came later."""
         if not resume:
             raise ValueError(
                 f"output_dir {self.path} already holds a run; give another folder "
                 "or continue it with --resume"
             )
-        try:
-            old = dict(json.loads(file.read_bytes()))
-        except (ValueError, TypeError, RecursionError) as error:
-            raise ValueError(
-                f"cannot resume {self.path}: {file} is damaged ({error})"
-            ) from error
-        planned: int | None = old.pop(PLANNED_ROUNDS, None)
-        changed, before = differences(old, plain(config)), old.get("num_rounds")
-        only_rounds = all(change.startswith("num_rounds is ") for change in changed)
-        new = config.get("num_rounds", 0)
-        if longer and only_rounds and isinstance(before, int) and before < new:
-            longer(before)
-            (self.path / "summary.json").unlink(missing_ok=True)
-            planned = planned or before
-            rounds = {"num_rounds": new, PLANNED_ROUNDS: planned}
-            write_json(file, old | rounds)
-        elif changed:
+        old: dict[str, Any] = read_json(file)
+        if changed := differences(old, plain(config)):
             raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
-        self.identity = identity(old)  # which knows no setting that came later
-        return planned
+        return old
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Appends json lines, all or none, and hands them to the operating system.
@@ -223,13 +183,7 @@ class RunFolder:
             raise WriteError(path, error.strerror or str(error)) from error
 
     def keep_rounds(
-        self,
-        name: str,
-        done: int,
-        *,
-        where: Callable[[dict[str, Any]], bool] = lambda row: True,
-        every: bool = True,
-        as_kept: Callable[[dict[str, Any]], dict[str, Any]] = lambda row: row,
+        self, name: str, done: int, *, where: Callable[[dict[str, Any]], bool]
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
@@ -237,44 +191,29 @@ class RunFolder:
           name: of a json-lines file whose rows name their `round`.
           done: rounds that a checkpoint knows of.
           where: whether a row is meant; all others stay.
-          every: each round has a row, or else something changed the file.
-          as_kept: changes a row of round `done` that is meant.
 
         Raises:
-          ValueError: a line is damaged, or `every` and a round has none or a line
-            stands there twice.
+          ValueError: a line is damaged, or a round has none.
         """
         file = self.path / name
         content = file.read_bytes() if file.exists() else b""
-        lines, rounds, seen = [], set(), set()
+        lines, missing = [], set(range(1, done + 1))
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
-            if every and line in seen:
-                raise ValueError(
-                    f"{file}, line {number}, stands there twice: two processes wrote "
-                    "the folder at once; put a copy of the file back, or start again "
-                    "in a new folder (nothing was changed)"
-                )
-            seen.add(line)
             try:
                 row = json.loads(line)
-                meant, round_num = where(row), row["round"]
+                round_num, meant = row["round"], where(row)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise ValueError(
                     f"{file}, line {number}, is damaged; put a copy of the file back, "
                     "or start again in a new folder (nothing was changed)"
                 ) from error
-            if not meant or round_num < done:
+            if not meant or round_num <= done:
                 lines.append(line)
-            elif round_num == done:
-                now = as_kept(row)
-                changed = now != row
-                lines.append((json.dumps(now) + "\n").encode() if changed else line)
             if meant:
-                rounds.add(round_num)
-        missing = set(range(1, done + 1)) - rounds
-        if every and missing:
+                missing.discard(round_num)
+        if missing:
             raise ValueError(
                 f"{file} lacks round {min(missing)}, and the checkpoint holds {done} "
                 "rounds; put a copy of the file back, or start again in a new folder "

@@ -17,16 +17,15 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import schema
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.federation.run_digest import check_more_rounds
 from fedsvp_jax.influence import admission
 from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import final_scores, published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.influence_filter import FilterHook
+from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
-from fedsvp_jax.run.session import Files, Session, logs_of
+from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trained_model import SCHEMA
 from fedsvp_jax.run.trainer import Trainer
@@ -46,8 +45,8 @@ def train(
 ) -> dict[str, Any]:
     """Runs one resolved config and writes its folder.
 
-    Files: config.json, metrics.jsonl, clients.jsonl, timing.jsonl, summary.json,
-    checkpoints/. All but timing.jsonl are byte-identical when the same settings run
+    Files: config.json, metrics.jsonl, clients.jsonl, summary.json, checkpoints/. They
+    are byte-identical when the same settings run
     again on the same machine, interrupted or not.
 
     Args:
@@ -73,29 +72,23 @@ def train(
     """
     data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
-    logs = logs_of(folder.path, options.loggers)
+    loggers = Loggers(folder.path, options.loggers)
     program = federation.build(
         [config], data, model=model, loss=loss, aggregator=aggregator, hooks=hooks
     )
     (config,) = program.configs
-    published_scores.check(program, options, loss)
+    published_scores.check(program, loss)
     trainer = Trainer(program, placement=placement)
     settings = recorded_settings(config, data, loss, model) | environment()
     if any(program.own_code):
         settings["own_code"] = program.own_code
-    if options.reveal:
-        settings["reveal"] = sorted(options.reveal)
     if aggregator is not None:
         settings["aggregator"] = aggregator.decode.__qualname__
     if hooks:
         settings["hooks"] = [
             getattr(hook, "__qualname__", repr(hook)) for hook in hooks
         ]
-    planned = folder.start(
-        settings,
-        resume=options.resume,
-        longer=lambda before: check_more_rounds(config, program.mechanism, before),
-    )
+    folder.start(settings, resume=options.resume)
     if isinstance(data, Dataset) and data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
@@ -103,11 +96,8 @@ def train(
         session = Session(
             trainer,
             folder,
-            logs,
-            Files("metrics.jsonl", "clients.jsonl", folder.path / "checkpoints"),
+            loggers,
             options,
-            planned,
-            [FilterHook(trainer)] if config.influence_filter != "none" else [],
         )
         (summary,) = session.run(stop)
         attributes = program.data.game.attributes

@@ -32,7 +32,7 @@ def merge(
     one process: the same cells and rounds in the same order. There is one exception.
     Where `total_epsilon` ends the cells of a mechanism in different rounds, one process
     also writes rows without uploads for the cells that wait for the last one.
-    timing.jsonl holds the lines of all parts, and there are no checkpoints.
+    There are no checkpoints.
 
     Args:
       folders: of the parts 1/N to N/N, in any order.
@@ -66,14 +66,10 @@ def merge(
     merged = RunFolder(output_dir)
     merged.start(first.config, resume=False)
     order = first.config["mechanisms"].index
-    lines = {
-        name: [row for part in parts for row in RunFolder(part.path).rows(name)]
-        for name in ("results.jsonl", "timing.jsonl")
-    }
-    lines["results.jsonl"].sort(key=lambda row: (order(row["mechanism"]), row["round"]))
+    rows = [row for part in parts for row in RunFolder(part.path).rows("results.jsonl")]
+    rows.sort(key=lambda row: (order(row["mechanism"]), row["round"]))
     with merged:
-        for name, rows in lines.items():
-            merged.append(name, rows)
+        merged.append("results.jsonl", rows)
         cells = [cell for part in parts for cell in part.cells]
         write_json(merged.path / "cells.json", cells)
 

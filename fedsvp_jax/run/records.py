@@ -10,7 +10,6 @@ from fedsvp_jax.accounting import Account
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
-from fedsvp_jax.run.early_stopping import BestRound
 
 
 def valid_clients(metrics: RoundMetrics) -> ClientMetrics:
@@ -165,20 +164,9 @@ SCORES = (
     "validation_accuracy",
     "validation_loss",
 )
-_AT_THE_END = "pld"  # the accounting that only the last row has
-
-
-def as_not_last(row: dict[str, Any], *, eval_every: int) -> dict[str, Any]:
-    """The row of a round that was the last one, as a longer run writes it."""
-    unseen = row["round"] % eval_every != 0
-    return {
-        name: None
-        if unseen and name in SCORES
-        else {key: item for key, item in value.items() if key != _AT_THE_END}
-        if isinstance(value, dict)
-        else value
-        for name, value in row.items()
-    }
+# By the first of these that rows have a number for, rounds are compared. A data set
+# with targets has no accuracy; of the losses the lowest is the best.
+_COMPARED = ("validation_accuracy", "test_accuracy", "validation_loss", "test_loss")
 
 
 def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -194,12 +182,18 @@ def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         values = seen(name)[-5:]
         return float(np.mean(values)) if values else None
 
-    accuracies, best = seen("test_accuracy"), BestRound(rows)
+    accuracies = seen("test_accuracy")
+    best_by = next((name for name in _COMPARED if seen(name)), "")
+    best: dict[str, Any] = (min if best_by.endswith("loss") else max)(
+        (row for row in rows if row.get(best_by) is not None),
+        key=lambda row: row[best_by],
+        default={},
+    )
     return {
-        "best_round": best.row.get("round"),
-        "best_by": best.metric,
-        "best_accuracy": best.row.get("test_accuracy"),
-        "best_loss": best.row.get("test_loss"),
+        "best_round": best.get("round"),
+        "best_by": best_by or None,
+        "best_accuracy": best.get("test_accuracy"),
+        "best_loss": best.get("test_loss"),
         "final5_accuracy": mean("test_accuracy"),
         "final5_std": float(np.std(accuracies[-5:])) if accuracies else None,
         "final_accuracy": accuracies[-1] if accuracies else None,

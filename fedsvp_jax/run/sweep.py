@@ -20,9 +20,10 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run import final_scores
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
-from fedsvp_jax.run.session import Files, Session, logs_of
+from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trainer import Trainer
 
@@ -153,7 +154,7 @@ def sweep(
     """Runs every cell of the plan, or of its part, and writes the sweep's folder.
 
     Files: config.json, results.jsonl (one line per cell and round), cells.json
-    (one summary per cell), timing.jsonl, checkpoints/MECHANISM/. With `options.resume`
+    (one summary per cell), checkpoints/MECHANISM/. With `options.resume`
     the same call continues a sweep that was stopped or killed. It raises what
     `run.train` does.
 
@@ -171,12 +172,10 @@ def sweep(
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
       epsilon_spent, and `risk` by adversary (`accounting.tradeoff`).
     """
-    choices = {**vars(base), **vars(options)}
-    for name in ("patience", "publish_scores", "on_round", "reveal", "keep_best"):
-        if choices[name]:
-            raise ValueError(
-                f"{name} must be left out of a sweep, whose cells run side by side"
-            )
+    if base.publish_scores:
+        raise ValueError(
+            "publish_scores must be left out of a sweep, whose cells run side by side"
+        )
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
     programs = plan.programs(base)
@@ -193,7 +192,7 @@ def sweep(
         chosen = max(chosen, tried.cell_chunk)
         own_code[mechanism] = tried.program.own_code
     folder = RunFolder(output_dir)
-    logs = logs_of(folder.path, options.loggers)
+    loggers = Loggers(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     if any(map(any, own_code.values())):
@@ -202,20 +201,13 @@ def sweep(
     summaries: list[dict[str, Any]] = []
     with folder, StopRequests() as stop:
         for mechanism, configs in programs.items():
-            names = [cell_name(config) for config in configs]
             trained = tried if len(programs) == 1 else trainer(mechanism)
             session = Session(
                 trained,
                 folder,
-                logs,
-                Files(
-                    rows="results.jsonl",
-                    clients=None,
-                    checkpoints=folder.path / "checkpoints" / mechanism,
-                    names=names,
-                    group={"mechanism": mechanism},
-                ),
+                loggers,
                 options,
+                cell_names=[cell_name(config) for config in configs],
             )
             done = zip(session.run(stop), session.accounts, strict=True)
             for cell, (summary, account) in enumerate(done):

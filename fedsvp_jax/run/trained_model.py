@@ -161,7 +161,7 @@ class TrainedModel:
 
 
 def load_model(
-    folder: str | os.PathLike[str], *, model: Model | None = None, best: bool = False
+    folder: str | os.PathLike[str], *, model: Model | None = None
 ) -> TrainedModel:
     """The model of a run's newest intact checkpoint: of a run that ended or stopped.
 
@@ -169,7 +169,6 @@ def load_model(
       folder: a run's, as `run.train` or `experiments.train` wrote it; or a file of
         `TrainedModel.save`, .safetensors.
       model: as it was given to `run.train`; built by the recorded name when None.
-      best: of the best round, which a run with `keep_best` has kept.
 
     Raises:
       ValueError: the folder holds no run or no checkpoint, all checkpoints are
@@ -188,10 +187,7 @@ def load_model(
             f"{place} is not the folder of a run of this version: its config.json does "
             "not say which shape an example has (sweeps keep no model by itself)"
         )
-    checkpoints = place / ("best" if best else "checkpoints")
-    newest = Checkpointer(checkpoints, identity(settings)).newest()
-    if newest is None and best:
-        raise ValueError(f"{place} keeps no best round; train with --keep_best")
+    newest = Checkpointer(place / "checkpoints", identity(settings)).newest()
     if newest is None:
         raise ValueError(
             f"{place} has no checkpoint yet; go on with the same command and --resume"

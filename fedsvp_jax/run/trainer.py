@@ -28,6 +28,8 @@ _BY_ROUND = PartitionSpec(None, lanes.SWEEP_AXIS)
 _BY_CLIENT = PartitionSpec(lanes.CLIENT_AXIS)
 _EVERYWHERE = PartitionSpec()
 
+Advanced = tuple[ServerState, RoundMetrics]  # after some rounds
+
 
 _SHARED: contextvars.ContextVar[dict[Any, Any] | None] = contextvars.ContextVar(
     "shared programs", default=None
@@ -121,7 +123,7 @@ class Trainer:
 
     def advance(
         self, state: ServerState, first_round: int, num_rounds: int
-    ) -> tuple[ServerState, RoundMetrics]:
+    ) -> Advanced:
         """Runs rounds `first_round`, ... and returns the state and host metrics.
 
         Args:
@@ -138,7 +140,7 @@ class Trainer:
             return self._run(state, self.cells, examples, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
-            cohort = stream.take(round_num, jax.device_get(state.spent)[0])
+            cohort = stream(round_num, jax.device_get(state.spent)[0])
             of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
             split, clients = jax.device_put(of_cell, self._by_cell)
             cells = dataclasses.replace(self.cells, split=split, cohort=clients)
@@ -154,7 +156,7 @@ class Trainer:
         examples: Examples,
         first_round: int,
         num_rounds: int,
-    ) -> tuple[ServerState, RoundMetrics]:
+    ) -> Advanced:
         arguments = (
             state,
             cells,
@@ -198,7 +200,7 @@ class Trainer:
         platforms = [self.program.target.platform]
         return jax.export.export(self._compiled, platforms=platforms)(*self.arguments())
 
-    def _rounds(self) -> Callable[..., tuple[ServerState, RoundMetrics]]:
+    def _rounds(self) -> Callable[..., Advanced]:
         # Not `self`: the compiled function would hold the trainer that holds it, and
         # its data would stay in memory until Python looks for cycles.
         model, plan = self.program.model, self.program.plan
@@ -211,12 +213,12 @@ class Trainer:
             data: Data,
             devices: lanes.Devices,
             round_num: Array,
-        ) -> tuple[ServerState, RoundMetrics]:
+        ) -> Advanced:
             num_cells = cells.root.shared.shape[0]
 
             def run_cell(
                 state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
-            ) -> tuple[ServerState, RoundMetrics]:
+            ) -> Advanced:
                 return federated_round(
                     model,
                     plan,
@@ -248,14 +250,12 @@ class Trainer:
             device_index: Array,
             first_round: Array,
             num_rounds: Array,
-        ) -> tuple[ServerState, RoundMetrics]:
+        ) -> Advanced:
             devices = lanes.Devices(placement.num_devices, device_index[0])
 
             # Inlined, so the program stays the same; the loop reuses the shapes' trace.
             @partial(jax.jit, inline=True)
-            def one_round(
-                state: ServerState, round_num: Array
-            ) -> tuple[ServerState, RoundMetrics]:
+            def one_round(state: ServerState, round_num: Array) -> Advanced:
                 with norms_for(platform):
                     return run_cells(state, cells, data, devices, round_num)
 
@@ -264,9 +264,7 @@ class Trainer:
                 lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype), shapes
             )
 
-            def step(
-                index: Array, carry: tuple[ServerState, RoundMetrics]
-            ) -> tuple[ServerState, RoundMetrics]:
+            def step(index: Array, carry: Advanced) -> Advanced:
                 state, rows = one_round(carry[0], first_round + index)
                 return state, jax.tree.map(
                     lambda buffer, row: buffer.at[index].set(row), carry[1], rows

@@ -242,13 +242,7 @@ def sampled_shapley(
       num_attributes: N ≥ 1.
       num_permutations: P ≥ 1.
       key: a PRNG key.
-
-    Raises:
-      ValueError: N < 1 or P < 1.
     """
-    for name, number in (("attributes", num_attributes), ("orders", num_permutations)):
-        if number < 1:
-            raise ValueError(f"the number of {name} must be >= 1, got {number}")
     orders = jax.vmap(lambda k: jax.random.permutation(k, num_attributes))(
         jax.random.split(key, num_permutations)
     )

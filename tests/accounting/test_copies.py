@@ -14,7 +14,7 @@ from small_runs import digits, small
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import claims, composed_epsilon
-from fedsvp_jax.accounting.copies import epsilon_of_copies
+from fedsvp_jax.accounting.copies import spent_by_copies
 from fedsvp_jax.mechanisms import analytic_multiplier
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
@@ -30,7 +30,7 @@ def test_n6_a_claim_of_2_is_larger_for_a_record_with_copies(
     book = Book(20, who={"copies": copies})
     multiplier = float(analytic_multiplier(2.0, 1e-5))
     record(book, list(range(20)), **(UPLOADS | {"multiplier": multiplier}))
-    spent = epsilon_of_copies(book.account, "gdp", "server")
+    spent, _ = spent_by_copies(book.account, "gdp", "server")
     assert spent == pytest.approx(epsilon, abs=0.005)
 
 
@@ -55,7 +55,7 @@ def test_n6_no_record_of_any_federation_spends_more_than_its_row(
         move = (weights * std / z)[holds].sum()
         observer += move**2 / np.square(weights * std).sum()
     for view, spent in (("server", server), ("observer", observer)):
-        claimed = epsilon_of_copies(book.account, "gdp", view)
+        claimed, _ = spent_by_copies(book.account, "gdp", view)
         assert composed_epsilon("gdp", spent, 1e-5) <= claimed * (1 + 1e-9)
 
 
@@ -67,7 +67,7 @@ def test_n6_an_average_spends_no_more_than_uploads_where_these_are_claimed(
     book = Book(2, against_server=against_server, who={"copies": 2})
     for client in (0, 1):
         record(book, [client], **UPLOADS, weights=1.0)
-    spent = epsilon_of_copies(book.account, "gdp", "observer")
+    spent, _ = spent_by_copies(book.account, "gdp", "observer")
     assert spent == pytest.approx(composed_epsilon("gdp", uploads / 2.0**2, 1e-5))
 
 
@@ -77,7 +77,7 @@ def test_n6_poisson_batches_of_clients_of_two_sizes_compose() -> None:
     book = Book(4, subsampling=subsampling, who={"copies": 2})
     for _ in range(2):
         record(book, [0, 1, 2, 3], **UPLOADS, std=0.0)
-    claimed = epsilon_of_copies(book.account, "rdp", "server")
+    claimed, _ = spent_by_copies(book.account, "rdp", "server")
     accountant = rdp_privacy_accountant.RdpAccountant()
     for rate, steps in subsampling.kinds:
         event = dp_accounting.GaussianDpEvent(2.0 * math.sqrt(80))

@@ -12,6 +12,7 @@ from published import epsilon_of, make
 from scipy import stats
 
 from fedsvp_jax.accounting import Account, FilterCost, Participation, Plan, claims
+from fedsvp_jax.accounting.copies import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import NORMAL_END
@@ -198,7 +199,8 @@ def test_copies_move_an_average_by_no_more_than_their_row_counts(
         move = weights[holds].sum() / np.sqrt(np.square(weights * z).sum())
         chance += float(stats.norm.cdf(move - END) - stats.norm.cdf(-END))
         found.append(move)
-    assert chance <= claims.certain_chance_of_copies(book.account, "observer")
+    _, certain = spent_by_copies(book.account, "rdp", "observer")
+    assert chance <= certain
     assert copies == 1 or max(found) > 0.5
 
 

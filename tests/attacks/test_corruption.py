@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Examples, Split
@@ -14,9 +13,8 @@ LABELS = jnp.arange(40, dtype=jnp.int32) % 10
 IMAGES = jax.random.randint(jax.random.key(0), (40, 8, 8, 1), 0, 256).astype(jnp.uint8)
 
 
-def corrupted(kind: str, share: float = 0.9, count: int = 40) -> corruption.Corrupted:
-    return corruption.corrupt(
-        IMAGES,
+def corrupted(kind: str, share: float = 0.9, count: int = 40) -> np.ndarray:
+    labels = corruption.corrupt(
         LABELS,
         count,
         kind=kind,
@@ -24,35 +22,21 @@ def corrupted(kind: str, share: float = 0.9, count: int = 40) -> corruption.Corr
         share=share,
         key=jax.random.key(3),
     )
+    assert labels.dtype == LABELS.dtype
+    return np.asarray(labels)
 
 
-@pytest.mark.parametrize("kind", list(corruption.CORRUPTIONS))
-def test_a_share_of_the_points_is_corrupted_and_no_other(kind: str):
-    found = corrupted(kind, share=0.9, count=30)
-    changed = np.asarray(found.changed)
+def test_a_share_of_the_labels_is_corrupted_and_no_other():
+    changed = corrupted("flipped_pairs", share=0.9, count=30) != LABELS
     assert changed.sum() == 27 and not changed[30:].any()
-    assert found.inputs.dtype == IMAGES.dtype and found.labels.dtype == LABELS.dtype
-    kept = ~changed
-    np.testing.assert_array_equal(found.inputs[kept], IMAGES[kept])
-    np.testing.assert_array_equal(found.labels[kept], LABELS[kept])
-    images = kind in ("noisy_images", "occluded_images")
-    same_images = np.array_equal(found.inputs, IMAGES)
-    assert same_images != images
-    assert np.array_equal(found.labels, LABELS) == images
 
 
 def test_what_each_kind_does():
-    flipped = corrupted("flipped_pairs", share=1.0).labels
-    np.testing.assert_array_equal(flipped, (LABELS + 1) % 10)
-    assert len(np.unique(corrupted("one_class", share=1.0).labels)) == 1
-    random = np.asarray(corrupted("random_labels", share=1.0).labels)
+    np.testing.assert_array_equal(corrupted("flipped_pairs", 1.0), (LABELS + 1) % 10)
+    assert len(np.unique(corrupted("one_class", share=1.0))) == 1
+    random = corrupted("random_labels", share=1.0)
     assert len(np.unique(random)) > 5 and np.mean(random == LABELS) < 0.5
-    again = np.asarray(corrupted("random_labels", share=1.0).labels)
-    np.testing.assert_array_equal(random, again)
-    with pytest.raises(ValueError, match="corruption must be one of"):
-        corrupted("typo")
-    grey = np.asarray(corrupted("occluded_images", share=1.0).inputs) == 127
-    assert np.all(grey.reshape(40, -1).sum(1) >= 36)  # 6 of 8 pixels a side
+    np.testing.assert_array_equal(random, corrupted("random_labels", share=1.0))
 
 
 def test_a_corrupted_client_gets_copies_and_the_others_keep_theirs():

@@ -116,7 +116,7 @@ def test_a_score_is_the_mean_loss_and_a_utility_minus_it() -> None:
 @pytest.mark.usefixtures("quick_training")
 def test_a_run_with_targets_reports_its_loss_and_no_accuracy(tmp_path: Path) -> None:
     data, model = table(), make_linear(1)
-    config = settings(patience=3, validation_examples=20)
+    config = settings(validation_examples=20)
     summary = run.train(config, tmp_path, dataset=data, model=model, loss=squared_error)
     rows = read_rows(tmp_path / "metrics.jsonl")
     told = [row["validation_loss"] for row in rows]

@@ -48,16 +48,3 @@ def test_impossible_class_attributes_are_refused() -> None:
         told = {"num_classes": 10, "num_attributes": count}
         with pytest.raises(ValueError, match=message):
             attributes.class_private(LABELS, private, **told)
-
-
-def test_writer_groups_hold_whole_writers_evenly() -> None:
-    writers = np.repeat(np.array([3, 9, 4, 11, 20, 7, 8], np.int32), 5)
-    found = attributes.from_writer_groups(writers, 3, seed=1)
-    groups = {w: set(found.ids[writers == w].tolist()) for w in set(writers.tolist())}
-    assert all(len(ids) == 1 for ids in groups.values())
-    sizes = np.bincount([ids.pop() for ids in groups.values()], minlength=3)
-    assert sorted(sizes.tolist()) == [2, 2, 3]
-    assert found.private == 0
-    assert found.names == ("writer group 0", "writer group 1", "writer group 2")
-    with pytest.raises(ValueError, match="num_attributes must be between 2 and 7"):
-        attributes.from_writer_groups(writers, 8, seed=0)

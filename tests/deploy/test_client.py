@@ -20,7 +20,7 @@ from fedsvp_jax.deploy import (
     data_of,
     make_policy,
 )
-from fedsvp_jax.federation.plan import least_examples
+from fedsvp_jax.federation import plan
 from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
 
@@ -33,6 +33,10 @@ CASES: dict[str, dict[str, Any]] = {
     | {"private_from": 1},
 }
 COUNTED = ("uploads", "epsilon", "delta")
+
+
+def least_examples(config: Any, program: federation.Program) -> float:
+    return plan.sizes(config, program.data)["min_num_examples"]
 
 
 @pytest.mark.slow
@@ -49,7 +53,7 @@ def test_seeded_clients_end_with_the_simulators_model_and_ledger(
     for index in range(config.num_rounds):
         state, metrics = trainer.advance(state, index, 1)
         account = records.record_round(account, cell_of(metrics, (0, 0)))
-    least = least_examples(config, program.data)
+    least = least_examples(config, program)
     made, clients = make_policy(config, min_num_examples=least), []
     for number in range(3):
         log, data = tmp_path / f"{number}.json", data_of(program.data, number)
@@ -85,7 +89,7 @@ def test_a_private_query_on_scales_of_the_records_is_refused(
     """One private record moved the public weights, which leave without noise."""
     config = small(num_clients=3, cohort_size=3, class_share=0.1, **CASES["attribute"])
     program = federation.build([config], digits())
-    made = make_policy(config, min_num_examples=least_examples(config, program.data))
+    made = make_policy(config, min_num_examples=least_examples(config, program))
     data = data_of(program.data, 0)._replace(from_records=("bounds of a",))
     with pytest.raises(ValueError, match="bounds of a were taken from the records"):
         Client(made, data, tmp_path / "log")
@@ -105,7 +109,7 @@ def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
     sizes = {"num_clients": 3, "cohort_size": 3, "class_share": 0.1, "num_rounds": 6}
     config = small(**sizes | CASES["attribute"])
     program = federation.build([config], digits())
-    made = make_policy(config, min_num_examples=least_examples(config, program.data))
+    made = make_policy(config, min_num_examples=least_examples(config, program))
     client = Client(made, data_of(program.data, 0), tmp_path / "log")
     client.begin()
     received = client.initial_arrays

@@ -43,9 +43,9 @@ def test_a_run_has_its_flags_records_it_and_prints_a_command_that_repeats_it(
     rows = (first / "clients.jsonl").read_text().splitlines()
     assert {json.loads(row)["noise_multiplier"] for row in rows} == {4.0, 2.0}
     page = (first / "report.html").read_text()
-    words = shlex.split(re.search(r"python -m (experiments.train .*?)<", page)[1])
+    words = shlex.split(re.search(r"fedsvp train (.*?)<", page)[1])
     again = [word.replace("=DIR", f"={tmp_path}/again") for word in words]
-    succeeds(*again)
+    succeeds("experiments.train", *again)
     for name in ("config.json", "metrics.jsonl", "clients.jsonl"):
         assert (first / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
     succeeds("experiments.report", plugin, str(first))
@@ -53,7 +53,7 @@ def test_a_run_has_its_flags_records_it_and_prints_a_command_that_repeats_it(
     assert (first / "report.html").read_text() == undated
     noted = succeeds("experiments.report", str(first)).stderr
     assert f"was made with {plugin}; name it" in noted
-    assert "experiments.train" not in (first / "report.html").read_text()
+    assert "fedsvp train" not in (first / "report.html").read_text()
 
 
 def test_a_sweep_has_it_and_without_the_plugin_nobody_knows_the_mechanism(

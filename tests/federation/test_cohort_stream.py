@@ -157,8 +157,7 @@ def test_the_host_draws_as_the_compiled_round_does_under_a_promise(
     """Also where one spent client thins the cohort whose turn it is."""
     spent = np.zeros(8, np.int32)
     kept = Allowance(np.asarray(costs, np.int32), np.asarray(2), np.asarray(least))
-    how = {"root": prng.root_key(0), "num_rounds": 6, "cohorts": cohorts}
-    stream = reader_of(store).stream(allowance=kept, **how)
+    stream = reader_of(store).stream(prng.root_key(0), cohorts, kept)
 
     @jax.jit  # as the round does
     def drawn(spent: jax.Array, round_num: jax.Array) -> jax.Array:
@@ -172,7 +171,7 @@ def test_the_host_draws_as_the_compiled_round_does_under_a_promise(
             spent[0] = 2
         expected = np.asarray(drawn(spent, np.int32(round_num)))
         if round_num >= first:
-            taken = stream.take(round_num, jnp.asarray(spent))
+            taken = stream(round_num, jnp.asarray(spent))
             np.testing.assert_array_equal(taken.clients, expected)
         spent[expected[expected >= 0]] += costs[round_num]
     assert spent.max() == 2

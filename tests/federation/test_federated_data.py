@@ -9,6 +9,8 @@ import pytest
 from small_runs import digits, small
 
 from fedsvp_jax import models
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.federation import build, federated_data, loading, plan
 from fedsvp_jax.models.networks import MLP
@@ -39,9 +41,13 @@ def test_one_attribute_is_everything_and_nobody_is_curious() -> None:
     assert made.game.coalition_sizes == {1: int(np.max(made.split.num_train))}
 
 
-def test_a_column_and_writer_groups_are_attributes_too() -> None:
+def example_attributes(config: ExperimentConfig, data: Dataset) -> Attributes:
+    return loading.attributes_of(config, data, data.train_labels, data.columns)
+
+
+def test_a_column_is_an_attribute_too() -> None:
     column = small(attributes="column:hand", private_attribute=1)
-    found = loading.example_attributes(column, with_people())
+    found = example_attributes(column, with_people())
     assert found.names == ("left", "right") and found.private == 1
     for changes, message in (
         ({"attributes": "column:foot"}, "has the columns hand"),
@@ -50,10 +56,7 @@ def test_a_column_and_writer_groups_are_attributes_too() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             settings = {"attributes": "column:hand", "private_attribute": 0} | changes
-            loading.example_attributes(small(**settings), with_people())
-    groups = small(attributes="writer_groups", num_attributes=3)
-    found = loading.example_attributes(groups, with_people())
-    assert found.private == 0 and set(found.ids.tolist()) == {0, 1, 2}
+            example_attributes(small(**settings), with_people())
 
 
 def test_a_private_column_is_known_of_test_records_where_the_data_set_tells() -> None:

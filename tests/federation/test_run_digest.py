@@ -97,7 +97,7 @@ def test_what_may_change_a_release_changes_the_digest() -> None:
 def test_what_changes_no_release_keeps_the_digest() -> None:
     unchanged = [
         {"seed": 9},  # which is in the key already
-        {"eval_every": 3, "patience": 2, "eval_batch_size": 7},
+        {"eval_every": 3, "eval_batch_size": 7},
         {"validation_examples": 20},
         {"client_chunk_size": 2},
         {"features_dir": "elsewhere"},

@@ -63,7 +63,7 @@ def folder(name: str) -> dict[str, str]:
         return {
             str(file.relative_to(path)): short(file.read_bytes())
             for file in sorted(path.rglob("*"))
-            if file.is_file() and file.name != cases.SECONDS
+            if file.is_file()
         }
 
 

@@ -1,7 +1,5 @@
 """What the gate looks at: settings of small runs on digits, and how they are run."""
 
-import dataclasses
-import json
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +13,6 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
 
-SECONDS = "timing.jsonl"
 Changes = dict[str, Any]
 
 # Data, attributes, noise: what a setting of a round can be; names are of the cases.
@@ -91,6 +88,7 @@ SETTINGS: dict[str, Changes] = {
         "server_learning_rate": 0.5,
     },
     "crops": GAUSSIAN | {"augment": True},
+    "bfloat16": {"mechanism": "none", "compute_dtype": "bfloat16"},
     "small_cnn": {"mechanism": "none", "model": "small_cnn"},
     "validation": {"mechanism": "none", "validation_examples": 50},
 }
@@ -123,12 +121,6 @@ def _settings(**changes: Any) -> Callable[[pathlib.Path], None]:
     return lambda folder: _train(folder, small(**config))
 
 
-def _longer(folder: pathlib.Path) -> None:
-    config = small(mechanism="gaussian", clipping="update_clip", num_rounds=2)
-    _train(folder, config)
-    _train(folder, dataclasses.replace(config, num_rounds=4), resume=True)
-
-
 def _sweep(folder: pathlib.Path) -> None:
     plan = run.sweep.SweepPlan(("none", "fedsva"), (0.1, 0.5), (0,))
     run.sweep.sweep(small(num_rounds=2), plan, folder, dataset=digits())
@@ -136,7 +128,7 @@ def _sweep(folder: pathlib.Path) -> None:
 
 _LEFT_OUT = (  # the same program or rows as another folder's
     *("mechanism none", "fedsva, additive", "fedsva, loss"),
-    *("proximal, momentum", "poisson, crops", "small_cnn", "crops"),
+    *("proximal, momentum", "poisson, crops", "bfloat16", "small_cnn", "crops"),
     *("per_example, left out", "weight_clip", "fedsva, worst case"),
 )
 FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {
@@ -153,7 +145,6 @@ FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {
     "solved": _settings(
         mechanism="dp_fedavg", total_epsilon=4.0, solve="noise", target_delta=1e-5
     ),
-    "patience": _settings(mechanism="none", patience=1),
     "filter": _settings(
         mechanism="gaussian",
         clipping="update_clip",
@@ -161,24 +152,15 @@ FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {
         contribution_noise=5.0,
         vote_epsilon=0.5,
     ),
-    "longer": _longer,
     "sweep": _sweep,
 }
 
 
 def finished(name: str, folder: pathlib.Path) -> pathlib.Path:
-    """The folder of a case with its page, a second in the place of each time."""
+    """The folder of a case with its page."""
     with pytest.MonkeyPatch.context() as patch:
         share_compiled_rounds(patch)
         FOLDERS[name](folder)
-    if name == "sweep":
-        return folder
-    timing = folder / SECONDS
-    rows = [json.loads(line) for line in timing.read_text().splitlines()]
-    timing.write_text("".join(json.dumps(_second(row)) + "\n" for row in rows))
-    report.write_run_report(folder)
+    if name != "sweep":
+        report.write_run_report(folder)
     return folder
-
-
-def _second(row: Changes) -> Changes:
-    return {k: 1.0 if isinstance(v, float) else v for k, v in row.items()}

@@ -1,9 +1,8 @@
 """Audit games of the influence filter: a tester's votes and a contributor's layer.
 
-`audit` defines a game. One pass of the filter is one round of a game.
+`audit` defines a game. The filter's pass is the one round of a game.
 """
 
-import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player
@@ -42,7 +41,7 @@ def vote_player(num_votes: int, flip_probability: float, num_games: int) -> Play
     return make_player(transcript, num_games)
 
 
-def contribution_player(rates: FilterRates, num_passes: int, num_games: int) -> Player:
+def contribution_player(rates: FilterRates, num_games: int) -> Player:
     """A contributor whose whole batch is replaced, so that its layer moves by 2C.
 
     Its only example has the label 0 in world "in" and 1 in world "out", of two classes.
@@ -50,7 +49,6 @@ def contribution_player(rates: FilterRates, num_passes: int, num_games: int) -> 
 
     Args:
       rates: settings of the filter.
-      num_passes: T.
       num_games: n, in each world.
     """
     kernel = jnp.zeros((2, 1), jnp.float32)
@@ -58,20 +56,13 @@ def contribution_player(rates: FilterRates, num_passes: int, num_games: int) -> 
 
     def transcript(world: Array, key: Array) -> Transcript:
         batch = Batches(features, world[None, None], jnp.ones((1, 1), jnp.float32))
-
-        def step(score: Array, number: Array) -> tuple[Array, Transcript]:
-            layers = lazy.contributions(
-                kernel, batch, rates, key=prng.round_key(key, number)
-            )
-            std = jnp.asarray(rates.noise_multiplier * rates.clip, jnp.float32)
-            # Class 0 was learned up and class 1 down, or the other way about, each by
-            # C/√2: the difference has the variance 2·std² and the means ±√2·C.
-            difference = layers[0, 0, 0] - layers[0, 1, 0]
-            score = score + difference * jnp.sqrt(2.0) * rates.clip / jnp.square(std)
-            yes = jnp.bool_(True)
-            return score, Transcript(score, yes, yes)
-
-        passes = jnp.arange(num_passes, dtype=jnp.int32)
-        return jax.lax.scan(step, jnp.float32(0.0), passes)[1]
+        layers = lazy.contributions(kernel, batch, rates, key=prng.round_key(key, 0))
+        std = jnp.asarray(rates.noise_multiplier * rates.clip, jnp.float32)
+        # Class 0 was learned up and class 1 down, or the other way about, each by C/√2:
+        # the difference has the variance 2·std² and the means ±√2·C.
+        difference = layers[0, 0] - layers[0, 1]
+        score = difference * jnp.sqrt(2.0) * rates.clip / jnp.square(std)
+        yes = jnp.ones((1,), bool)
+        return Transcript(score, yes, yes)
 
     return make_player(transcript, num_games)

@@ -74,9 +74,8 @@ def _prepare_filter(setting: Setting, case: Case) -> Prepared:
         play = vote_player(_VOTES, float(rates.flip_probability), setting.num_games)
         claims = of_votes(config, _VOTES)
         return Prepared(play, lambda _: claims, True)
-    passes = config.num_rounds
-    play = contribution_player(rates, passes, setting.num_games)
-    claims = of_contributions(config, passes)
+    play = contribution_player(rates, setting.num_games)
+    claims = of_contributions(config)
     return Prepared(play, lambda _: claims, True)
 
 
@@ -91,18 +90,14 @@ def of_votes(config: ExperimentConfig, num_votes: int) -> audit_claims.Claims:
     return {0: {"basic": num_votes * once, **composed, "basic_delta": 0.0}}
 
 
-def of_contributions(config: ExperimentConfig, num_passes: int) -> audit_claims.Claims:
-    """The claims of the first pass and of all, for a contributor's whole batch."""
-    claims = {}
-    for passes in {1, num_passes}:
-        cost = privacy.filter_cost(
-            config,
-            num_participants=1,  # so without votes
-            delta=config.target_delta,
-            passes=passes,
-        )
-        claims[passes - 1] = {
-            method: composed_epsilon(method, cost.precision, config.target_delta)
-            for method in ("rdp", "pld")
-        } | {"basic": cost.basic_epsilon, "basic_delta": cost.delta}
-    return claims
+def of_contributions(config: ExperimentConfig) -> audit_claims.Claims:
+    """The claim of the filter's pass for a contributor's whole batch."""
+    delta = config.target_delta
+    cost = privacy.filter_cost(config, num_participants=1, delta=delta)  # no votes
+    composed = {
+        method: composed_epsilon(method, cost.precision, delta)
+        for method in ("rdp", "pld")
+    }
+    return {
+        0: {"basic": cost.basic_epsilon, **composed, "basic_delta": cost.delta},
+    }

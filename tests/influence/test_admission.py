@@ -14,8 +14,8 @@ from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import build, federated_data
 from fedsvp_jax.federation.budget import planned_filter_cost
-from fedsvp_jax.influence import Verdict
-from fedsvp_jax.run.influence_filter import FilterHook
+from fedsvp_jax.influence.lazy import Verdict
+from fedsvp_jax.run import influence_filter
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
 
@@ -132,7 +132,7 @@ def test_a_filter_that_leaves_no_whole_cohort_ends_the_run_with_a_sentence(
         fields = {field.name: np.zeros(()) for field in dataclasses.fields(Verdict)}
         return Verdict(**fields | {"rejected": np.arange(10) >= 3})
 
-    monkeypatch.setattr(FilterHook, "decide", everybody_but_three)
+    monkeypatch.setattr(influence_filter, "judge", everybody_but_three)
     config = filtered(
         mechanism="dp_fedavg",
         influence_filter="join",

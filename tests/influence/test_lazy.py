@@ -10,8 +10,9 @@ from worlds import World, make_world, rates
 
 from fedsvp_jax import influence
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.influence import Batches, FilterRates, Verdict, lazy
+from fedsvp_jax.influence import Batches, FilterRates, lazy, privacy
 from fedsvp_jax.influence.last_layer import losses
+from fedsvp_jax.influence.lazy import Verdict
 
 FLIP = 0.755081  # of a vote at the published ε = 1
 
@@ -101,11 +102,11 @@ def test_the_empirical_likelihood_ratio_stays_within_the_exact_epsilon(flip: flo
     chance = {}
     for value in (-1.0, 1.0):
         votes, key = jnp.full((200_000,), value), jax.random.key(int(value) + 1)
-        reports = influence.randomized_response(votes, flip, key)
+        reports = lazy.randomized_response(votes, flip, key)
         chance[value] = float(jnp.mean(reports == 1))
     ratio = math.log(chance[1.0] / chance[-1.0])
     other = math.log((1 - chance[-1.0]) / (1 - chance[1.0]))
-    exact = influence.exact_vote_epsilon(flip)
+    exact = privacy.exact_vote_epsilon(flip)
     for found in (ratio, other):  # the exact ε, hence well within the published one
         np.testing.assert_allclose(found, exact, atol=0.03)
         assert found < 2 * exact
@@ -117,7 +118,7 @@ def test_a_repeated_query_returns_the_memoised_answer():
 
     def told(votes: Array, key: int = 2) -> np.ndarray:
         memory = jax.random.key(key)
-        return np.asarray(influence.randomized_response(votes, FLIP, memory))
+        return np.asarray(lazy.randomized_response(votes, FLIP, memory))
 
     first, other = told(votes), told(-votes)
     np.testing.assert_array_equal(first, told(votes))
@@ -129,6 +130,6 @@ def test_a_repeated_query_returns_the_memoised_answer():
 
 def test_without_noise_the_votes_are_told():
     votes = jnp.asarray([1.0, -1.0, 1.0])
-    influence.randomized_response(votes, 1.0, jax.random.key(0))  # f may be 1
-    told = influence.randomized_response(votes, 0.0, jax.random.key(0))
+    lazy.randomized_response(votes, 1.0, jax.random.key(0))  # f may be 1
+    told = lazy.randomized_response(votes, 0.0, jax.random.key(0))
     np.testing.assert_array_equal(told, votes)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from fedsvp_jax import influence
 from fedsvp_jax.accounting import FilterCost, composed_epsilon
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.influence.settings import FilterSettings
@@ -16,10 +15,10 @@ from fedsvp_jax.influence.settings import FilterSettings
     [(0.5, 2.197225), (0.755081, 1.0), (0.0, math.inf), (1.0, 0.0)],
 )
 def test_the_price_of_a_vote_is_half_the_published_one(flip: float, published: float):
-    exact = influence.exact_vote_epsilon(flip)
+    exact = privacy.exact_vote_epsilon(flip)
     np.testing.assert_allclose(exact, published / 2, rtol=1e-5)
     if published > 0:
-        found = influence.flip_probability(published)
+        found = privacy.flip_probability(published)
         np.testing.assert_allclose(found, flip, rtol=1e-5)
 
 
@@ -65,4 +64,4 @@ def test_a_vote_that_float32_would_never_flip_is_refused():
     with pytest.raises(ValueError, match=r"vote_epsilon must be .* at most 20, or inf"):
         FilterSettings(vote_epsilon=40.0)
     assert FilterSettings(vote_epsilon=math.inf).vote_epsilon == math.inf
-    assert influence.flip_probability(20.0) / 2 > 100 * 2.0**-23
+    assert privacy.flip_probability(20.0) / 2 > 100 * 2.0**-23

@@ -114,8 +114,6 @@ def test_settings_that_a_mechanism_cannot_be_made_from_are_refused():
             make("nbafl", **{name: value})
     with pytest.raises(ValueError, match="delta must be given"):
         mechanisms.make_mechanism("nbafl", dataclasses.replace(SET_UP, delta=None))
-    with pytest.raises(ValueError, match="settings of dpa must be DpaSettings"):
-        mechanisms.make_mechanism("dpa", published("time_varying"))
     with pytest.raises(ValueError, match="epsilon must be greater than 0"):
         published(epsilon=np.asarray([0.1, -0.1]))  # stacked, of a sweep
     assert make("nbafl", cohort_size=100, num_clients=100).least_multiplier > 0

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from published import published
 
-from fedsvp_jax import influence, mechanisms, shapley
+from fedsvp_jax import mechanisms, shapley
+from fedsvp_jax.influence import lazy, privacy
 
 DRAWS = 200_000
 
@@ -65,9 +66,9 @@ def test_a_bit_is_told_at_most_e_epsilon_times_as_often_of_all_draws(
     low, high = (
         mechanisms.release_contribution(ratio, config, key=key) for ratio in ratios
     )
-    flip = influence.flip_probability(2 * epsilon)
+    flip = privacy.flip_probability(2 * epsilon)
     votes = [2 * ratio - 1 for ratio in ratios]
-    lower, upper = (influence.randomized_response(v, flip, key) > 0 for v in votes)
+    lower, upper = (lazy.randomized_response(v, flip, key) > 0 for v in votes)
     for seldom in (low.sum(), (1 - high).sum(), lower.sum(), (~upper).sum()):
         assert 0 < seldom < 2**13
         assert (2**23 - int(seldom)) / int(seldom) <= math.exp(epsilon)

@@ -18,7 +18,7 @@ from fedsvp_jax.models.layers import GroupNorm
 
 def test_conv_relu_pool_equals_pooling_after_bias_and_relu_to_the_bit():
     x = normal(0, 2, 8, 8, 3)
-    layer = layers.ConvReluPool(4, (3, 3), kernels="cpu")
+    layer = layers.ConvReluPool(4, 3, kernels="cpu")
     variables = layer.init(jax.random.key(1), x)
 
     def plain(variables, x):
@@ -70,3 +70,14 @@ def test_group_norm_equals_flax_forward_and_in_every_gradient():
         for layer in (GroupNorm(), nn.GroupNorm(num_groups=32, epsilon=1e-5))
     )
     assert_close(ours, theirs, scale=5.0)
+
+
+def test_group_norm_of_bfloat16_takes_its_statistics_in_float32():
+    """The variance is 1 beside a mean square of 401; in bfloat16 it would be lost."""
+    x = (normal(0, 3, 8, 8, 64) + 20.0).astype(jnp.bfloat16)
+    layer = GroupNorm()
+    variables = layer.init(jax.random.key(0), x)
+    y = layer.apply(variables, x)
+    assert y.dtype == jnp.bfloat16
+    exact = layer.apply(variables, x.astype(jnp.float32))
+    assert_close(y.astype(jnp.float32), exact, scale=1e4)

@@ -74,10 +74,9 @@ def test_all_that_is_scored_or_taken_without_noise_is_counted() -> None:
     tests, rows = len(data.test_labels), len(data.test_labels) + len(data.train_labels)
     assert told() == ""
     assert COUNTED.format(tests, rows) in told(data)
-    divided = told(data, validation_examples=40, patience=2)
+    divided = told(data, validation_examples=40)
     assert COUNTED.format(tests, rows) in divided
     assert f"{tests - 40} for the test, 40 for validation" in divided
-    assert "the model tells of them too, since --patience" in divided
     centre = told(data, influence_filter="join", warmup_examples=30)
     assert COUNTED.format(tests + 30, rows) in centre
     assert "30 of the centre" in centre and "it starts from the centre's" in centre

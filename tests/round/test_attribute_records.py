@@ -18,6 +18,7 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Examples, NoiseInfo, Params
 from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.federation import Program, build
 from fedsvp_jax.round import client, private_query
 from fedsvp_jax.round.state import initial_state
@@ -139,8 +140,9 @@ def test_layers_are_known_of_models_by_name_and_a_margin_needs_a_private_class()
     asked = {"clipping": "attribute_records"}
     with pytest.raises(ValueError, match="private_layers must be all"):
         build([small(**asked, private_layers="last")], digits(), model=made.model)
-    writers = np.arange(len(digits().train_labels), dtype=np.int32)
-    written = dataclasses.replace(digits(), train_writers=writers)
-    config = small(**asked, private_margin=1.0, attributes="writer_groups")
+    codes = np.arange(len(digits().train_labels), dtype=np.int32) % 2
+    columns = {"hand": Column(codes, ("left", "right"))}
+    with_hands = dataclasses.replace(digits(), columns=columns)
+    told = {"attributes": "column:hand", "private_attribute": 1}
     with pytest.raises(ValueError, match="private_margin must be 0"):
-        build([config], written)
+        build([small(**asked, **told, private_margin=1.0)], with_hands)

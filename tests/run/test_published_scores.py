@@ -174,24 +174,20 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "options", "message"),
+    ("changes", "message"),
     [
-        ({"patience": 1}, {}, "left out with patience"),
-        ({}, {"keep_best": True}, "left out with keep_best"),
-        ({}, {"on_round": print}, "left out with on_round"),
-        ({"clipping": "update_clip"}, {}, "hide more: .*(--test_data)"),
-        ({"total_epsilon": None, "solve": "uploads"}, {}, "needs total_epsilon"),
+        ({"clipping": "update_clip"}, "hide more: .*(--test_data)"),
+        ({"total_epsilon": None, "solve": "uploads"}, "needs total_epsilon"),
     ],
 )
 def test_what_the_epsilon_would_not_cover_is_refused(
     tmp_path: pathlib.Path,
     changes: dict[str, Any],
-    options: dict[str, Any],
     message: str,
 ) -> None:
     config = small(**HIDING | changes)
     with pytest.raises(ValueError, match=message):
-        run_small(config, tmp_path / "run", dataset=own(), **options)
+        run_small(config, tmp_path / "run", dataset=own())
     assert not (tmp_path / "run").exists()
 
 

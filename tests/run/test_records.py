@@ -115,6 +115,19 @@ def test_the_summary_takes_the_last_five_evaluated_rounds() -> None:
     assert set(unseen.values()) == {None}
 
 
+def test_the_best_round_is_told_by_validation_where_rows_tell_it() -> None:
+    scores = [(None, None), (0.5, 0.1), (0.4, 0.9), (0.6, 0.3), (0.6, 0.0)]
+    rows = [
+        {"round": k, "validation_accuracy": v, "test_accuracy": t, "test_loss": k}
+        for k, (v, t) in enumerate(scores, start=1)
+    ]
+    best = records.score_summary(rows)
+    assert (best["best_round"], best["best_by"]) == (4, "validation_accuracy")
+    assert (best["best_accuracy"], best["best_loss"]) == (0.3, 4)
+    losses = [{"round": k, "test_loss": 2.0 if k == 1 else 1.0} for k in (1, 2, 3)]
+    assert records.score_summary(losses)["best_round"] == 2
+
+
 def test_a_row_tells_validation_scores_only_where_there_are_some() -> None:
     assert "validation_accuracy" not in records.round_row(metrics(), round_num=3)
     half = np.float32(0.5)
@@ -123,8 +136,6 @@ def test_a_row_tells_validation_scores_only_where_there_are_some() -> None:
     )
     row = records.round_row(scored, round_num=3)
     assert (row["validation_accuracy"], row["validation_loss"]) == (0.5, 1)
-    longer = records.as_not_last(row, eval_every=2)  # round 3 was the last one
-    assert longer["validation_accuracy"] is None and longer["validation_loss"] is None
 
 
 def test_a_model_that_is_not_finite_is_found_though_every_upload_is() -> None:

@@ -81,7 +81,7 @@ def test_a_signal_between_two_mechanisms_ends_a_sweep_before_the_next(
 
 
 SECOND_SIGNAL = """
-import hashlib, os, signal, sys, threading, time
+import os, signal, threading, time
 from fedsvp_jax.run.stopping import StopRequests
 
 def send():
@@ -91,16 +91,13 @@ def send():
 
 with StopRequests():
     threading.Thread(target=send).start()
-    threading.Event().wait() if sys.argv[1] == "python" else hashlib.pbkdf2_hmac(
-        "sha256", b"", b"", 10**9
-    )
+    while True:
+        time.sleep(0.01)
 """
 
 
-@pytest.mark.parametrize("busy", ["python", "one long compiled call"])
-def test_a_second_signal_exits_at_once(busy: str) -> None:
-    ended = program(SECOND_SIGNAL, busy, timeout=30)
-    assert ended.status == 128 + signal.SIGTERM
+def test_a_second_signal_ends_the_process_at_once() -> None:
+    assert program(SECOND_SIGNAL, timeout=30).status == -signal.SIGTERM
 
 
 def test_another_thread_neither_takes_signals_nor_is_asked_to_stop() -> None:

@@ -144,14 +144,6 @@ def test_a_private_id_out_of_range_is_refused():
         shapley.contribution_ratio(jnp.ones((3,)), 3)
 
 
-@pytest.mark.parametrize(("attributes", "permutations"), [(0, 1), (2, 0)])
-def test_sampling_needs_an_attribute_and_an_order(attributes: int, permutations: int):
-    with pytest.raises(ValueError, match="must be >= 1"):
-        shapley.sampled_shapley(
-            jnp.sum, attributes, num_permutations=permutations, key=jax.random.key(0)
-        )
-
-
 def test_sampled_values_have_the_error_that_they_tell() -> None:
     """Over 500 keys: unbiased, efficient, and spread as the standard error says."""
     game = jax.random.uniform(jax.random.key(3), (32,))

@@ -33,9 +33,7 @@ class StoredClients:
     Attributes:
       store: holds their examples.
       chosen: (M,) the number in the store of the clients 0, 1, ..., M - 1.
-      attribute_table: the attribute of each label, (classes,) int32; if `by_client`,
-        that of each client in the store, (S,).
-      by_client: whether all examples of a client have the same attribute.
+      attribute_table: (classes,) int32, the attribute of each label.
       num_attributes: N.
       division: into training and validation.
     """
@@ -43,7 +41,6 @@ class StoredClients:
     store: ClientStore
     chosen: np.ndarray
     attribute_table: np.ndarray
-    by_client: bool
     num_attributes: int
     division: Division
 
@@ -69,8 +66,6 @@ class StoredClients:
         """(n,) int32: the attributes of a client's examples."""
         place = int(self.chosen[client])
         labels = self.store.train_labels[self.store.rows(place)]
-        if self.by_client:
-            return np.full(len(labels), self.attribute_table[place], np.int32)
         return self.attribute_table[labels]
 
     def attribute_counts(self) -> tuple[np.ndarray, np.ndarray]:
@@ -89,12 +84,9 @@ class StoredClients:
         """(m, N): examples by attribute of these clients of the store."""
         starts, numbers = self.store.clients[places].T
         clients = np.repeat(np.arange(len(places)), numbers)
-        if self.by_client:
-            attributes = np.repeat(self.attribute_table[places], numbers)
-        else:
-            before = np.cumsum(numbers) - numbers
-            rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
-            attributes = self.attribute_table[self.store.train_labels[rows]]
+        before = np.cumsum(numbers) - numbers
+        rows = np.arange(len(clients)) + np.repeat(starts - before, numbers)
+        attributes = self.attribute_table[self.store.train_labels[rows]]
         cells = clients * self.num_attributes + attributes
         size = len(places) * self.num_attributes
         return np.bincount(cells, minlength=size).reshape(len(places), -1)

@@ -20,9 +20,7 @@ from fedsvp_jax.federation import federated_data
         {"seed": 3, "train_fraction": 0.5},
         {"num_attributes": 4, "num_hbc_clients": 3},
         {"num_attributes": 1, "validation_examples": 40},
-        {"attributes": "writer_groups", "num_hbc_clients": 0},
         {"split": "by_position", "num_attributes": 4, "num_hbc_clients": 3},
-        {"split": "by_position", "attributes": "writer_groups", "num_hbc_clients": 0},
     ],
     ids=str,
 )
