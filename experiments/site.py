@@ -1,7 +1,7 @@
 """Begins a site's log, once: what it promises, and what it has spent from then on.
 
   fedsvp site init --log=FILE --num_examples=N --min_num_examples=M
-      [--max_num_examples=N] [--witness=FOLDER] [--records=FILE] SETTINGS
+      [--witness=FOLDER] [--records=FILE] SETTINGS
 
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
 the promise. They stand in the log, and nothing that a server sends changes them. The
@@ -27,7 +27,6 @@ _NUM = flags.DEFINE_integer(
 _LEAST = flags.DEFINE_float(
     "min_num_examples", None, "Of the federation's smallest site.", required=True
 )
-_MOST = flags.DEFINE_integer("max_num_examples", None, "Of the largest.")
 _WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
 _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
 
@@ -44,11 +43,7 @@ def main(arguments: list[str]) -> None:
     if config.delta is not None and not flags.FLAGS["target_delta"].present:
         delta = min(config.delta, config.target_delta)
         config = dataclasses.replace(config, target_delta=delta)
-    policy = make_policy(
-        config,
-        min_num_examples=_LEAST.value,
-        max_num_examples=_MOST.value,
-    )
+    policy = make_policy(config, min_num_examples=_LEAST.value)
     site = Site(
         _LOG.value,
         policy,

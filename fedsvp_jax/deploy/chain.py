@@ -122,17 +122,19 @@ def read_entries(
     """The entries of a log up to the first that is not right, and what is wrong there.
 
     A last line without its end was never reported as written, and is left out. Where
-    not every signature is verified, those of the first and the last entry are.
+    not every signature is verified, those of the first and the last entry are, and no
+    entry between them is returned: the garbage collector would look at all of them.
     """
     entries: list[Entry] = []
     public = ""
     lines = content.split(b"\n")[:-1]
-    for line in lines:
-        verified = every_signature or not entries or len(entries) + 1 == len(lines)
-        before = entries[-1] if entries else None
-        entry = _entry(line, before, public, signed=verified)
+    for number, line in enumerate(lines, 1):
+        signed = every_signature or number in (1, len(lines))
+        entry = _entry(line, entries[-1] if entries else None, public, signed=signed)
         if isinstance(entry, str):
-            return entries, f"entry {len(entries) + 1} of {file} {entry}"
+            return entries, f"entry {number} of {file} {entry}"
+        if not every_signature:
+            del entries[1:]
         public = public or entry.body["site"]
         entries.append(entry)
     return entries, "" if entries else f"{file} holds no entry"

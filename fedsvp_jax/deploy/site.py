@@ -338,27 +338,28 @@ class Site:
             _check_settings(_renamed(first["settings"]), self.policy.settings())
         return ends, seen
 
-    def _read(self, number: int, seen: Seen | None) -> tuple[Entry, Entry, int]:
+    def _read(self, descriptor: int, seen: Seen | None) -> tuple[Entry, Entry, int]:
         """(the first entry, the last, bytes up to its end) of the log.
 
         Raises:
           Refused: something is wrong, and not with a torn entry after the last that
             the witness has seen: that was never reported as written.
         """
-        with open(number, "rb", closefd=False) as file:
+        with open(descriptor, "rb", closefd=False) as file:
             file.seek(0)
             content = file.read()
         entries, problem = read_entries(content, self.path.name, every_signature=False)
         if problem:  # named by the first entry that is wrong
             entries, problem = read_entries(content, self.path.name)
         lines = content.split(b"\n")
-        torn = seen and len(lines) - 1 == seen.number + 1 == len(entries) + 1
+        number = entries[-1].number if entries else 0
+        torn = seen and len(lines) - 1 == seen.number + 1 == number + 1
         if problem and not torn:
             raise Refused(
                 f"{problem}: nothing is uploaded before an intact copy of the newest "
                 "log is back; a new one would forget what was spent"
             )
-        size = sum(len(line) + 1 for line in lines[: len(entries)])
+        size = sum(len(line) + 1 for line in lines[:number])
         return entries[0], entries[-1], size
 
     def _descriptor(self, flags: int) -> int:
