@@ -102,7 +102,8 @@ def proposed(
         classes=class_names,
         classes_from_data=True,
         client=client,
-        notation=notation,
+        decimal=notation.decimal,
+        thousands=notation.thousands,
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
