@@ -215,7 +215,7 @@ def main(arguments: Sequence[str]) -> None:
     if client is not None and client not in table:
         raise ValueError(f"{path} lacks the column {client}")
     if client is not None:
-        encoding.check_clients(table[client], f"{path}: column {client}")
+        encoding.check_named(table[client], "client", f"{path}: column {client}")
     if not schema.shares:
         schema = _counted(schema, table, path)
     rows = len(next(iter(table.values())))

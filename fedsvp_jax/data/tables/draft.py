@@ -92,7 +92,9 @@ def proposed(
                 notes |= {f"columns.{name}": note} if note else {}
     with files.collected(faults):
         if client is not None:
-            encoding.check_clients(columns[client], f"{source}: column {client}")
+            encoding.check_named(
+                columns[client], "client", f"{source}: column {client}"
+            )
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}").categories
     files.refuse(faults)

@@ -224,10 +224,7 @@ def from_table(
             )
     else:
         rows_per_person = None
-    train, test_rows = (
-        np.flatnonzero(~is_test & chosen),
-        np.flatnonzero(is_test & chosen),
-    )
+    train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
@@ -244,14 +241,13 @@ def from_table(
             source = f"{name}: column {label}"
             classes = encoding.of_names(columns[label], schema.classes, source)
     if person is not None:
-        unit = "client" if schema.unit == "client" else "person"
         schema = dataclasses.replace(
-            schema, person=person, unit=unit, rows_per_person=rows_per_person or 1
+            schema, person=person, rows_per_person=rows_per_person or 1
         )
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
-            encoding.check_clients(columns[client], f"{name}: column {client}")
+            encoding.check_named(columns[client], "client", f"{name}: column {client}")
         names, codes = clients
         present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
         number = np.full(len(names), -1, np.int32)
@@ -304,11 +300,7 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
 
     A row of a test table, from `num_train` on, is of another person each.
     """
-    if (blank := cells.is_missing(column)).any():
-        raise ValueError(
-            f"{source} names no person {cells.place(column, blank)}; name one, or "
-            "leave the row out"
-        )
+    encoding.check_named(column, "person", source)
     names, codes = cells.distinct(column)
     persons = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
     rows = np.arange(len(column))
