@@ -2,30 +2,25 @@
 
   fedsvp check flare config_fed_client.json --rounds=20
   fedsvp check toml dp.toml
-  fedsvp check flower pyproject.toml
-  fedsvp check opacus client.py
-  fedsvp check pfl train.py
 
-FILE is FLARE's config_fed_client.json; a TOML file whose settings docs/check.md lists;
-a Flower app's pyproject.toml; or a Python file of Flower, Opacus or pfl. Every noise is
-printed with its claims, against whom, for which neighbours, proved or nominal, and what
-they rest on. Where an ε is stated and does not follow, the least change that makes it
-true is named. From a Python file no ε follows: its statements that name the engine are
-listed. In the program itself, fedsvp_jax.check asks the engine's own objects
-(docs/check.md).
+FILE is FLARE's config_fed_client.json, or a TOML file whose settings docs/check.md
+lists. Every noise is printed with its claims, against whom, for which neighbours,
+proved or nominal, and what they rest on. Where an ε is stated and does not follow, the
+least change that makes it true is named. In the program itself, fedsvp_jax.check asks
+the engine's own objects, of Flower, FLARE, Opacus, pfl or jax_privacy (docs/check.md).
 
-Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why);
-3 something is not understood, as in every Python file.
+Exit status: 0 every stated ε follows; 1 one does not; 2 bad input (one line says why).
 """
 
-import json
+import functools
 import pathlib
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
-from . import command
+from . import command, messages
 
 _ROUNDS = flags.DEFINE_integer(
     "rounds", None, "Rounds that a client takes part in.", lower_bound=1
@@ -36,63 +31,39 @@ _EPSILON = flags.DEFINE_float(
 _DELTA = flags.DEFINE_float(
     "delta", None, "δ of all rows. Default: the stated one, else 1e-5."
 )
-_SET = flags.DEFINE_multi_string(
-    "set", [], "NAME=NUMBER: the value of an argument, instead of the file's."
-)
-_JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 _PARAMETERS = flags.DEFINE_integer(
-    "parameters", None, "Numbers in the model.", lower_bound=1
+    "parameters", None, "Numbers in the model, with flare.", lower_bound=1
 )
+_COLUMNS = ("adversary", "relation", "method", "epsilon", "delta", "status")
 
 
 def main(arguments: list[str]) -> None:
     """Prints the claims of every noise, and ends with 1 where one is not reached."""
     from fedsvp_jax import check
-    from fedsvp_jax.core.files import plain, printable
 
-    if len(arguments) != 3 or arguments[1] not in check.READERS:
-        raise ValueError(f"name one of {', '.join(check.READERS)}, and one file")
+    readers: dict[str, Callable[[pathlib.Path], Any]] = {
+        "flare": functools.partial(check.flare.read, parameters=_PARAMETERS.value),
+        "toml": check.settings_file.read,
+    }
+    if len(arguments) != 3 or arguments[1] not in readers:
+        raise ValueError("name one of flare, toml, and one file")
     path = pathlib.Path(arguments[2])
-    facts = check.Facts(
-        overrides=_overrides(_SET.value),
-        parameters=_PARAMETERS.value,
-    )
     try:
-        noises = check.READERS[arguments[1]](path, facts)
+        noises = readers[arguments[1]](path)
     except OSError as error:
         why = error.strerror or error
         raise ValueError(f"{path} cannot be read: {why}") from error
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
-    results = [_result(noise) for noise in noises]
-    lines = dict.fromkeys(line for noise in noises for line in noise.not_understood)
-    if _JSON.value:
-        print(json.dumps(plain(results), indent=2, allow_nan=False))
-    else:
-        for result in results:
-            _show(result)
-        for line in lines:
-            print(printable(f"not understood: {line}"))
-    if not all(stated["reached"] for result in results for stated in result["stated"]):
+    if not all([_show(noise) for noise in noises]):
         sys.exit(1)
-    if lines:
-        sys.exit(3)
 
 
-def _overrides(items: list[str]) -> dict[str, float]:
-    overrides = {}
-    for item in items:
-        name, _, value = item.partition("=")
-        try:
-            overrides[name] = float(value)
-        except ValueError:
-            raise ValueError(f"--set must be NAME=NUMBER, got {item!r}") from None
-    return overrides
-
-
-def _result(noise: Any) -> dict[str, Any]:
-    """The printed facts of one noise, by their JSON keys."""
+def _show(noise: Any) -> bool:
+    """Prints what follows from a noise; whether every ε that is stated does."""
     from fedsvp_jax import check
+    from fedsvp_jax.core.files import printable
+    from fedsvp_jax.report import text_table
 
     rounds = _ROUNDS.value or noise.rounds
     stated = [noise.stated] if noise.stated else []
@@ -100,73 +71,31 @@ def _result(noise: Any) -> dict[str, Any]:
     if _EPSILON.value is not None:
         stated.append(check.Stated(_EPSILON.value, delta, "run"))
     verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
-    return {
-        "source": noise.source,
-        "noise": noise.text,
-        "std": noise.std,
-        "claims": [
-            {
-                "adversary": row.adversary,
-                "relation": row.relation,
-                "of": row.method,
-                "epsilon": row.epsilon,
-                "delta": row.delta,
-                "status": row.status,
-            }
-            for row in check.claims(noise, delta, rounds)
-        ],
-        "assumptions": list(noise.assumptions),
-        "nominal_because": list(noise.flaws),
-        "not_understood": list(noise.not_understood),
-        "stated": [
-            {
-                "epsilon": verdict.stated.epsilon,
-                "delta": verdict.stated.delta,
-                "per": verdict.stated.per,
-                "relation": verdict.relation,
-                "follows": verdict.epsilon,
-                "reached": verdict.reached,
-                "change": noise.setting.name if verdict.needed is not None else None,
-                "from": noise.setting.per_multiplier * noise.multiplier
-                if verdict.needed is not None
-                else None,
-                "to": verdict.needed,
-            }
-            for verdict in verdicts
-        ],
-    }
-
-
-def _show(result: dict[str, Any]) -> None:
-    from fedsvp_jax.core.files import printable
-    from fedsvp_jax.report import text_table
-
-    print(printable(f"{result['source']}: {result['noise']}"))
     rows = [
-        {name: command.value_text(value) for name, value in row.items()}
-        for row in result["claims"]
+        {name: messages.value_text(getattr(row, name)) for name in _COLUMNS}
+        for row in check.claims(noise, delta, rounds)
     ]
-    print(text_table.aligned(rows))
-    for kind, words in (("assumed", "assumptions"), ("nominal", "nominal_because")):
-        for line in result[words]:
-            print(printable(f"{kind}: {line}"))
-    for statement in result["stated"]:
-        claim = (
-            f"stated: ε = {statement['epsilon']:g} at δ = {statement['delta']:g}, "
-            f"{statement['per']}, {statement['relation']}"
+    lines = [f"assumed: {line}" for line in noise.assumptions]
+    lines += [f"nominal: {line}" for line in noise.flaws]
+    for verdict in verdicts:
+        epsilon, delta, per = verdict.stated
+        follows = "it does not follow"
+        if verdict.reached:
+            follows = "it follows, nominally" if noise.flaws else "it follows"
+        lines.append(
+            f"stated: ε = {epsilon:g} at δ = {delta:g}, {per}, {verdict.relation}: "
+            f"{follows}, ε is {verdict.epsilon:.4g}"
         )
-        if statement["reached"]:
-            nominal = result["nominal_because"] or result["not_understood"]
-            how = ", nominally" if nominal else ""
-            print(f"{claim}: it follows{how} (ε = {statement['follows']:.4g})")
-            continue
-        print(f"{claim}: it does not follow, ε is {statement['follows']:.4g}")
-        if statement["to"] is not None:
-            print(
-                f"least change: {statement['change']} = {statement['to']:.4g} (it is "
-                f"{statement['from']:g})"
+        if verdict.needed is not None:
+            name, per_multiplier = noise.setting
+            lines.append(
+                f"least change: {name} = {verdict.needed:.4g} (it is "
+                f"{per_multiplier * noise.multiplier:g})"
             )
-    print()
+    print(printable(f"{noise.source}: {noise.text}"))
+    print(text_table.aligned(rows))
+    print("\n".join(map(printable, lines)), end="\n\n")
+    return all(verdict.reached for verdict in verdicts)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import pathlib
 import signal
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
@@ -18,7 +17,6 @@ from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.settings import kind
-from fedsvp_jax.devices import processes
 from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.options import Options
 
@@ -50,32 +48,9 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         text = field.metadata["help"]
         if field.metadata["choices"]:
             text += f" One of: {', '.join(field.metadata['choices'])}."
-        group = manual.group(field.name)
-        if kind(field) is int and field.default is None:
-            define_auto(field.name, text, lower_bound=None, module_name=group)
-            continue
         define = _DEFINERS[kind(field)]
+        group = manual.group(field.name)
         define(field.name, field.default, text, module_name=group)
-
-
-class _AutoInteger(flags.IntegerParser):
-    """An integer, or `auto` for None."""
-
-    def parse(self, argument: Any) -> Any:
-        return None if argument in (None, "auto") else super().parse(argument)
-
-
-def define_auto(
-    name: str, text: str, *, lower_bound: int | None = 1, **options: Any
-) -> None:
-    """An integer flag that may be `auto`, its default: the value is then None.
-
-    Args:
-      lower_bound: of the value; None where somebody else checks it, as of a setting.
-    """
-    parser = _AutoInteger(lower_bound=lower_bound)
-    serializer = flags.ArgumentSerializer[Any]()
-    flags.DEFINE(parser, name, None, text, serializer=serializer, **options)
 
 
 def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
@@ -133,9 +108,8 @@ def define_running() -> None:
     """
     flags.DEFINE_integer(
         "num_devices",
-        None,
-        "Number of devices that share a cohort's clients. Default: 1, or all devices "
-        "when several processes run.",
+        1,
+        "Number of devices that share a cohort's clients.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -171,49 +145,16 @@ def define_running() -> None:
         "tensorboard, wandb, mlflow. Each writes to OUTPUT_DIR/NAME and sends "
         "nothing, and each needs the extra of that name.",
     )
-    flags.DEFINE_bool(
-        "distributed",
-        False,
-        "Run together with the other processes of a SLURM step, an Open MPI job, a "
-        "Kubernetes job or a TPU pod. Each process is started with this same command.",
-    )
-    flags.DEFINE_string(
-        "coordinator_address",
-        None,
-        "HOST:PORT of process 0, for clusters that JAX cannot detect itself (set "
-        "--num_processes and --process_id too).",
-    )
-    flags.DEFINE_integer(
-        "num_processes",
-        None,
-        "Number of processes (with --coordinator_address).",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "process_id",
-        None,
-        "Index of this process, starting at 0 (with --coordinator_address).",
-        lower_bound=0,
-    )
-
-
-def shows_progress(values: flags.FlagValues) -> bool:
-    """Whether a terminal shows a progress bar; none if warnings are hidden too."""
-    return values.progress and not values.quiet and values.verbosity >= logging.WARNING
 
 
 def placement(values: flags.FlagValues, **fields: int) -> Any:
     """The `Placement` that the flags of `define_running` name."""
-    import jax
-
     from fedsvp_jax.run.placement import Placement
 
-    num_devices = values.num_devices
-    if num_devices is None:
-        everyone = jax.device_count() // fields.get("sweep_devices", 1)
-        num_devices = max(1, everyone) if processes.several() else 1
     return Placement(
-        num_devices=num_devices, rounds_per_call=values.rounds_per_call, **fields
+        num_devices=values.num_devices,
+        rounds_per_call=values.rounds_per_call,
+        **fields,
     )
 
 
@@ -223,7 +164,9 @@ def options(values: flags.FlagValues, **fields: Any) -> Options:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=shows_progress(values),
+        progress=values.progress
+        and not values.quiet
+        and values.verbosity >= logging.WARNING,
         loggers=values.logger,
         **fields,
     )
@@ -240,17 +183,6 @@ def start_jax(values: flags.FlagValues) -> None:
     jax.config.update("jax_compilation_cache_dir", values.compilation_cache_dir or None)
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
-def start_processes(values: flags.FlagValues) -> None:
-    """Joins the other processes where the flags ask for it.
-
-    Comes before the settings are resolved, since some defaults depend on the
-    device, and what is wrong with one process's flags then ends the others too.
-    """
-    cluster = (values.coordinator_address, values.num_processes, values.process_id)
-    if values.distributed or cluster != (None, None, None):
-        processes.start(*cluster)
 
 
 def run(
@@ -281,37 +213,27 @@ def run(
         try:
             with messages.quiet_pipe(), messages.silenced(flags.FLAGS):
                 main(arguments)
-        except (ValueError, OSError, FloatingPointError) as error:
-            if logging.level_debug():
-                raise
-            _fail(processes.explain(error) or messages.one_line(error))
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)
         except Exception as error:
-            if (lacking := messages.of_memory(error)) and not logging.level_debug():
-                _fail(lacking)
-            if not processes.started():
+            lacking = messages.of_memory(error)
+            bad_input = isinstance(error, ValueError | OSError | FloatingPointError)
+            if logging.level_debug() or not (bad_input or lacking):
                 raise
-            explained = processes.explain(error)
-            if explained is None:
-                traceback.print_exc()
-            _fail(explained or messages.one_line(error))
+            _fail(lacking or messages.one_line(error))
 
     def parse(arguments: list[str]) -> list[str]:
-        if any(argument in ("--help", "-h", "--helpfull") for argument in arguments):
+        if {"--help", "-h", "--helpfull"} & {*arguments}:
             with messages.quiet_pipe():
                 full = "--helpfull" in arguments
                 print(manual.manual(arguments[0], purpose, full=full))
             sys.exit(0)
-        wrong: list[str] = []
         try:
-            rest, wrong = config_file.parse(flags.FLAGS, arguments)
+            rest = config_file.parse(flags.FLAGS, arguments)
             if "config" in flags.FLAGS:  # of `define_settings`
                 plugin.config_class()(**_settings(flags.FLAGS))
-        except (ValueError, OSError) as error:
-            wrong.append(messages.one_line(error))
-        if wrong:
-            _fail("; ".join(wrong))
+        except (ValueError, OSError, flags.Error) as error:
+            _fail(messages.one_line(error))
         return rest
 
     app.run(guarded, flags_parser=parse)
@@ -326,13 +248,6 @@ def _unraisable(unraisable: Any) -> None:
         again.start()
     else:
         sys.__unraisablehook__(unraisable)
-
-
-def value_text(value: Any) -> str:
-    """A number or a dictionary of numbers, rounded to four digits for a terminal."""
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {value_text(item)}" for name, item in value.items())
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def write_report(values: flags.FlagValues, kind: str) -> None:
@@ -364,8 +279,6 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
         which reads what clearing up frees: a segmentation fault.
     """
     print(f"error: {message}", file=sys.stderr, flush=True)
-    if processes.started():
-        processes.leave(status)
     if at_once:
         sys.stdout.flush()
         os._exit(status)
@@ -381,6 +294,5 @@ def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) 
         for field in dataclasses.fields(config)
         if field.name not in values or values[field.name].using_default_value
     }
-    if processes.is_first():
-        for line in chosen.lines(config, untyped, data):
-            print(line)
+    for line in chosen.lines(config, untyped, data):
+        print(line)

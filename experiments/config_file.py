@@ -1,15 +1,12 @@
 """--config=FILE: the settings of an earlier run or sweep, from its config.json."""
 
 import json
-import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from absl import flags
 
 from fedsvp_jax.run import plugin
-
-from . import messages
 
 
 def define() -> None:
@@ -22,65 +19,23 @@ def define() -> None:
     )
 
 
-def parse(
-    values: flags.FlagValues, arguments: Sequence[str]
-) -> tuple[list[str], list[str]]:
+def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
     """Parses a command line, after the settings of the file that --config names.
 
     Returns:
-      The command line without its flags, and a sentence for each flag that is wrong.
+      The command line without its flags.
 
     Raises:
+      flags.Error: a flag is wrong.
       ValueError, OSError: the file cannot be read, or is no config.json.
     """
     path = early_value(arguments, "config") if "config" in values else None
-    if path is None:
-        return _parse_all(values, arguments)
-    recorded = read(Path(path).expanduser(), set(values))
+    recorded = read(Path(path).expanduser(), set(values)) if path else {}
     words = [f"--{name}={value}" for name, value in recorded.items()]
-    rest, wrong = _parse_all(values, [arguments[0], *words, *arguments[1:]])
+    rest: list[str] = values([arguments[0], *words, *arguments[1:]])
     for name in recorded:  # as if nobody had typed it: nothing refuses it
         values[name].present -= 1
-    return rest, wrong
-
-
-_FLAG = re.compile(r"flag --(\w+)=")
-
-
-def _parse_all(
-    values: flags.FlagValues, arguments: Sequence[str]
-) -> tuple[list[str], list[str]]:
-    """Parses without each flag that is wrong, since absl tells of the first alone."""
-    words, wrong = list(arguments), list[str]()
-    while True:
-        try:
-            return values(words), wrong
-        except flags.Error as error:
-            wrong.append(messages.flag_error(error))
-            match = _FLAG.match(str(error))
-            name = str(getattr(error, "flagname", match[1] if match else ""))
-            rest = _without(values, words, name)
-            if rest == words and name in values and values[name].value is None:
-                rest = [*words, f"--{name}=-"]  # it is required
-            if rest == words:
-                return [], wrong
-            words = rest
-
-
-def _without(values: flags.FlagValues, words: Sequence[str], flag: str) -> list[str]:
-    """The words but for a flag, with its value where that is a word of its own."""
-    remaining, takes_next = [], False
-    for word in words:
-        if takes_next:
-            takes_next = False
-            continue
-        name, equals, _ = word.lstrip("-").partition("=")
-        is_flag = word.startswith("-") and name in (flag, f"no{flag}")
-        if not is_flag:
-            remaining.append(word)
-        elif not equals and flag in values:
-            takes_next = not values[flag].boolean
-    return remaining
+    return rest
 
 
 def early_value(arguments: Sequence[str], flag: str) -> str | None:

@@ -6,13 +6,13 @@ the overview is printed at once.
 """
 
 import ast
-import difflib
 import importlib.util
 import runpy
 import sys
 from pathlib import Path
 
 import fedsvp_jax
+from fedsvp_jax.core.settings import unknown
 
 from . import messages, presets
 
@@ -103,16 +103,10 @@ def main() -> None:
                     f"{__package__}.{name}", run_name="__main__", alter_sys=True
                 )
             case _:
-                print(f"error: {unknown(words[0])}", file=sys.stderr)
+                choices = [*MODULES, "presets"]
+                sentence = unknown("subcommand", words[0], choices)
+                print(f"error: {sentence}", file=sys.stderr)
                 sys.exit(2)
-
-
-def unknown(word: str) -> str:
-    """The sentence for a word that is no subcommand; names the nearest one."""
-    names = [*MODULES, "presets"]
-    near = difflib.get_close_matches(word, names, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"{word!r} is no subcommand of fedsvp{hint}; `fedsvp` alone lists them"
 
 
 if __name__ == "__main__":

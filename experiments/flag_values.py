@@ -1,7 +1,7 @@
 """Checks of flags that absl cannot make."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from absl import flags
 
@@ -10,11 +10,10 @@ def numbers(
     flag: str,
     texts: Sequence[str],
     *,
-    kind: Callable[[str], Any] = float,
     allowed: str = "numbers",
-    is_allowed: Callable[[Any], bool] = lambda number: True,
+    is_allowed: Callable[[float], bool] = lambda number: True,
     may_be_empty: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[float, ...]:
     """The numbers of a flag that takes a list, each once, in their order.
 
     `allowed` describes the numbers that `is_allowed` takes.
@@ -22,12 +21,13 @@ def numbers(
     Raises:
       ValueError: a text is no number, or not an allowed one.
     """
-    try:
-        values = tuple(dict.fromkeys(kind(text) for text in texts))
-    except ValueError:
-        values = (None,)
-    if not (values or may_be_empty) or not all(
-        number is not None and is_allowed(number) for number in values
+    values: tuple[float, ...] | None = None
+    with contextlib.suppress(ValueError):
+        values = tuple(dict.fromkeys(map(float, texts)))
+    if (
+        values is None
+        or not (values or may_be_empty)
+        or not all(map(is_allowed, values))
     ):
         raise ValueError(
             f"{flag} must be {allowed} with commas between them, got "

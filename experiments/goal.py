@@ -32,7 +32,6 @@ _TRAINED = 0.99  # of a client's rows; the others choose nothing here
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
-_MUCH = 2.0  # times the noise of secure aggregation
 _PROMISE = {
     "mechanism": "gaussian",
     "relation": "add_remove",
@@ -134,7 +133,7 @@ def unspent(epsilons: tuple[float, ...], spent: float) -> tuple[float, ...]:
     Raises:
       ValueError: nothing is.
     """
-    if min(epsilons) <= spent:
+    if spent and min(epsilons) <= spent:
         raise ValueError(
             f"total_epsilon must be greater than {spent:g}, which counting the shares "
             f"of the classes has spent (the schema's shares_epsilon), got "
@@ -262,39 +261,6 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
         "learning_rate_schedule": "cosine",
         "batch_size": chosen.batch_size,
     }
-
-
-def route(config: ExperimentConfig, unit: str) -> str:
-    """Names the route and says how it was chosen, in a line."""
-    if config.clip.in_steps:
-        name = f"DP-SGD in every client with Poisson batches (unit: {unit})"
-    else:
-        name = "clipped updates, noise shared by secure aggregation (unit: client)"
-    single_client = (
-        "" if config.num_clients > 1 else "; no column names clients, so one has all"
-    )
-    return f"route: {name}, model {config.model}, by fixed defaults{single_client}"
-
-
-def trust(config: ExperimentConfig, data: Dataset) -> str:
-    """The noise by whom one trusts, and a verdict; "" where there is one way alone."""
-    epsilon, sizes = config.total_epsilon, training_sizes(config, data)
-    if len(sizes) < 2 or not config.clip.in_steps or epsilon is None:
-        return ""
-    bound = steps(np.array([sizes.sum()]), epsilon).noise
-    separate = steps(sizes, epsilon).noise / bound
-    secure = steps(sizes, epsilon, config.colluders).noise / bound
-    text = (
-        "noise on the mean gradient, beside that of one trusted server with all rows: "
-        f"{separate:.3g} times where the server sees each upload, {secure:.3g} times "
-        "with --noise_trust=secure_aggregation"
-    )
-    if config.noise_trust == "nobody" and separate > _MUCH * secure:
-        text += (
-            ": if you have secure aggregation, take it; `fedsvp plan` says how useful "
-            "each model is"
-        )
-    return text
 
 
 def reference(config: ExperimentConfig) -> dict[str, Any]:

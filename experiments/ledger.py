@@ -1,7 +1,6 @@
 """Verifies a site's log, adds it up by another accountant, and writes a page of it.
 
   fedsvp ledger FILE [--witness=FILE] [--site_key=KEY] [--page=FILE]
-      [--json]
 
 FILE is the log that `fedsvp site init` began. Every entry must follow the one before it
 and have the site's signature and its witness's; dp-accounting adds up what was sent,
@@ -13,7 +12,6 @@ network.
 Exit status: 0 all is in order; 1 something is not, and is named; 2 bad input.
 """
 
-import json
 import pathlib
 import sys
 
@@ -23,7 +21,6 @@ from . import command
 
 _WITNESS = flags.DEFINE_string("witness", None, "SITE.seen.json of the witness.")
 _SITE_KEY = flags.DEFINE_string("site_key", None, "Public key of the site.")
-_JSON = flags.DEFINE_bool("json", False, "Print JSON.")
 _PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written.")
 
 
@@ -36,16 +33,13 @@ def main(arguments: list[str]) -> None:
         raise ValueError("name one log")
     witness = None if _WITNESS.value is None else pathlib.Path(_WITNESS.value)
     site_ledger = ledger.audit(pathlib.Path(arguments[1]), witness, _SITE_KEY.value)
-    rows, facts = ledger.table(site_ledger), ledger.facts(site_ledger)
-    lines = [f"{name}: {value}" for name, value in facts]
+    rows = ledger.table(site_ledger)
+    lines = [f"{name}: {value}" for name, value in ledger.facts(site_ledger)]
     lines += [f"note: {line}" for line in site_ledger.notes]
     lines += [f"NOT IN ORDER: {line}" for line in site_ledger.problems]
-    lines = list(map(printable, lines))
-    if _JSON.value:
-        remarks = {"notes": site_ledger.notes, "problems": site_ledger.problems}
-        print(json.dumps(dict(facts) | {"rows": rows} | remarks, indent=2))
-    else:
-        print("\n".join([*([text_table.aligned(rows)] if rows else ()), *lines]))
+    if rows:
+        print(text_table.aligned(rows))
+    print("\n".join(map(printable, lines)))
     if _PAGE.value is not None:
         command.print_files([ledger.write_page(site_ledger, pathlib.Path(_PAGE.value))])
     if site_ledger.problems:

@@ -1,54 +1,18 @@
 """The messages of a command on standard error: one plain sentence per line."""
 
 import contextlib
+import functools
 import io
 import json
 import logging as std_logging
 import os
-import re
+import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import jinja2
 from absl import flags
-
-# Messages of absl -> sentences; the groups of a pattern fill the sentence.
-_FLAG_ERRORS = (
-    (
-        r"flag --output_dir=None: .*must have a value.*",
-        "flag --output_dir is required: the folder where every file is written",
-    ),
-    (
-        r"flag --(\w+)=.*Non-boolean argument.*?, (.*)\)",
-        r"--\1 takes true or false (or --no\1), got \2",
-    ),
-    (
-        r"flag --(\w+)=.*: invalid literal for int.*: (.*)",
-        r"--\1 takes an integer, got \2",
-    ),
-    (
-        r"flag --(\w+)=.*: could not convert string to float: (.*)",
-        r"--\1 takes a number, got \2",
-    ),
-    (
-        r"Unknown command line flag 'sensitivity'.*",
-        "flag --clipping is called --clipping",
-    ),
-    (
-        r"Unknown command line flag '(\w+)'\. Did you mean: (.*?) \?",
-        r"unknown flag --\1 (did you mean \2?)",
-    ),
-    (r"Unknown command line flag '(\w+)'", r"unknown flag --\1"),
-)
-
-
-def flag_error(error: flags.Error) -> str:
-    """An error of the flags, as a sentence."""
-    text = one_line(error)
-    for pattern, sentence in _FLAG_ERRORS:
-        if match := re.fullmatch(pattern, text):
-            return match.expand(sentence)
-    return text
 
 
 def one_line(error: BaseException | str) -> str:
@@ -67,6 +31,37 @@ def of_memory(error: BaseException) -> str | None:
         "Less is needed with a smaller --client_chunk_size, --batch_size or model "
         f"({text.rstrip('.') or 'an allocation failed'})"
     )
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
+    """The environment of templates/, whose filter `table` aligns rows in columns."""
+    from fedsvp_jax.core.files import printable
+    from fedsvp_jax.report import text_table
+
+    def table(rows: Sequence[Mapping[str, Any]]) -> str:
+        return text_table.aligned(
+            [{name: value_text(value) for name, value in row.items()} for row in rows]
+        )
+
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).with_name("templates")),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    templates.filters |= {"table": table, "printable": printable}
+    return templates
+
+
+def value_text(value: Any) -> str:
+    """A value as text; a number has four digits."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def filled(template: str, **values: Any) -> str:
+    """The text of a file of templates/ with these values."""
+    return _templates().get_template(template).render(values)
 
 
 class Lines(std_logging.Formatter):

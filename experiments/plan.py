@@ -23,7 +23,6 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
 
 import dataclasses
-import math
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -31,8 +30,9 @@ from typing import Any
 
 import numpy as np
 from absl import flags
+from scipy import special
 
-from . import command, flag_values, goal, printed
+from . import command, flag_values, goal, messages, printed
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
 _EPSILONS = flags.DEFINE_list(
@@ -69,9 +69,6 @@ _SHARES_EPSILON = flags.DEFINE_float(
     "Laplace noise of this ε, which is spent, and print what the schema then states.",
     lower_bound=0,
 )
-_TRUST = flags.DEFINE_enum(
-    "noise_trust", None, ["nobody", "secure_aggregation"], "Plan this kind alone."
-)
 _LABELS = {
     "nobody": "server sees each upload",
     "secure_aggregation": "secure aggregation",
@@ -80,7 +77,7 @@ _LABELS = {
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
 _STEPS = 40  # of that fit
-_ENOUGH, _LITTLE = 0.8, 0.4  # parts of AUC's gain over guessing that are left
+_USEFUL, _LITTLE = 0.8, 0.4  # parts of AUC's gain over guessing that are left
 
 
 def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.ndarray:
@@ -105,7 +102,8 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
     def biased(slope: float) -> np.ndarray:
         bias = np.log(proportions)
         for _ in range(_STEPS):
-            bias += np.log(proportions / _softmax(slope * fitted + bias).mean(0))
+            chances = special.softmax(slope * fitted + bias, axis=1)
+            bias += np.log(proportions / chances.mean(0))
         return bias
 
     low, high = 0.0, 64.0
@@ -113,7 +111,7 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
         slope = (low + high) / 2
         logits = slope * fitted + biased(slope)
         labels = (logits + draws).argmax(1)
-        chances = _softmax(logits)
+        chances = special.softmax(logits, axis=1)
         areas = [
             table_scores.auc(chances[:, number], labels == number)
             for number in range(len(proportions))
@@ -121,11 +119,6 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
         area = np.mean([area for area in areas if area is not None] or [1.0])
         low, high = (slope, high) if area < auc else (low, slope)
     return slope * scores + biased(slope)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(1, keepdims=True))
-    return powers / powers.sum(1, keepdims=True)
 
 
 def synthetic(
@@ -188,12 +181,7 @@ def main(arguments: Sequence[str]) -> None:
     """Trains on synthetic rows at every ε and kind of trust, and prints the table."""
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
-    epsilons = flag_values.numbers(
-        "total_epsilon",
-        _EPSILONS.value,
-        allowed="positive numbers",
-        is_allowed=lambda number: 0 < number < math.inf,
-    )
+    epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
     areas = flag_values.numbers(
         "auc",
         _AUC.value,
@@ -210,23 +198,17 @@ def main(arguments: Sequence[str]) -> None:
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
-    client = _COLUMN.value or schema.client
-    client = None if client == NOBODY else client
-    if client is not None and client not in table:
-        raise ValueError(f"{path} lacks the column {client}")
-    if client is not None:
-        encoding.check_named(table[client], "client", f"{path}: column {client}")
+    column = _COLUMN.value or schema.client
+    number = np.arange(len(next(iter(table.values()))))
+    client = number * _CLIENTS.value // len(number)
+    if column not in (None, NOBODY):
+        if column not in table:
+            raise ValueError(f"{path} lacks the column {column}")
+        encoding.check_named(table[column], "client", f"{path}: column {column}")
+        client = cells.distinct(table[column])[1]
     if not schema.shares:
         schema = _counted(schema, table, path)
-    rows = len(next(iter(table.values())))
-    sizes = [len(part) for part in np.array_split(np.arange(rows), _CLIENTS.value)]
-    if client is not None:
-        sizes = np.bincount(cells.distinct(table[client])[1]).tolist()
-    train_share = 1 - (schema.test_fraction or 0.2)
-    sizes = [max(2, round(train_share * size)) for size in sizes]
-    persons = None
-    if schema.person is not None:
-        sizes, persons = _persons(schema, table, train_share)
+    sizes, persons = training_rows(schema, table, client)
     budgets = goal.unspent(epsilons, schema.shares_epsilon)
     with shared_programs():
         plans = [
@@ -234,26 +216,25 @@ def main(arguments: Sequence[str]) -> None:
             for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
-    document["data"] = path.stem
-    counted = ""
+    document |= {"data": path.stem, "choice": "trust"}
     if schema.shares_epsilon:
-        counted = f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
-    document["nist_sp_800_226"]["data_collection_exposure"] = (
-        f"none: only the numbers of rows were read{counted}"
-    )
+        document["rows"] += (
+            f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
+        )
     main = _main(document["points"][0])
-    bare = document["fedavg"]
+    rows = [_row(point, document["fedavg"]) for point in document["points"]]
     print(
-        f"{_sizes_text(sizes)} training rows, synthetic rows of the schema; "
-        f"every ε is at δ = {main['delta']:g}; {meaning(main)}; without noise: "
-        f"accuracy {_ends(bare)}, AUC {_ends(bare['auc_between'])}; guessing "
-        f"{document['guessing']:.3f}. From the first to the second number your columns "
-        "tell more of the class; which it is, only a run tells.\n"
+        messages.filled(
+            "plan.txt",
+            sizes=sizes,
+            main=main,
+            meaning=meaning(main),
+            document=document,
+            table=printed.table(rows),
+            useful=_USEFUL,
+            from_records=schema.from_records,
+        )
     )
-    print(printed.table([_row(point, bare) for point in document["points"]]))
-    print(f"\n{_verdict(document['points'], bare)}")
-    if schema.from_records:
-        print("\nThe schema was read off the records: a run on it is nominal.")
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
     )
@@ -289,28 +270,34 @@ def _counted(schema: Any, table: Any, path: pathlib.Path) -> Any:
     )
 
 
-def _persons(schema: Any, table: Any, share: float) -> tuple[list[int], np.ndarray]:
-    """Each client's training rows, and whose they are: by the numbers in the table."""
+def training_rows(
+    schema: Any, table: Any, client: np.ndarray
+) -> tuple[list[int], np.ndarray | None]:
+    """Each client's training rows, and whose they are: by the numbers in the table.
+
+    Args:
+      client: (rows,) the number of each row's client.
+
+    Returns:
+      None for the persons where the schema names no column of them.
+    """
     from fedsvp_jax.data.tables import cells
 
-    persons = cells.distinct(table[schema.person])[1]
-    client = np.zeros_like(persons)
-    if schema.client is not None:
-        client = cells.distinct(table[schema.client])[1]
-    limit = schema.rows_per_person if schema.unit == "person" else len(persons)
+    persons = np.arange(len(client))
+    if schema.person is not None:
+        persons = cells.distinct(table[schema.person])[1]
+    limit = schema.rows_per_person if schema.unit == "person" else len(client)
     pairs, counts = np.unique(np.stack([client, persons]), axis=1, return_counts=True)
     counts = np.minimum(counts, limit)
-    numbers = [np.flatnonzero(pairs[0] == number) for number in np.unique(pairs[0])]
-    train = [part[: max(2, round(share * len(part)))] for part in numbers]
-    sizes = [int(counts[part].sum()) for part in train]
-    chosen = np.concatenate(train)
+    share, train = 1 - (schema.test_fraction or 0.2), []
+    for of_client in np.split(
+        np.arange(len(counts)), np.diff(pairs[0]).nonzero()[0] + 1
+    ):
+        train.append(of_client[: max(2, round(share * len(of_client)))])
+    sizes, chosen = [int(counts[part].sum()) for part in train], np.concatenate(train)
+    if schema.person is None:
+        return sizes, None
     return sizes, np.repeat(np.arange(len(chosen)), counts[chosen])
-
-
-def _sizes_text(sizes: Sequence[int]) -> str:
-    if len(sizes) == 1:
-        return f"1 client of {sizes[0]}"
-    return f"{len(sizes)} clients of {min(sizes)} to {max(sizes)}"
 
 
 def _main(point: dict[str, Any]) -> dict[str, Any]:
@@ -323,59 +310,26 @@ def _main(point: dict[str, Any]) -> dict[str, Any]:
     )
 
 
-def _ends(value: dict[str, Any] | Sequence[float]) -> str:
-    low, high = (value["lower"], value["upper"]) if isinstance(value, dict) else value
-    return f"{low:.3f} to {high:.3f}"
-
-
 def _row(point: dict[str, Any], bare: dict[str, Any]) -> dict[str, str]:
-    main = _main(point)
+    """A row of the printed table; `model` is by what the noise leaves of AUC's gain."""
+    main, accuracy = _main(point), point["accuracy"]
+    areas = np.array(accuracy["auc_between"])
+    parts = (areas - 0.5) / np.maximum(np.array(bare["auc_between"]) - 0.5, 1e-9)
+    word = "useless" if parts.max() < _LITTLE else "depends on your columns"
     return {
         "trust": point["mechanism"],
         "ε of the run": f"{point['epsilon']:g}",
         "guesses right, of 100, at most": f"{main['risk']['right_of_100']:.1f}",
-        "synthetic accuracy": _ends(point["accuracy"]),
-        "synthetic AUC": _ends(point["accuracy"]["auc_between"]),
-        "model": _word(point, bare),
+        "synthetic accuracy": f"{accuracy['lower']:.3f} to {accuracy['upper']:.3f}",
+        "synthetic AUC": "{:.3f} to {:.3f}".format(*areas),
+        "model": "useful" if parts[0] >= _USEFUL else word,
         "status": main["status"],
     }
 
 
-def _word(point: dict[str, Any], bare: dict[str, Any]) -> str:
-    """By the part of AUC's gain over guessing that the noise leaves."""
-    ends = (value["auc_between"] for value in (point["accuracy"], bare))
-    parts = [
-        (area - 0.5) / max(best - 0.5, 1e-9) for area, best in zip(*ends, strict=True)
-    ]
-    if parts[0] >= _ENOUGH:
-        return "useful"
-    return "useless" if max(parts) < _LITTLE else "depends on your columns"
-
-
-def _verdict(points: Sequence[dict[str, Any]], bare: dict[str, Any]) -> str:
-    """For each kind of trust, from which ε on the model is useful."""
-    sentences = []
-    for trust in dict.fromkeys(point["mechanism"] for point in points):
-        useful = [
-            point["epsilon"]
-            for point in points
-            if point["mechanism"] == trust and _word(point, bare) == "useful"
-        ]
-        sentences.append(
-            f"{trust}: useful from ε = {min(useful):g} on"
-            if useful
-            else f"{trust}: at none of these ε useful whatever the columns tell"
-        )
-    return (
-        "; ".join(sentences)
-        + f". Useful: {100 * _ENOUGH:.0f} % of AUC's gain over guessing are left where "
-        "the columns tell little."
-    )
-
-
 def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
     """What epsilon.json says of one strength: every kind of trust, and FedAvg."""
-    kinds = [*_LABELS] if _TRUST.value is None else [_TRUST.value]
+    kinds = [*_LABELS]
     if data.schema.unit == "client":
         kinds = ["secure_aggregation"]
     elif int(data.train_writers.max()) == 0:

@@ -1,4 +1,4 @@
-"""Prints a command's tables: `--format=text|markdown|latex`."""
+"""Prints a command's tables: `--format=text|markdown`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,8 +11,7 @@ _FORMAT = flags.DEFINE_enum(
     "format",
     "text",
     text_table.FORMATS,
-    "How the table is printed: aligned text, Markdown, or LaTeX with the rules of the "
-    "package booktabs.",
+    "How the table is printed: aligned text or Markdown.",
 )
 
 

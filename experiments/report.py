@@ -5,10 +5,10 @@
 DIR is the --output_dir of a run or a sweep, and gets report.html. That of a sweep also
 gets table.md and table.csv, and its table is printed. If several folders are named,
 they are compared in compare.html, which is written to their common parent folder or to
---compare_to, and in a table, which is printed. Tables for a paper: --format=latex.
+--compare_to, and in a table, which is printed.
 --plugin=FILE.py is what a run with a mechanism from outside was started with.
---figure=pdf or svg also draws each page as a figure, and every plot by itself in
-DIR/figures, one column wide.
+--figure=pdf or svg also draws every plot of a page in DIR/figures, one column wide; of
+a comparison beside compare.html.
 
 Exit status: 0 done; 2 a folder is missing or damaged (one line says why).
 """
@@ -31,7 +31,7 @@ _FIGURE = flags.DEFINE_enum(
     "figure",
     None,
     report.figures.FORMATS,
-    "Also draw report.FORMAT, figures/PLOT.FORMAT and compare.FORMAT, in this format.",
+    "Also draw every plot of a page, one column wide, as figures/PLOT.FORMAT.",
 )
 _COMPARE_TO = flags.DEFINE_string(
     "compare_to", None, "Folder for compare.html, if several DIRs are named."
@@ -60,8 +60,7 @@ def rebuild(folder: Path, *, figure: str | None) -> tuple[list[Path], str]:
     else:
         paths = [report.write_run_report(folder)]
     if figure:
-        paths.append(report.figures.draw([folder], folder / f"report.{figure}"))
-        paths += report.figures.draw_each(folder, figure)
+        paths += report.figures.draw([folder], folder / "figures", figure)
     if not is_sweep:
         return paths, ""
     sweep = read.read_sweep(folder)
@@ -87,8 +86,7 @@ def main(arguments: Sequence[str]) -> None:
             page = report.write_compare_report(folders, target)
             paths = [page]
             if figure:
-                picture = target / f"compare.{figure}"
-                paths.append(report.figures.draw(folders, picture))
+                paths += report.figures.draw(folders, target / "figures", figure)
             print(printed.table(comparison_table(read.read_all(folders))))
             print("\n".join(map(str, paths)))
     except ImportError as error:

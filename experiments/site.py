@@ -1,13 +1,14 @@
 """Begins a site's log, once: what it promises, and what it has spent from then on.
 
   fedsvp site init --log=FILE --num_examples=N --min_num_examples=M
-      [--witness=FOLDER] [--site_name=NAME] [--records=FILE] SETTINGS
+      [--max_num_examples=N] [--witness=FOLDER] [--records=FILE] SETTINGS
 
 SETTINGS are those of `fedsvp train`: the mechanism, its noise, the number of rounds,
 the promise. They stand in the log, and nothing that a server sends changes them. The
 promise holds at --target_delta, and where that is left out at --delta if it is smaller.
-FILE.key, beside it, signs every entry. --witness is a folder that should lie elsewhere:
-on another disk or machine. --records binds the log to files (or folders) of records.
+FILE.key, beside it, signs every entry. --witness is a folder that should lie elsewhere,
+on another disk or machine; it knows a site by its log's name. --records binds the log
+to files (or folders) of records.
 
 Exit status: 0 done; 2 bad input, or the site has begun already (one line says why).
 """
@@ -28,7 +29,6 @@ _LEAST = flags.DEFINE_float(
 )
 _MOST = flags.DEFINE_integer("max_num_examples", None, "Of the largest.")
 _WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
-_NAME = flags.DEFINE_string("site_name", None, "By which the witness knows the site.")
 _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
 
 
@@ -53,7 +53,6 @@ def main(arguments: list[str]) -> None:
         _LOG.value,
         policy,
         witness=_WITNESS.value,
-        name=_NAME.value,
         data=fingerprint(*_RECORDS.value) if _RECORDS.value else None,
     )
     site.begin(_NUM.value)

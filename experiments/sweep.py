@@ -15,9 +15,6 @@ cells.json (one summary per cell), table.md, table.csv, timing.jsonl, checkpoint
 report.html, and epsilon.html with epsilon.json: what every ε of the run is worth, for
 those who decide on it. --resume continues a sweep that was stopped or killed.
 
---sweep_workers runs parts in as many processes, by default one per core of a CPU, and
-joins them to the files of one process.
-
 --part=2/4 runs the second of four parts of the cells, in a folder of its own;
 `fedsvp merge` joins the folders of all parts.
 
@@ -26,14 +23,12 @@ Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says wh
 
 import dataclasses
 import json
-import math
 import pathlib
 from typing import Any
 
 from absl import flags
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.devices import processes
 from fedsvp_jax.report import provenance
 
 from . import (
@@ -42,7 +37,6 @@ from . import (
     messages,
     presets,
     printed,
-    sweep_workers,
     unread_flags,
 )
 
@@ -74,15 +68,12 @@ flags.DEFINE_string(
     "I/N: run only the I-th of N parts of the cells, I from 1. Each part takes a "
     "folder of its own; `fedsvp merge` joins them.",
 )
-command.define_auto(
+flags.DEFINE_integer(
     "cell_chunk_size",
+    None,
     "Number of cells that run side by side, vectorised; 1 runs them one after another. "
-    "auto: 1 on a CPU, else as many as memory has room for.",
-)
-command.define_auto(
-    "sweep_workers",
-    "Processes of this machine that share the cells; their files are joined to those "
-    "of one process. auto: one per core on a CPU, 1 for a short sweep or elsewhere.",
+    "Default: 1 on a CPU, else as many as memory has room for.",
+    lower_bound=1,
 )
 flags.DEFINE_integer(
     "sweep_devices",
@@ -110,11 +101,7 @@ def _seeds(text: str) -> tuple[int, ...]:
 def _total_epsilons(values: flags.FlagValues) -> tuple[float, ...]:
     """ε of the run to solve for; --total_epsilon with --solve=noise is one too."""
     totals = flag_values.numbers(
-        "total_epsilons",
-        values.total_epsilons,
-        allowed="positive numbers",
-        is_allowed=lambda number: 0 < number < math.inf,
-        may_be_empty=True,
+        "total_epsilons", values.total_epsilons, may_be_empty=True
     )
     if totals:
         why = "total_epsilons say ε of the whole run, for which the noise is solved"
@@ -151,7 +138,6 @@ def main(_: list[str]) -> None:
     epsilons = flag_values.numbers("epsilons", values.epsilons)
     seeds = _seeds(values.seeds)
     command.start_jax(values)
-    command.start_processes(values)
     totals = _total_epsilons(values)
     swept: list[dict[str, Any]] = [
         {"total_epsilon": total, "solve": "noise"} for total in totals
@@ -170,21 +156,8 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.run import sweep
 
     plan = sweep.SweepPlan(names, epsilons, seeds, values.part, totals)
-    cells = sum(map(len, plan.programs(base).values()))
-    rounds = cells * base.num_rounds
-    workers = min(cells, sweep_workers.number(values, plan, rounds))
     data = loading.load_dataset(base)
     command.print_chosen(values, base, data)
-    if workers > 1:
-        sweep_workers.run(
-            pathlib.Path(values.output_dir),
-            workers,
-            rounds=rounds,
-            resume=values.resume,
-            progress=command.shows_progress(values),
-        )
-        _finish(values)
-        return
     sweep.sweep(
         base,
         plan,
@@ -197,8 +170,7 @@ def main(_: list[str]) -> None:
         ),
         options=command.options(values),
     )
-    if processes.is_first():
-        _finish(values)
+    _finish(values)
 
 
 if __name__ == "__main__":

@@ -40,8 +40,6 @@ import pathlib
 
 from absl import flags
 
-from fedsvp_jax.devices import processes
-
 from . import command, goal, messages, presets, unread_flags
 
 command.define_settings()
@@ -82,7 +80,7 @@ flags.DEFINE_bool(
     "dry_run",
     False,
     "Keep no model: read the data, show who holds what, the noise, the ε of the whole "
-    "run and what a round costs, time a few rounds, and draw OUTPUT_DIR/partition.svg.",
+    "run and what a round costs, and time a few rounds.",
 )
 
 
@@ -90,7 +88,6 @@ def main(_: list[str]) -> None:
     """Runs the training."""
     values = flags.FLAGS
     command.start_jax(values)
-    command.start_processes(values)
     if values.data is not None:
         kind = "npz" if values.data.endswith(".npz") else "csv"
         command.default_settings(values, {"dataset": kind, "data_dir": values.data})
@@ -116,19 +113,11 @@ def main(_: list[str]) -> None:
     data = federated_data.load_data(config)
     command.print_chosen(values, config, data)
     if values.goal is not None:
-        of_person = getattr(data, "rows_per_person", None) is not None
-        assert isinstance(data, Dataset)
-        lines = (
-            goal.route(config, "person" if of_person else "row"),
-            goal.trust(config, data),
-        )
-        print("\n".join(filter(None, lines)))
+        print(f"route of --goal: sensitivity {config.clipping}, model {config.model}")
     if values.dry_run:
         program = federation.build([config], data)
-        print(dry_run.summary(program, data), flush=True)
         seconds = dry_run.measured(program, command.placement(values))
-        print(f"\n{dry_run.time_line(program, seconds)}")
-        print(dry_run.draw(program, pathlib.Path(values.output_dir)) or "")
+        print(dry_run.summary(program, data, seconds))
         return
     try:
         summary = run.train(
@@ -139,16 +128,13 @@ def main(_: list[str]) -> None:
             options=command.options(values, keep_best=values.keep_best),
         )
     except FloatingPointError:
-        if processes.is_first():
-            command.write_report(values, "run")
+        command.write_report(values, "run")
         raise
-    if not processes.is_first():
-        return
     from fedsvp_jax.core.files import plain
     from fedsvp_jax.report import headline, labels
 
     place = pathlib.Path(values.output_dir)
-    if values.goal is not None and values.reference and not processes.several():
+    if values.goal is not None and values.reference:
         assert isinstance(data, Dataset)
         reference_config = resolve(
             ExperimentConfig(**goal.reference(config)), dataset=data
@@ -177,7 +163,7 @@ def main(_: list[str]) -> None:
         )
     for name in ("best_accuracy", "final5_accuracy"):
         picked = f" ({labels.picked(summary)})" if name == "best_accuracy" else ""
-        print(f"{name}: {command.value_text(summary[name])}{picked}")
+        print(f"{name}: {messages.value_text(summary[name])}{picked}")
     print(labels.spent_line(summary))
     print(f"params_sha256: {summary['params_sha256']}")
     messages.print_json(values, plain(summary))

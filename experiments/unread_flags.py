@@ -47,10 +47,7 @@ def refuse_unread(
         if setting not in _PROMISES or set(names) == {"none"}:
             ignored.append(f"--{flag}")
             continue
-        message = f"--{flag} is not read by {readers}"
-        if len(names) == 1 and setting == "epsilon":
-            message += _what_sets_noise(names[0])
-        raise ValueError(f"{message}; remove it")
+        raise ValueError(f"--{flag} is not read by {readers}; remove it")
     if ignored:
         print(f"note: {', '.join(ignored)}: not read by {readers}", file=sys.stderr)
 
@@ -76,12 +73,3 @@ def refuse_unneeded(values: flags.FlagValues, config: ExperimentConfig) -> None:
 
 def _typed(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _what_sets_noise(name: str) -> str:
-    """`, whose noise --SETTING sets` of a mechanism whose noise ε does not set."""
-    try:
-        scale, _ = mechanisms.noise_setting(name)
-    except ValueError:
-        return ""
-    return f", whose noise --{scale} sets"

@@ -15,7 +15,9 @@ from typing import Any, Self
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -131,7 +133,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             num_classes=len(self.classes_),
             from_records=from_records,
         )
-        seed, is_seeded = self._seed()
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
         config = ExperimentConfig(
             **_ROUTE,
             total_epsilon=self.epsilon,
@@ -142,8 +144,9 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             l2_norm_clip=self.l2_norm_clip,
             learning_rate=self.learning_rate,
             batch_size=min(len(y) - 1, _LARGEST_BATCH),
-            seed=seed,
+            seed=int(seed),
         )
+        is_seeded = self.random_state is not None
         params, claim = _trained(resolve(config, data), data, is_seeded=is_seeded)
         self.coef_, self.intercept_ = params
         self.claim_, self.epsilon_ = claim, claim.epsilon
@@ -155,8 +158,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         logits = self._scaled(X) @ self.coef_.T + self.intercept_
-        weights = np.exp(logits - logits.max(1, keepdims=True))
-        return np.asarray(weights / weights.sum(1, keepdims=True))
+        return np.asarray(special.softmax(logits, axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the class of the largest probability."""
@@ -208,14 +210,6 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
             span + (span == 0)
         )
         return np.where(span > 0, 2 * share - 1, 0).astype(np.float32)
-
-    def _seed(self) -> tuple[int, bool]:
-        """The seed, and whether somebody may know it."""
-        if self.random_state is None:
-            return int.from_bytes(os.urandom(4)) >> 1, False
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31 - 1)), True
-        return int(self.random_state), True
 
 
 def _trained(

@@ -31,7 +31,7 @@ import numpy as np
 
 from experiments import provenance
 from fedsvp_jax import federation
-from fedsvp_jax.accounting import Account, Participation, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation, claims, composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data import partition
@@ -138,7 +138,7 @@ def _account(clients: int, folder: pathlib.Path) -> Run:
         for _ in range(100):
             ids = rng.choice(clients, 100, replace=False, shuffle=False)
             newest[0] = newest[0].record(ids, noise)
-            newest[0].row(last=False)
+            claims.row(newest[0], last=False)
 
     record()
     return record

@@ -10,7 +10,7 @@ from nvflare.app_common.abstract.fl_model import FLModel, ParamsType
 flare.init()
 number = int(flare.get_site_name().removeprefix("site-")) - 1
 client = make_client(number, pathlib.Path(sys.argv[1]))
-client.site.check_data()  # the log beside the filter counts these records
+client.site.read()  # the log beside the filter counts these records
 while flare.is_running():
     asked = flare.receive()
     received = list(asked.params.values())

@@ -154,11 +154,8 @@ def run(
             client.begin()
     algorithm = Training(clients)
     privacy = LocalPrivacy(
-        folder,
+        lambda user_id: clients[user_id].site,
         contribution=lambda user: algorithm.ratios[user.user_id],
-        randomness=lambda user_id: (
-            SECRET if seed is None else Seeded(seed, int(user_id))
-        ),
     )
     data = FederatedDataset(
         lambda user_id: Dataset(
@@ -192,8 +189,9 @@ def main() -> None:
     print(f"test accuracy: {right.mean():.1%}")
     for name, client in clients.items():
         state = client.site.read()
-        uploads, spent = state.sums["uploads"][0], state.epsilon_spent(client.policy)
-        print(f"user {name}: {uploads:.0f} uploads, epsilon {spent['rdp']:.3f} by rdp")
+        uploads = state.sums["uploads"][0]
+        spent = state.account(client.policy).epsilon_spent("rdp")
+        print(f"user {name}: {uploads:.0f} uploads, epsilon {spent:.3f} by rdp")
 
 
 if __name__ == "__main__":

@@ -38,10 +38,6 @@ worst that are known:
     promise              as "presence", until --total_epsilon ends the client's uploads
     laplace, randomized response
                          update and R are both replaced; R's release is seen too
-    votes                the test set of a tester: all of its votes change
-    deployed sum         as "presence", in the whole numbers that deployed clients add
-                         to a secure sum; the adversary knows those of 7 of the ten
-    contribution         the batch of a contributor to the influence filter
 
 The claims are the ledger's, from the noise that was really applied: after one upload
 and after all of --num_rounds rounds, by basic composition (at the sum of the δ), RDP
@@ -52,8 +48,8 @@ whoever sees the average. In the row "promise" the promised ε is one more claim
   VIOLATED   it contradicts a claim about this pair of worlds
   no claim   it contradicts the printed number, which is not about this pair
 
-An audited bound is the largest of three lower bounds at 95 % (Clopper-Pearson,
-Gaussian, one run). The Gaussian one is left out where the two worlds are not two
+An audited bound is the larger of two lower bounds at 95 % (Clopper-Pearson and
+Gaussian). The Gaussian one is left out where the two worlds are not two
 shifted Gaussians. A verdict counts all rows: Holm's test over all claims of all rows
 contradicts a true claim with a probability of at most 5 %. A bound may therefore
 exceed a claim in a row that holds.
@@ -61,7 +57,7 @@ exceed a claim in a row that holds.
   fedsvp attack --attack=audit --output_dir=runs/audit
 
 No data set is read; --dataset only selects the defaults of other settings. A piece of
-the work is a case. The picture is audit.svg.
+the work is a case.
 """
 
 import dataclasses
@@ -78,26 +74,14 @@ from fedsvp_jax.federation import plan
 
 from .. import flag_values
 from . import audit_play, audit_results
-from .audit_cases import DEPLOYED, FILTER, Case, cases_of
+from .audit_cases import Case, cases_of
 from .work import Work
 
-# Settings that every case chooses itself, by why they are refused.
-_CHOSEN = {
-    "audit_mechanisms names the mechanisms, and all their cases are audited": (
-        "mechanism",
-        "clipping",
-        "relation",
-    ),
-    "the cases that need it choose it themselves": (
-        "contribution_release",
-        "release_epsilon",
-        "adaptive_clip",
-        "vote_epsilon",
-        "contribution_noise",
-        "total_epsilon",
-    ),
-    "the audit plays every mechanism without it": ("downlink_noise",),
-}
+_CHOSEN = (
+    *("mechanism", "clipping", "relation", "contribution_release", "release_epsilon"),
+    *("adaptive_clip", "vote_epsilon", "contribution_noise", "total_epsilon"),
+    "downlink_noise",
+)
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "batch_size": 10}
 
 
@@ -106,8 +90,7 @@ def define_flags() -> None:
     flags.DEFINE_list(
         "audit_mechanisms",
         "all",
-        "Mechanisms to audit, influence_filter, and deployed_sum; `all` takes all but "
-        "the last.",
+        "Mechanisms to audit.",
     )
     flags.DEFINE_integer(
         "audit_seeds",
@@ -138,21 +121,22 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
     """
     if names == ["all"]:
         names = [name for name in mechanisms.mechanism_names() if name != "none"]
-        names.append(FILTER)
     if "none" in names:
         raise ValueError(
             "audit_mechanisms must add noise, got 'none', which has no ε to audit"
         )
     for name in names:
-        if name not in (FILTER, DEPLOYED):
-            plan.mechanism_config(dataclasses.replace(config, mechanism=name))
+        plan.mechanism_config(dataclasses.replace(config, mechanism=name))
     return [case for name in names for case in cases_of(name, config)]
 
 
 def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     """Every case of every mechanism, played with each seed."""
-    for reason, names in _CHOSEN.items():
-        flag_values.refuse_flags(values, names, reason)
+    flag_values.refuse_flags(
+        values,
+        _CHOSEN,
+        "audit_mechanisms names the mechanisms, and their cases choose the rest",
+    )
     require_auditor()  # before hours of games, not after them
     cases = audited_cases(values.audit_mechanisms, config)
     setting = audit_play.make_setting(
@@ -164,24 +148,14 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         prepared = audit_play.prepare(setting, case)
         return [audit_play.rows_of(setting, case, prepared, seed) for seed in seeds]
 
-    def finish(rows_by_case: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+    def finish(rows_by_case: dict[str, Any], _: pathlib.Path) -> dict[str, Any]:
         by_seed = [
             audit_results.with_verdicts([row for part in rows for row in part])
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
-        audit_results.draw(folder / "audit.svg", by_seed[0])
-        results = {
-            "trials": values.audit_trials,
-            "rows": by_seed[0],
-            "seeds": [
-                audit_results.of_seed(seed, rows)
-                for seed, rows in zip(seeds, by_seed, strict=True)
-            ],
-        }
-        print(audit_results.terminal_table(by_seed[0]))
-        print(audit_results.verdicts(by_seed[0]))
-        print(audit_results.over_seeds(results))
-        return results
+        rows = audit_results.over_seeds(by_seed)
+        print(audit_results.terminal_table(rows, len(seeds)))
+        return {"trials": values.audit_trials, "seeds": [*seeds], "rows": rows}
 
     return Work(
         data=None,

@@ -1,14 +1,12 @@
-"""The claims about the uploads, votes and contributions that an audit plays."""
+"""The claims about the uploads that an audit plays."""
 
 from collections.abc import Sequence
 
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Participation, composed_epsilon
+from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.attacks.audit import Scores
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 ACCOUNTINGS = ("basic", "rdp", "pld")
@@ -24,7 +22,8 @@ def of_uploads(
     present: int,
     target_delta: float,
     pooled: bool = False,
-    weights: Sequence[float] | np.ndarray | None = None,
+    weights: Sequence[float] | None = None,
+    promised: float | None = None,
 ) -> Claims:
     """The claims after the first and the last round; the larger of two worlds'.
 
@@ -38,16 +37,15 @@ def of_uploads(
       pooled: whether the claim is the one against colluders who know their own noise.
       weights: of a cohort in whose average an observer sees the uploads; equal ones,
         where the claim is about the average.
+      promised: the ε of a promise, which is one more claim.
     """
     central = mechanism.claim.central
     if weights is not None:
         planned = present = len(weights)
     else:
         planned = settings.cohort_size if central else 1
-    equal = np.full(planned, 1 / present) if central else None
-    shares = equal if weights is None else weights
-    averaged = shares is not None
-    view = "colluders" if pooled else "observer" if averaged else "server"
+    shares = weights or ([1 / present] * planned if central else None)
+    view = "colluders" if pooled else "observer" if shares else "server"
     participation = Participation(num_clients=planned, colluders=settings.colluders)
     worlds = [Account.of(mechanism, participation)] * 2
     claims = {}
@@ -71,32 +69,6 @@ def of_uploads(
             for method in ACCOUNTINGS
         }
         claims[number]["basic_delta"] = max(account.delta_spent() for account in worlds)
-    return claims
-
-
-def of_votes(config: ExperimentConfig, num_votes: int) -> Claims:
-    """The claim of one pass of the influence filter for a tester's whole test set."""
-    delta = config.target_delta
-    once = privacy.exact_vote_epsilon(privacy.flip_probability(config.vote_epsilon))
-    composed = {
-        method: composed_epsilon(method, 0.0, delta, responses=[(num_votes, once)])
-        for method in ("rdp", "pld")
-    }
-    return {0: {"basic": num_votes * once, **composed, "basic_delta": 0.0}}
-
-
-def of_contributions(config: ExperimentConfig, num_passes: int) -> Claims:
-    """The claims of the first pass and of all, for a contributor's whole batch."""
-    claims = {}
-    for passes in {1, num_passes}:
-        cost = privacy.filter_cost(
-            config,
-            num_participants=1,  # so without votes
-            delta=config.target_delta,
-            passes=passes,
-        )
-        claims[passes - 1] = {
-            method: composed_epsilon(method, cost.precision, config.target_delta)
-            for method in ("rdp", "pld")
-        } | {"basic": cost.basic_epsilon, "basic_delta": cost.delta}
+        if promised is not None:
+            claims[number]["promise"] = promised
     return claims

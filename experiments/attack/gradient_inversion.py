@@ -7,15 +7,15 @@ the last bias and searches for the image whose own clipped gradient fits best: b
 squared distance (Deep Leakage from Gradients) and by cosine distance with total
 variation (Geiping et al. 2020).
 
-A defence is MECHANISM:SENSITIVITY with --epsilon per upload, or with one of its own,
-MECHANISM:SENSITIVITY:EPSILON; gaussian at large epsilons shows how much noise hides an
+A defence is MECHANISM:CLIPPING with --epsilon per upload, or with one of its own,
+MECHANISM:CLIPPING:EPSILON; gaussian at large epsilons shows how much noise hides an
 image. The noise of dp_fedavg is computed for the cohort's sum at that epsilon, and a
 single upload carries 1/sqrt(K) of it. |D| = 1, and R = 1 (the image is private).
 fedsva and fedsdp have no analytic calibration: at epsilon >= 1 their printed formula is
 nominal.
 
-PSNR and SSIM compare the rebuilt image with the client's, pixels in [0, 1]. "mean
-image" is the average training image, a guess that needs no upload.
+PSNR compares the rebuilt image with the client's, pixels in [0, 1]. "mean image" is the
+average training image, a guess that needs no upload.
 
   fedsvp attack --attack=gradient_inversion --dataset=digits \\
       --output_dir=runs/inversion
@@ -95,8 +95,8 @@ def define_flags() -> None:
         "none:paper,nbafl:paper,fedsva:paper,dp_fedavg:update_clip,"
         "gaussian:update_clip,gaussian:per_example,gaussian:update_clip:2e10,"
         "gaussian:update_clip:2e8,gaussian:update_clip:2e6,gaussian:update_clip:2e4",
-        "Defences to attack, each MECHANISM:SENSITIVITY or, with the epsilon of an "
-        "upload, MECHANISM:SENSITIVITY:EPSILON.",
+        "Defences to attack, each MECHANISM:CLIPPING or, with the epsilon of an "
+        "upload, MECHANISM:CLIPPING:EPSILON.",
     )
     flags.DEFINE_integer(
         "inversion_steps", 1000, "Steps of each search.", lower_bound=8
@@ -106,12 +106,6 @@ def define_flags() -> None:
         16,
         "Searches per image, from different random starts; the best fit is kept.",
         lower_bound=1,
-    )
-    flags.DEFINE_float(
-        "inversion_tv_weight",
-        1e-5,
-        "Weight of the total variation in the cosine search.",
-        lower_bound=0.0,
     )
 
 
@@ -127,7 +121,7 @@ def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
     match = _DEFENCE.fullmatch(text)
     if match is None:
         raise ValueError(
-            "inversion_defences must be MECHANISM:SENSITIVITY or MECHANISM:SENSITIVITY:"
+            "inversion_defences must be MECHANISM:CLIPPING or MECHANISM:CLIPPING:"
             f"EPSILON, clipping one of {', '.join(_CLIPPINGS)}, got {text!r}"
         )
     mechanism, clipping, epsilon = match.groups()
@@ -155,8 +149,7 @@ class Victim(NamedTuple):
     params: Params
     stats: Params
     examples: Examples  # (V, ...): one image per client
-    num_classes: int
-    from_records: tuple[str, ...]  # as `Dataset` has it
+    data: Dataset
 
 
 def upload(
@@ -194,17 +187,16 @@ def attack(
     search: inversion.Search,
     noised: Params,
     row: Array,
-    *,
     key: Array,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array]:
     """Rebuilds an image from one upload.
 
     Returns:
-      `(image, objective, label)`: (H, W, C) in [0, 1], how badly its gradient fits,
-      and the label that was read from the upload.
+      `(image, label)`: (H, W, C) in [0, 1], and the label that was read from the
+      upload.
     """
     seen = jax.tree.map(lambda leaf: -leaf / config.learning_rate, noised)
-    label = inversion.inferred_label(seen, victim.num_classes)
+    label = inversion.inferred_label(seen, victim.data.num_classes)
 
     def gradient_of(images: Array) -> Params:
         def loss(params: Params) -> Array:
@@ -221,11 +213,11 @@ def attack(
     best = inversion.invert(
         gradient_of,
         seen,
-        (1, *victim.examples.inputs.shape[1:]),
+        (1, *victim.data.example_shape),
         search,
         key=prng.stream_key(key, prng.Stream.INVERSION, row),
     )
-    return (best.images[0] + 1) / 2, best.objective, label
+    return (best.images[0] + 1) / 2, label
 
 
 def attack_defence(
@@ -233,80 +225,70 @@ def attack_defence(
     defence: ExperimentConfig,
     victim: Victim,
     invert: Mapping[inversion.Match, Any],
-) -> list[dict[str, Any]]:
-    """One row per victim and way of matching."""
+) -> list[Row]:
+    """One row per way of matching, over all victims."""
     key = prng.round_key(prng.root_key(defence.seed), 0)
-    labels = np.asarray(victim.examples.labels)
-    truth = np.asarray(victim.examples.inputs) / 255
     no_defence = dataclasses.replace(defence, mechanism="none")
-    mechanism = over_data(mechanism_of(defence), victim.from_records)
-    rows = []
-    for number in range(len(labels)):
-        row = jnp.int32(number)
-        noised, info = upload(defence, victim, row, key=key)
+    true_labels = np.asarray(victim.examples.labels)
+    victims = [jnp.int32(number) for number in range(len(true_labels))]
+    uploads = [upload(defence, victim, row, key=key) for row in victims]
+    lengths = []
+    for row, (noised, _) in zip(victims, uploads, strict=True):
         clean, _ = upload(no_defence, victim, row, key=key)
         noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, noised, clean))
-        for match, rebuild in invert.items():
-            image, objective, label = jax.device_get(rebuild(noised, row, key=key))
-            rows.append(
-                {
-                    "mechanism": defence.mechanism,
-                    "clipping": defence.clipping,
-                    "defence": name,
-                    **upload_claims.claim_of_upload(
-                        mechanism,
-                        float(info.epsilon),
-                        float(info.delta),
-                        keeps_stats=bool(jax.tree.leaves(victim.stats)),
-                    ),
-                    "match": match,
-                    "victim": number,
-                    "noise_over_gradient": noise_norm / tree.l2_norm(clean),
-                    "objective": objective,
-                    "label": labels[number],
-                    "label_read": label,
-                    "psnr": inversion.psnr(image, truth[number]),
-                    "ssim": inversion.ssim(image, truth[number]),
-                    "image": np.round(255 * np.asarray(image)).astype(np.uint8),
-                }
-            )
-    return [
-        {name: np.asarray(value)[()] for name, value in row.items()} for row in rows
-    ]
+        lengths.append(float(noise_norm / tree.l2_norm(clean)))
+    info = uploads[0][1]
+    claim = upload_claims.claim_of_upload(
+        over_data(mechanism_of(defence), victim.data.from_records),
+        float(info.epsilon),
+        float(info.delta),
+        keeps_stats=bool(jax.tree.leaves(victim.stats)),
+    )
+    rows = []
+    for match, rebuild in invert.items():
+        images, labels = zip(
+            *(
+                jax.device_get(rebuild(noised, row, key))
+                for row, (noised, _) in zip(victims, uploads, strict=True)
+            ),
+            strict=True,
+        )
+        psnr = [*map(inversion.psnr, images, truth(victim))]
+        rows.append(
+            {
+                "defence": name,
+                "mechanism": defence.mechanism,
+                "clipping": defence.clipping,
+                **claim,
+                "match": match,
+                "victims": len(victims),
+                "noise_over_gradient": float(np.mean(lengths)),
+                "psnr_mean": float(np.mean(psnr)),
+                "psnr_min": min(psnr),
+                "psnr_max": max(psnr),
+                "labels_read": int(np.sum(np.equal(labels, true_labels))),
+                "images": np.round(255 * np.asarray(images)).astype(np.uint8),
+            }
+        )
+    return rows
 
 
-def check(values: flags.FlagValues, config: ExperimentConfig, data: Dataset) -> None:
-    """Refuses settings under which the attack cannot invert an upload."""
-    flag_values.refuse_flags(
-        values,
-        ("mechanism", "clipping", "noise_multiplier"),
-        "inversion_defences names the defences",
-    )
-    flag_values.refuse_flags(
-        values,
-        ("contribution_release", "release_epsilon", "downlink_noise"),
-        "it does not change the upload that is inverted",
-    )
-    for name in ("batch_size", "local_epochs"):
-        if getattr(config, name) != 1:
-            raise ValueError(
-                f"{name} must be 1 (the client takes one step on one image), got "
-                f"{getattr(config, name)}"
-            )
+def truth(victim: Victim) -> np.ndarray:
+    """(V, H, W, C): the clients' images, pixels in [0, 1]."""
+    return np.asarray(victim.examples.inputs) / 255
+
+
+def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
+    """The first broadcast model and `count` clients with a random image each.
+
+    Raises:
+      ValueError: the data are no images.
+    """
     if data.train_inputs.dtype != np.uint8 or len(data.example_shape) != 3:
         raise ValueError(
             f"dataset must hold uint8 images; the examples of {config.dataset} are "
             f"{data.train_inputs.dtype} of shape {data.example_shape}"
         )
-    if values.inversion_victims > len(data.train_labels):
-        raise ValueError(
-            f"inversion_victims must be at most {len(data.train_labels)} (the number "
-            f"of training images), got {values.inversion_victims}"
-        )
-
-
-def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
-    """The first broadcast model and `count` clients with a random image each."""
     root = prng.root_key(config.seed)
     chosen = jax.random.permutation(
         prng.stream_key(root, prng.Stream.INVERSION), len(data.train_labels)
@@ -320,134 +302,72 @@ def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
         prng.stream_key(root, prng.Stream.INIT),
         preprocessing.normalize(examples.inputs[:1]),
     )
-    return Victim(model, params, stats, examples, data.num_classes, data.from_records)
+    return Victim(model, params, stats, examples, data)
 
 
-def summarize(rows: list[Row]) -> list[Row]:
-    """One row per defence and way of matching, over all attacked clients."""
-    groups: dict[tuple[str, str], list[Row]] = {}
-    for row in rows:
-        groups.setdefault((row["defence"], row["match"]), []).append(row)
-    shared = (
-        "defence",
-        "mechanism",
-        "clipping",
-        *upload_claims.NOTHING,
-        "match",
-    )
-    return [
+def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
+    """PSNR by defence and way of matching, as texts."""
+    quality = "PSNR in dB: mean (min to max)"
+    texts = [
         {
-            **{name: group[0][name] for name in shared},
-            "victims": len(group),
-            "noise_over_gradient": float(
-                np.mean([row["noise_over_gradient"] for row in group])
+            "defence": f"`{row['mechanism']}`",
+            "clipping": f"`{row['clipping']}`",
+            "claimed ε": upload_claims.claim_text(row),
+            "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
+            "match": row["match"],
+            quality: (
+                f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to "
+                f"{row['psnr_max']:.1f})"
             ),
-            "psnr_mean": float(np.mean([row["psnr"] for row in group])),
-            "psnr_min": min(row["psnr"] for row in group),
-            "psnr_max": max(row["psnr"] for row in group),
-            "ssim_mean": float(np.mean([row["ssim"] for row in group])),
-            "labels_read": sum(row["label"] == row["label_read"] for row in group),
+            "labels recovered": f"{row['labels_read']} of {row['victims']}",
         }
-        for group in groups.values()
+        for row in rows
     ]
-
-
-def table(summaries: list[Row], mean_image: dict[str, float]) -> list[dict[str, str]]:
-    """PSNR and SSIM by defence and way of matching, as texts."""
-    rows = []
-    for row in summaries:
-        plain = row["mechanism"] == "none"
-        rows.append(
-            {
-                "defence": f"`{row['mechanism']}`",
-                "clipping": "–" if plain else f"`{row['clipping']}`",
-                "claimed ε": upload_claims.claim_text(row),
-                "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
-                "match": row["match"],
-                "PSNR in dB: mean (min to max)": (
-                    f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to "
-                    f"{row['psnr_max']:.1f})"
-                ),
-                "SSIM": f"{row['ssim_mean']:.2f}",
-                "labels recovered": f"{row['labels_read']} of {row['victims']}",
-            }
-        )
-    nothing = dict.fromkeys(rows[0], "–")
-    rows.append(
-        nothing
-        | {
-            "defence": "mean image, no upload",
-            "PSNR in dB: mean (min to max)": f"{mean_image['psnr']:.1f}",
-            "SSIM": f"{mean_image['ssim']:.2f}",
-        }
-    )
-    return rows
-
-
-def draw(path: pathlib.Path, truth: np.ndarray, rows: list[Row]) -> None:
-    """The clients' images, and below them what was rebuilt under each defence."""
-    matches = inversion.MATCHES
-    lines = {
-        "the clients' images": [
-            (image, f"{match}: truth") for match in matches for image in truth
-        ]
-    }
-    for row in sorted(rows, key=lambda row: matches.index(row["match"])):
-        name = "none" if row["mechanism"] == "none" else row["defence"]
-        image = np.asarray(row["image"]) / 255
-        lines.setdefault(name.replace("_", " "), []).append(
-            (image, f"{row['psnr']:.1f} dB")
-        )
-    picture_table(path, lines)
+    guess = {"defence": "mean image, no upload", quality: f"{mean_image:.1f}"}
+    return [*texts, dict.fromkeys(texts[0], "–") | guess]
 
 
 def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     """The same clients under every defence."""
+    flag_values.refuse_flags(
+        values,
+        (
+            *("mechanism", "clipping", "noise_multiplier", "contribution_release"),
+            *("release_epsilon", "downlink_noise", "batch_size", "local_epochs"),
+        ),
+        "inversion_defences names the defences of a step on one image",
+    )
     data = loading.load_dataset(config)
-    check(values, config, data)
+    victim = make_victim(config, data, values.inversion_victims)
     texts = values.inversion_defences
     defences = {text.replace(":", "_"): defended(config, text) for text in texts}
     if len(defences) < len(texts):
         raise ValueError("inversion_defences must name each defence once")
     for defence in defences.values():
         mechanism_of(defence)
-    searches = [
-        inversion.Search(
+    invert = {}
+    for match in inversion.MATCHES:
+        search = inversion.Search(
             match,
             steps=values.inversion_steps,
             restarts=values.inversion_restarts,
-            tv_weight=values.inversion_tv_weight,
         )
-        for match in inversion.MATCHES
-    ]
-    victim = make_victim(config, data, values.inversion_victims)
-    truth = np.asarray(victim.examples.inputs) / 255
-
-    def compiled(search: inversion.Search) -> Any:
-        return jax.jit(
-            lambda noised, row, key: attack(
-                config, victim, search, noised, row, key=key
-            )
-        )
-
-    invert = {search.match: compiled(search) for search in searches}
+        invert[match] = jax.jit(partial(attack, config, victim, search))
 
     def finish(by_defence: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         rows = [row for rows in by_defence.values() for row in rows]
         guess = data.train_inputs.mean(axis=0) / 255
-        mean_image = {
-            name: float(np.mean([score(guess, image) for image in truth]))
-            for name, score in (("psnr", inversion.psnr), ("ssim", inversion.ssim))
+        images = truth(victim)
+        mean_image = float(np.mean([inversion.psnr(guess, image) for image in images]))
+        pictures = {"the clients' images": images} | {
+            f"{row['defence']} {row['match']}".replace("_", " "): np.divide(
+                row["images"], 255
+            )
+            for row in rows
         }
-        summaries = summarize(rows)
-        draw(folder / "inversion.png", truth, rows)
-        print(printed.table(table(summaries, mean_image)))
-        return {
-            "num_parameters": tree.num_parameters(victim.params),
-            "mean_image": mean_image,
-            "defences": summaries,
-            "images": rows,
-        }
+        picture_table(folder / "inversion.png", pictures)
+        print(printed.table(table(rows, mean_image)))
+        return {"mean_image_psnr": mean_image, "defences": rows}
 
     return Work(
         data=data,

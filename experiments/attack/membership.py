@@ -1,6 +1,6 @@
 """Membership inference: was an example in some client's training data?
 
-The attacker sees the global model of one round, as every client and any observer does.
+The attacker sees the last round's global model, as every client and any observer does.
 For each of --membership_examples labelled examples it asks whether some client trained
 on it. --membership_shadows federations with different seeds are cells of one sweep.
 They share the examples, and each client trains on a random --train_fraction of its
@@ -31,7 +31,6 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.prng import Stream
@@ -40,7 +39,7 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.report import figures, style
+from fedsvp_jax.report import figures, labels, style
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.run.trainer import Trainer
@@ -87,11 +86,6 @@ def define_flags() -> None:
         "0.01,0.1,1,10",
         "Values of epsilon per upload at which mechanisms are attacked.",
     )
-    flags.DEFINE_list(
-        "membership_rounds",
-        "1,5",
-        "Rounds whose model is attacked, besides the last round.",
-    )
 
 
 def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
@@ -121,97 +115,65 @@ def members(split: Split, num_examples: int) -> np.ndarray:
     return member
 
 
-def attack_sweep(
-    configs: Sequence[ExperimentConfig], data: Dataset, rounds: Sequence[int]
-) -> list[dict[str, Any]]:
-    """Trains the cells and attacks their models after each of `rounds`.
+def attack_sweep(configs: Sequence[ExperimentConfig], data: Dataset) -> list[Row]:
+    """Trains the cells and attacks their models after the last round.
 
     Args:
       configs: the cells of one mechanism; cells of the same ε are adjacent.
       data: the examples in question are its training examples.
-      rounds: ascending, counted from 1; training ends after the last of them.
 
     Returns:
-      One row per round, ε and attack.
+      One row per ε and attack.
     """
     shadows = len({config.seed for config in configs})
-    gaps = np.diff([0, *rounds])
-    trainer = Trainer(
-        build(configs, data),
-        placement=Placement(cell_chunk_size=shadows, rounds_per_call=int(gaps.max())),
-    )
-    member = members(trainer.program.data.split, len(data.train_labels))
+    num_rounds = configs[0].num_rounds
+    placement = Placement(cell_chunk_size=shadows, rounds_per_call=num_rounds)
+    trainer = Trainer(build(configs, data), placement=placement)
     program = trainer.program
-    claims = {
-        start: upload_claims.least_noised(
-            program.mechanisms[start],
-            keeps_stats=program.keeps_stats,
-        )
-        for start in range(0, len(configs), shadows)
-    }
+    member = members(program.data.split, len(data.train_labels))
     inputs = preprocessing.normalize(jnp.asarray(data.train_inputs))
-    labels = jnp.asarray(data.train_labels)
+    true_labels = jnp.asarray(data.train_labels)
 
     @jax.jit
+    @jax.vmap
     def scored(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
-        def score_model(params: Any, stats: Any) -> tuple[jax.Array, jax.Array]:
-            logits, _ = trainer.program.model.apply(
-                params, stats, inputs, train=False, key=None
+        logits, _ = program.model.apply(params, stats, inputs, train=False, key=None)
+        right = jnp.argmax(logits, axis=-1) == true_labels
+        return membership.confidences(logits, true_labels), right
+
+    state, metrics = trainer.advance(trainer.initial_state(), 0, num_rounds)
+    phi, right = jax.device_get(scored(state.params, state.stats))
+    rows = []
+    for start in range(0, len(configs), shadows):
+        cells = slice(start, start + shadows)
+        mask, hit = member[cells], right[cells]
+        claim = upload_claims.least_noised(
+            program.mechanisms[start], keeps_stats=program.keeps_stats
+        )
+        for name in membership.SCORES:
+            roc = membership.roc(name, phi[cells], mask)._asdict()
+            fpr, tpr = roc.pop("curve")
+            rows.append(
+                {
+                    "mechanism": configs[start].mechanism,
+                    **claim,
+                    "attack": name,
+                    **roc,
+                    "accuracy_members": float(hit[mask].mean()),
+                    "accuracy_others": float(hit[~mask].mean()),
+                    "test_accuracy": float(np.mean(metrics.test_accuracy[-1, cells])),
+                    "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
+                }
             )
-            right = jnp.argmax(logits, axis=-1) == labels
-            return membership.confidences(logits, labels), right
-
-        return jax.vmap(score_model)(params, stats)
-
-    state, rows = trainer.initial_state(), []
-    for done, gap in zip(rounds, gaps, strict=True):
-        state, metrics = trainer.advance(state, int(done - gap), int(gap))
-        phi, right = jax.device_get(scored(state.params, state.stats))
-        for start in range(0, len(configs), shadows):
-            cells = slice(start, start + shadows)
-            config, mask, hit = configs[start], member[cells], right[cells]
-            for name in membership.SCORES:
-                roc = membership.roc(name, phi[cells], mask)
-                area_and_rates = roc._asdict()
-                fpr, tpr = area_and_rates.pop("curve")
-                rows.append(
-                    {
-                        "mechanism": config.mechanism,
-                        **claims[start],
-                        "round": int(done),
-                        "attack": name,
-                        **area_and_rates,
-                        "accuracy_members": float(hit[mask].mean()),
-                        "accuracy_others": float(hit[~mask].mean()),
-                        "test_accuracy": float(
-                            np.mean(metrics.test_accuracy[-1, cells])
-                        ),
-                        "tpr_at": np.interp(ROC_POINTS, fpr, tpr),
-                    }
-                )
     return rows
 
 
-def attacked_rounds(texts: Sequence[str], num_rounds: int) -> list[int]:
-    """The rounds of --membership_rounds and the last round."""
-    rounds = flag_values.numbers(
-        "membership_rounds",
-        texts,
-        kind=int,
-        allowed=f"integers in [1, {num_rounds}]",
-        is_allowed=lambda number: 1 <= number <= num_rounds,
-        may_be_empty=True,
-    )
-    return sorted({*rounds, num_rounds})
-
-
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
-    """AUC and TPR at small FPR by mechanism, ε, round and attack, as texts."""
+    """AUC and TPR at small FPR by mechanism, ε and attack, as texts."""
     return [
         {
             "mechanism": f"`{row['mechanism']}`",
             "largest ε per upload": upload_claims.claim_text(row),
-            "round": str(row["round"]),
             "attack": row["attack"],
             "AUC (95 % interval)": (
                 f"{row['auc']:.3f} ({row['auc_low']:.3f} to {row['auc_high']:.3f})"
@@ -235,35 +197,23 @@ def table(rows: Sequence[Row]) -> list[dict[str, str]]:
 
 
 def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
-    """ROC curves of the last round, both axes logarithmic, one panel per attack."""
-    last = max(row["round"] for row in rows)
+    """ROC curves, both axes logarithmic, one panel per attack."""
 
     def panel(axes: Any, attack: str) -> None:
-        selected = [r for r in rows if r["round"] == last and r["attack"] == attack]
-        for row in selected:
-            name = mechanisms.about(row["mechanism"]).label
-            if row["status"] is not None:
-                name += f", ε = {upload_claims.claim_text(row)}"
-            levels = sorted(
-                other["epsilon"]
-                for other in selected
-                if other["mechanism"] == row["mechanism"] and other["epsilon"]
-            )
-            look = style.of_mechanism(row["mechanism"])
-            if row["epsilon"]:
-                place = levels.index(row["epsilon"])
-                look = style.shaded(look, place, len(levels))
-            rates = ROC_POINTS[1:].tolist()
-            figures.curve(axes, rates, row["tpr_at"][1:], look, label=name)
+        for row in rows:
+            if row["attack"] == attack:
+                name = f"{row['mechanism']}, ε = {labels.significant(row['epsilon'])}"
+                axes.plot(ROC_POINTS[1:], row["tpr_at"][1:], label=name)
         axes.plot([1e-4, 1], [1e-4, 1], color=style.GREY, linestyle=":", label="guess")
-        axes.set_xlim(1e-4, 1)
-        axes.set_ylim(1e-4, 1.05)
+        axes.set(
+            title=attack,
+            xlabel="false positive rate",
+            ylabel="true positive rate",
+            xlim=(1e-4, 1),
+            ylim=(1e-4, 1.05),
+        )
         for which in "xy":
             figures.log_axis(axes, which)
-        axes.set_xlabel("false positive rate")
-        axes.set_ylabel("true positive rate")
-        titles = {"loss": "Loss threshold", "lira": "Likelihood ratio (LiRA)"}
-        axes.set_title(f"{titles[attack]}, round {last}")
 
     figures.panels(
         path, [partial(panel, attack=attack) for attack in membership.SCORES]
@@ -275,7 +225,6 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     flag_values.refuse_flags(
         values, ["epsilon"], "membership_epsilons gives its values"
     )
-    rounds = attacked_rounds(values.membership_rounds, config.num_rounds)
     full = loading.load_dataset(config)
     if values.membership_examples > len(full.train_labels):
         raise ValueError(
@@ -310,9 +259,9 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         data=full,
         settings=recorded_settings(config, data)
         | dataclasses.asdict(plan)
-        | {"membership_rounds": rounds, "membership_label_noise": LABEL_NOISE},
+        | {"membership_label_noise": LABEL_NOISE},
         pieces={
-            name: partial(attack_sweep, configs, data, rounds)
+            name: partial(attack_sweep, configs, data)
             for name, configs in sweeps.items()
         },
         finish=finish,

@@ -3,19 +3,18 @@
 Each of --num_attackers honest-but-curious clients holds no image of the private class,
 takes part in the federation and sees every global model. Between rounds it trains a
 generator to make images that the global model assigns to the private class and that a
-discriminator cannot tell from the attacker's own images (docs/attacks.md). With
---attack_mode=active it also trains its upload on these images, mislabelled.
+discriminator cannot tell from the attacker's own images (docs/attacks.md). It uploads
+honestly.
 
 An independent classifier is trained on the real data. Distances are taken between its
 features of --num_images reconstructions and as many images of the victims:
   recognised         share of reconstructions that the classifier assigns to the class
   Fréchet distance   between the features; 0 for equal Gaussians
   increase           of that distance over FedAvg's (mechanism none), in percent
-  kernel distance    between the features, unbiased, with its standard error
   nearest            RMS pixel distance to the nearest of the victims' images
 
-A piece of the work is a mechanism. The pictures are MECHANISM.png: real beside
-reconstructed images, one row per class.
+A piece of the work is a mechanism. The picture is reconstructed.png: images of the
+private class, real and under each mechanism.
 """
 
 import dataclasses
@@ -30,8 +29,8 @@ from absl import flags
 
 from fedsvp_jax import models
 from fedsvp_jax.attacks import classifier, curious_clients
-from fedsvp_jax.attacks.curious_clients import Attack
-from fedsvp_jax.attacks.scores import Examiner, evenly
+from fedsvp_jax.attacks.reconstruction import AttackPlan
+from fedsvp_jax.attacks.scores import Examiner, evenly, make_examiner
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array
@@ -47,7 +46,7 @@ from .picture_table import picture_table
 from .work import Work
 
 DEFAULTS = {"num_rounds": 20, "epsilon": 0.3}
-_SHOWN = 8  # images of each kind in a row of the picture
+_IN_A_ROW = 8  # images in a row of the picture
 
 
 def define_flags() -> None:
@@ -57,13 +56,6 @@ def define_flags() -> None:
         [],
         "Mechanisms to attack; list `none` first if you want the increase over FedAvg. "
         "Default: the one of --mechanism.",
-    )
-    flags.DEFINE_enum(
-        "attack_mode",
-        "passive",
-        ["passive", "active"],
-        "passive: the attackers upload honestly; active: they train their upload on "
-        "their own mislabelled images (Hitaj et al. 2017).",
     )
     flags.DEFINE_integer(
         "num_attackers",
@@ -86,53 +78,40 @@ def define_flags() -> None:
 
 
 def table(results: dict[str, Any]) -> list[dict[str, str]]:
-    """One row of texts per mechanism and reference: scores of the private class.
+    """One row of texts per mechanism and reference.
 
     The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty
-    if none was not attacked. A number after ± is the std over several attackers, in
-    the kernel distance the standard error.
+    if none was not attacked. A number after ± is the std over the attackers.
     """
-    several = results["settings"]["num_attackers"] > 1
-    by_name = {row["mechanism"]: row["classes"][0] for row in results["mechanisms"]}
-    rows = []
-    for row in results["mechanisms"]:
-        private, increase = row["classes"][0], ""
-        distance = private["frechet_distance"]
-        if "none" in by_name and row["mechanism"] != "none":
-            before = by_name["none"]["frechet_distance"]
-            increase = f"{100 * (distance / before - 1):+.1f}"
-        rows.append(
-            {
-                "mechanism": row["mechanism"],
-                "largest ε per upload": upload_claims.claim_text(row),
-                "test accuracy %": f"{100 * row['test_accuracy']:.1f}",
-                **_scores(private, several=several),
-                "increase over none, %": increase,
-            }
-        )
-    for name, scores in results["references"].items():
-        rows.append(
-            dict.fromkeys(rows[0], "") | {"mechanism": f"({name})"} | _scores(scores)
-        )
-    return rows
+    rows = results["mechanisms"]
+    before = [row["frechet_distance"] for row in rows if row["mechanism"] == "none"]
+    texts = [
+        {
+            "mechanism": row["mechanism"],
+            "largest ε per upload": upload_claims.claim_text(row),
+            "test accuracy %": labels.percent(row["test_accuracy"], digits=1),
+            **_scores(row, spread=f" ± {row['frechet_distance_std']:.2f}"),
+            "increase over none, %": "".join(
+                f"{100 * (row['frechet_distance'] / distance - 1):+.1f}"
+                for distance in before
+                if row["mechanism"] != "none"
+            ),
+        }
+        for row in rows
+    ]
+    return texts + [
+        dict.fromkeys(texts[0], "") | {"mechanism": f"({name})"} | _scores(scores)
+        for name, scores in results["references"].items()
+    ]
 
 
-def _scores(scores: dict[str, float], *, several: bool = False) -> dict[str, str]:
-    """The texts of the scores, two of them with their std over several attackers."""
-    std = scores["recognised_std"] if several else None
-    spread = f" ± {scores['frechet_distance_std']:.2f}" if several else ""
-    error = scores["kernel_standard_error"]
+def _scores(scores: dict[str, float], spread: str = "") -> dict[str, str]:
+    std = scores.get("recognised_std")
     return {
         "recognised %": labels.percent(scores["recognised"], std, digits=1),
         "Fréchet distance": f"{scores['frechet_distance']:.2f}{spread}",
-        "kernel distance": f"{scores['kernel_distance']:.4g} ± {error:.3g}",
         "nearest": f"{scores['nearest_distance']:.3f}",
     }
-
-
-def pixels(images: Array) -> list[np.ndarray]:
-    """The first images of those in [-1, 1], as bytes."""
-    return list(np.asarray((images[:_SHOWN] + 1) * 127.5).round().astype(np.uint8))
 
 
 def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
@@ -145,23 +124,16 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     configs = {
         name: resolve(dataclasses.replace(config, mechanism=name)) for name in names
     }
-    attack = Attack(
-        mode=values.attack_mode,
-        num_attackers=values.num_attackers,
-        steps=values.attack_steps,
-        num_images=values.num_images,
-    )
-    dataset = loading.load_dataset(config)
-    curious_clients.check(config, attack, dataset)
     for defence in configs.values():
         plan.mechanism_config(defence)
+    dataset = loading.load_dataset(config)
+    ids = curious_clients.attacker_ids(config, values.num_attackers, dataset)
     private = config.private_attribute
+    attack = AttackPlan(
+        dataset.example_shape, dataset.num_classes, private, values.attack_steps
+    )
     split = cell_of(federated_data.federate([config], dataset).split, 0)
-    ids = curious_clients.attacker_ids(config, attack)
-    real = {
-        label: curious_clients.victims_images(dataset, split, ids, label)
-        for label in curious_clients.shown_classes(config, dataset)
-    }
+    real = curious_clients.victims_images(dataset, split, ids, private)
     model = models.make_model(config.model, num_classes=dataset.num_classes)
     settings = plan.recorded_settings(config, dataset) | {"mechanisms": [*names]}
     del settings["mechanism"]
@@ -177,7 +149,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
 
     @functools.cache
     def examiner() -> Examiner:
-        return Examiner(judge(), real, attack.num_images)
+        return make_examiner(judge(), real, private, values.num_images)
 
     def attack_mechanism(defence: ExperimentConfig) -> dict[str, Any]:
         trainer = Trainer(build([defence], dataset))
@@ -185,37 +157,31 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
             trainer.program.mechanism, keeps_stats=trainer.program.keeps_stats
         )
         row = curious_clients.attacked_federation(
-            trainer, defence, attack, dataset, model, examiner()
+            trainer, defence, attack, ids, model, examiner(), values.num_images
         )
-        pictures = {label: pixels(images) for label, images in row["pictures"].items()}
-        return {"mechanism": defence.mechanism} | claim | row | {"pictures": pictures}
+        row["pictures"] = row["pictures"][:_IN_A_ROW]
+        return {"mechanism": defence.mechanism} | claim | row
 
     def finish(rows: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
-        for name, row in rows.items():
-            lines = {}
-            for label, images in row.pop("pictures").items():
-                is_private = label == str(private)
-                lines[f"{label} (private)" if is_private else label] = [
-                    *((image / 255, "real") for image in pixels(real[int(label)])),
-                    *((np.divide(image, 255), "reconstructed") for image in images),
-                ]
-            picture_table(folder / f"{name}.png", lines)
+        pictures = {"real": real[:_IN_A_ROW]}
+        pictures |= {name: row.pop("pictures") for name, row in rows.items()}
+        picture_table(
+            folder / "reconstructed.png",
+            {name: (np.asarray(images) + 1) / 2 for name, images in pictures.items()},
+        )
         test = preprocessing.normalize(jnp.asarray(dataset.test_inputs))
         held_out = dataset.test_labels == private
-        references = {
-            "real images held out": test[held_out],
-            "real images of other classes": test[~held_out],
-        }
-        results = {
-            "settings": settings | {"num_attackers": attack.num_attackers},
+
+        def reference(images: Array) -> dict[str, float]:
+            return examiner()(evenly(images, values.num_images))._asdict()
+
+        results: dict[str, Any] = {
             "classifier_accuracy": float(
                 np.mean(judge()(test)[1] == dataset.test_labels)
             ),
             "references": {
-                name: examiner()
-                .score(evenly(images, attack.num_images), private)
-                ._asdict()
-                for name, images in references.items()
+                "real images held out": reference(test[held_out]),
+                "real images of other classes": reference(test[~held_out]),
             },
             "mechanisms": [*rows.values()],
         }

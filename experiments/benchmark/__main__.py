@@ -12,22 +12,22 @@ Workloads (synthetic images; the sizes are those used for the other libraries):
   W1-DP  W1 with clipped updates and Gaussian noise (dp_fedavg).
   W2     small CNN on 8x8 images, 14 per client, batch size 7: overhead dominates.
   W3     ResNet-18 with GroupNorm, 10 clients of 50 images of 32x32x3, 1 epoch.
-  W1-BF16  W1 with products in bfloat16 (--compute_dtype).
-  W3-BF16  W3 in the same way.
   PE-W1  W1 with FedSVA at N = 2, 3, 4, 5 attributes, and with --shapley=additive at
          N = 5 and 16, after one row of FedAvg, all with FedSVA's gradient clip. 3
          clients per round, to save time.
   PE-W2  W2 in the same way up to N = 5, with 10 clients per round.
-  SWEEP  FedSVA on digits, 5 epsilons x 5 seeds, as one program and as 25 runs.
+  SWEEP  FedSVA on digits, 5 epsilons x 5 seeds, as one program and one of them alone.
 
 Every row is measured in a process of its own, so that its peak memory and compile time
-are its own. Programs are compiled anew unless --compilation_cache_dir is given.
+are its own. Programs are compiled anew unless JAX_COMPILATION_CACHE_DIR names a folder
+that keeps them; a second run with it shows the compile time of a warm start.
 docs/results/performance.md explains the JSON keys. Run it on a quiet machine: it uses
 all cores, and other work on them changes the numbers.
 
 Exit status: 0 done; 2 bad input; 1 a workload failed (its error is on standard error).
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -35,7 +35,7 @@ import sys
 from absl import flags
 
 from .. import command
-from . import workloads
+from . import measure, workloads
 
 flags.DEFINE_list(
     "works", ["all"], "Workloads to time, by the names listed above; `all` of them."
@@ -59,26 +59,9 @@ flags.DEFINE_string(
     "Folder that holds torch_gpu.py, which this Python runs after our rows on the same "
     "device: PyTorch's rows of W1, W1-DP, W2 and W3. Default: ours alone.",
 )
-flags.DEFINE_string(
-    "compilation_cache_dir",
-    "",
-    "Folder that keeps compiled programs; a second run with it shows the compile time "
-    "of a warm start.",
-)
 
 
-def _run(name: str, index: int, device: str, rounds: int, cache_dir: str) -> int:
-    """Measures one row in a process of its own; returns its exit status."""
-    environment = dict(os.environ)
-    environment.pop("JAX_COMPILATION_CACHE_DIR", None)
-    if device == "cpu":
-        environment["JAX_PLATFORMS"] = "cpu"
-    arguments = [name, str(index), device, str(rounds), cache_dir]
-    command = [sys.executable, "-m", f"{__package__}.measure", *arguments]
-    return subprocess.run(command, env=environment).returncode
-
-
-def _run_peers(folder: str, device: str) -> int:
+def _run_peers(folder: str, device: str | None) -> int:
     """Prints the rows of the other library on the device; returns its exit status."""
     script = os.path.join(folder, "torch_gpu.py")
     kind = "cpu" if device == "cpu" else "cuda"
@@ -96,15 +79,15 @@ def main(_: list[str]) -> None:
             f"works must be all, or some of {', '.join(workloads.NAMES)}, got "
             f"{','.join(names)!r}"
         )
-    device = values.device or ""
+    if values.device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
     for name in names:
         for index in range(max(1, len(workloads.of_name(name)))):
-            status = _run(
-                name, index, device, values.rounds, values.compilation_cache_dir
+            row = workloads.in_new_process(
+                measure.measure, name, index, values.device, values.rounds
             )
-            if status:
-                sys.exit(1)
-    if values.peers and _run_peers(values.peers, device):
+            print(json.dumps(row), flush=True)
+    if values.peers and _run_peers(values.peers, values.device):
         sys.exit(1)
 
 

@@ -13,7 +13,6 @@ row that is more than 10 % worse than the kept one ends the command with status 
 import json
 import os
 import pathlib
-import subprocess
 import sys
 from typing import Any
 
@@ -30,9 +29,7 @@ _WORKS = ("W1", "W1-DP", "W2", "W3", "PE-W1", "PE-W2", workloads.SWEEP)
 # Keys of which less is better.
 COSTS = (
     "round_cycles",
-    "step_cycles",
     "round_kernels",
-    "step_kernels",
     "moved_bytes",
     "watched_loops",
     "bytes",
@@ -43,20 +40,17 @@ if __name__ == "__main__":  # a test reads the functions only
     flags.DEFINE_list(
         "works",
         list(_WORKS),
-        "Of these workloads, or their rows (PE-W2:4); `mechanisms` is every mechanism.",
+        "Of these workloads, or their rows (PE-W2:4).",
     )
     flags.DEFINE_bool("keep", False, f"Write the rows to {KEPT}.")
 
 
 def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:
     """(device, workload, its row's number) of all rows."""
-    count = {name: len(workloads.of_name(name)) for name in _WORKS}
-    count[workloads.SWEEP] = 1
-    count["mechanisms"] = len(compiled.mechanism_rows())
     rows = [
         (name, int(row or index))
         for name, _, row in (work.partition(":") for work in works)
-        for index in range(1 if row else count[name])
+        for index in range(1 if row else max(1, len(workloads.of_name(name))))
     ]
     return [(device, *row) for device in devices for row in rows]
 
@@ -65,30 +59,13 @@ def compile_row(device: str, name: str, index: int) -> dict[str, Any]:
     """A row, from a process that has the compilers.
 
     Raises:
-      ValueError: the compilers are not installed, or refuse the program.
+      ValueError: the compilers are not installed.
     """
     if not COMPILERS.is_dir():
         raise ValueError("the accelerators' compilers are missing: `make accelerators`")
-    module = f"{__package__}.compiled"
-    ended = subprocess.run(
-        [sys.executable, "-m", module, device, name, str(index)],
-        cwd=ROOT,
-        env=os.environ
-        | {
-            "PYTHONPATH": str(COMPILERS),
-            "JAX_PLATFORMS": "cpu",
-            "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if ended.returncode:
-        lines = ended.stderr.strip().splitlines()
-        last = [line for line in lines if "Error" in line][-1:]
-        raise ValueError(f"{device} {name} {index} did not compile: {''.join(last)}")
-    row: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
-    return row
+    os.environ |= {"JAX_PLATFORMS": "cpu", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
+    sys.path.insert(0, str(COMPILERS))  # which the process inherits
+    return workloads.in_new_process(compiled.row, device, name, index)
 
 
 def key(row: dict[str, Any]) -> tuple[Any, ...]:

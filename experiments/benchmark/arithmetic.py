@@ -1,10 +1,11 @@
 """FLOPs of a round, counted from the products of the traced program."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -102,7 +103,7 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
 
     Without privacy estimation only the full coalition is trained. The counts are those
     of the client with the most examples; in the workloads all clients hold as many.
-    Random coalitions are not among them.
+    No workload draws random coalitions.
     """
     plan, sizes = trainer.program.plan, trainer.program.data.game.coalition_sizes
     full = 2**plan.estimation.num_attributes - 1
@@ -125,50 +126,33 @@ def _estimates_privacy(trainer: Trainer) -> bool:
     return make_mechanism(trainer.program.plan.mechanism, settings).needs_contribution
 
 
-class RoundFlops(NamedTuple):
-    """FLOPs of a round's matrix products, over the whole cohort."""
-
-    training: int  # of the local models, as in FedAvg
-    estimation: int  # of the other coalitions' models and of all utilities
-
-    @property
-    def total(self) -> int:
-        """The sum of both."""
-        return self.training + self.estimation
-
-
-def round_flops(trainer: Trainer) -> RoundFlops:
-    """FLOPs of a round.
+def round_flops(trainer: Trainer) -> tuple[int, int]:
+    """FLOPs of a round's matrix products, over the whole cohort.
 
         K * sum over coalitions of (steps * FLOPs per step + batches * FLOPs per batch)
 
-    The batches of validation examples are computed only if privacy is estimated. A
-    random pair of complementary coalitions holds every example once and is counted like
-    the full coalition, and one without one of N attributes like 1 - 1/N of it.
+    The batches of validation examples are computed only if privacy is estimated.
+
+    Returns:
+      `(training, estimation)`: of the local models, as in FedAvg; of the other
+      coalitions' models and of all utilities.
     """
     plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
     coalitions = coalition_steps(trainer)
-    by_batch = {
-        batch: step_flops(trainer, batch)
-        for batch in {batch for batch, _ in coalitions.values()}
-    }
+    flops_of_batch = functools.cache(partial(step_flops, trainer))
     costs = {
-        mask: by_batch[batch] * steps for mask, (batch, steps) in coalitions.items()
+        mask: flops_of_batch(batch) * steps
+        for mask, (batch, steps) in coalitions.items()
     }
     training = costs[max(coalitions)]
     estimation = sum(costs.values()) - training
     if _estimates_privacy(trainer):
-        batch, num_drawn = (
-            plan.estimation.validation_batch_size,
-            plan.estimation.num_drawn,
-        )
+        batch = plan.estimation.validation_batch_size
         longest = trainer.program.data.split.validation.shape[-1]
         utility = product_flops(
             partial(trainer.program.model.apply, train=False, key=None),
             *_weights(trainer),
             jax.ShapeDtypeStruct((batch, *shape), jnp.float32),
         )
-        utilities = len(coalitions) + num_drawn
-        estimation += utilities * -(-longest // batch) * utility
-        estimation += num_drawn * training // 2
-    return RoundFlops(plan.cohort_size * training, plan.cohort_size * estimation)
+        estimation += len(coalitions) * -(-longest // batch) * utility
+    return plan.cohort_size * training, plan.cohort_size * estimation

@@ -1,9 +1,7 @@
 """Compiles one workload for an accelerator that is not there, and counts.
 
-    PYTHONPATH=.accelerators python -m experiments.benchmark.compiled DEVICE NAME INDEX
-
-prints row number INDEX of the workload NAME, compiled for DEVICE (`DEVICES`), as one
-JSON line. The compiler of the device is all that is used: nothing runs.
+The compiler of the device is all that is used: nothing runs. `accelerators` is the
+command.
 
 libtpu writes beside every instruction how many cycles it estimates. From XLA:GPU come
 the kernels, and the bytes that these read and write. All are counted along the
@@ -12,11 +10,10 @@ other as often as the plan says, by its name.
 """
 
 import dataclasses
-import json
 import math
 import re
-import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +25,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
 from fedsvp_jax.federation import build
-from fedsvp_jax.mechanisms import mechanism_names
 from fedsvp_jax.run.trainer import Trainer
 
 from . import arithmetic, workloads
@@ -107,22 +103,21 @@ def _size(part: Part) -> int:
     return part.cycles + part.kernels + sum(map(_size, part.inner))
 
 
-_HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) .*\{$")
-_KERNEL = re.compile(
-    r" (fusion|custom-call|copy|sort|reduce|transpose|broadcast|dot|convolution"
-    r"|scatter|iota|concatenate|dynamic-slice|dynamic-update-slice|pad|slice)\("
+_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) [^\n]*\{\n(.*?)^\}", re.M | re.S)
+_INSTRUCTION = re.compile(
+    r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)(.*)", re.M
 )
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)")
+_KERNELS = (
+    *("fusion", "custom-call", "copy", "sort", "reduce", "transpose", "broadcast"),
+    *("dot", "convolution", "scatter", "iota", "concatenate", "dynamic-slice"),
+    *("dynamic-update-slice", "pad", "slice"),
+)
 _ARRAY = re.compile(r"\b(?:pred|bf|[suf])(\d*)\[([\d,]*)\]")
 _NAME = re.compile(r"%([\w.\-]+)")
-_FUSED = re.compile(r" calls=%?([\w.\-]+)")
+_CALLED = re.compile(r"\b(\w+)=(\{[^}]*\}|%?[\w.\-]+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _SCOPE = re.compile(r'op_name="([^"]*)"')
 _KNOWN = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
-_WHILE = re.compile(r" while\(.*condition=%?([\w.\-]+), body=%?([\w.\-]+)")
-_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
-_BRANCH = re.compile(r"(?:true|false)_computation=%?([\w.\-]+)")
-_CALL = re.compile(r" call\(.*to_apply=%?([\w.\-]+)")
 
 
 class Instruction(NamedTuple):
@@ -132,17 +127,29 @@ class Instruction(NamedTuple):
     size: int  # bytes of the result
     kind: str
     operands: list[str]
+    text: str  # of the operands and of what stands behind them
+
+    def called(self, *roles: str) -> list[str]:
+        """The computations that it calls in these roles."""
+        return [
+            name
+            for role, names in _CALLED.findall(self.text)
+            if role in roles
+            for name in re.findall(r"[\w.\-]+", names)
+        ]
 
 
-def _instructions(lines: Sequence[str]) -> list[Instruction]:
+def _instructions(body: str) -> list[Instruction]:
     def size(arrays: str) -> int:
         return sum(
             math.prod(map(int, filter(None, shape.split(",")))) * int(bits or 8) // 8
             for bits, shape in _ARRAY.findall(arrays)
         )
 
-    matches = filter(None, map(_INSTRUCTION.match, lines))
-    return [Instruction(m[1], size(m[2]), m[3], _NAME.findall(m[4])) for m in matches]
+    return [
+        Instruction(name, size(result), kind, _NAME.findall(operands), operands + rest)
+        for name, result, kind, operands, rest in _INSTRUCTION.findall(body)
+    ]
 
 
 def _read(argument: Instruction, fused: Sequence[Instruction]) -> int:
@@ -160,62 +167,45 @@ def _read(argument: Instruction, fused: Sequence[Instruction]) -> int:
 
 def parts(text: str) -> Part:
     """The compiled program as a tree of its loops."""
-    computations: dict[str, list[str]] = {}
-    name = entry = ""
-    for line in text.splitlines():
-        if head := _HEAD.match(line):
-            name = head.group(2)
-            entry = name if head.group(1) else entry
-            computations[name] = []
-        elif line.strip() == "}":
-            name = ""
-        elif name:
-            computations[name].append(line)
+    blocks = _COMPUTATION.findall(text)
+    computations = {name: _instructions(body) for _, name, body in blocks}
+    (entry,) = (name for is_entry, name, _ in blocks if is_entry)
 
-    def turns_of(line: str, condition: str) -> int | None:
-        if match := _KNOWN.search(line):
-            return int(match.group(1))
+    def turns_of(loop: Instruction) -> int | None:
+        if trip_counts := _KNOWN.findall(loop.text):
+            return int(trip_counts[0])
+        (condition,) = loop.called("condition")
         numbers = [
             int(number)
-            for instruction in computations[condition]
-            for number in re.findall(r" constant\((\d+)\)", instruction)
+            for i in computations[condition]
+            if i.kind == "constant"
+            for number in re.findall(r"^\d+(?![\d.])", i.text)
         ]
         return numbers[0] if len(numbers) == 1 else None
 
-    instructions = {n: _instructions(lines) for n, lines in computations.items()}
-
-    def moved_by(kernel: Instruction, line: str, sizes: dict[str, int]) -> int:
-        if not (match := _FUSED.search(line)):
-            return kernel.size + sum(sizes[name] for name in kernel.operands)
-        fused = instructions[match[1]]
-        arguments = (i for i in fused if i.kind == "parameter")
-        return kernel.size + sum(_read(argument, fused) for argument in arguments)
-
     def part(name: str, scope: str, turns: int | None) -> Part:
         cycles, kernels, bytes_moved, inner = 0, 0, 0, []
-        by_name = {i.name: i for i in instructions[name]}
-        sizes = {name: i.size for name, i in by_name.items()}
-        for line in computations[name]:
-            cost, scope_match = _CYCLES.search(line), _SCOPE.search(line)
-            within = scope_match.group(1) if scope_match else ""
-            cycles += int(cost.group(1)) if cost else 0
-            if _KERNEL.search(line):
+        sizes = {i.name: i.size for i in computations[name]}
+        for i in computations[name]:
+            within = "".join(_SCOPE.findall(i.text)[:1])
+            cycles += sum(map(int, _CYCLES.findall(i.text)[:1]))
+            if i.kind in _KERNELS:
                 kernels += 1
-                kernel = _INSTRUCTION.match(line)
-                assert kernel is not None
-                bytes_moved += moved_by(by_name[kernel[1]], line, sizes)
-            if loop := _WHILE.search(line):
-                condition, body = loop.groups()
-                inner.append(part(body, within, turns_of(line, condition)))
-            branches = [
-                branch.strip().lstrip("%")
-                for many in _BRANCHES.findall(line)
-                for branch in many.split(",")
-            ]
-            branches += _BRANCH.findall(line) + _CALL.findall(line)
-            branch_parts = [part(branch, within, 1) for branch in branches]
+                bytes_moved += i.size
+                if fusions := i.called("calls"):
+                    fused = computations[fusions[0]]
+                    arguments = (x for x in fused if x.kind == "parameter")
+                    bytes_moved += sum(_read(x, fused) for x in arguments)
+                else:
+                    bytes_moved += sum(sizes[operand] for operand in i.operands)
+            if i.kind == "while":
+                (body,) = i.called("body")
+                inner.append(part(body, within, turns_of(i)))
+            roles = ["branch_computations", "true_computation", "false_computation"]
+            roles += ["to_apply"] * (i.kind == "call")
+            branches = [part(branch, within, 1) for branch in i.called(*roles)]
             # Every place of a cohort is taken, so the largest branch counts.
-            inner += sorted(branch_parts, key=_size)[-1:]
+            inner += sorted(branches, key=_size)[-1:]
         return Part(scope, turns, cycles, kernels, bytes_moved, tuple(inner))
 
     return part(entry, "", 1)
@@ -226,54 +216,40 @@ def turns(trainer: Trainer, scope: str) -> float:
 
     Where clients side by side differ, this is the workloads' number: theirs are alike.
     """
-    plan, scopes = trainer.program.plan, re.findall(r"coalitions_\d+|\w+", scope)
-    last = next(n for n in reversed(scopes) if n in ("steps", "turns", "validation"))
+    plan = trainer.program.plan
+    *_, last = re.findall(r"\b(?:steps|turns|validation)\b", scope)
     if last == "turns":
         return -(-plan.cohort_size // plan.client_chunk_size)
     if last == "validation":
         longest = trainer.program.data.split.validation.shape[-1]
         return -(-longest // plan.estimation.validation_batch_size)
     steps = arithmetic.coalition_steps(trainer)
-    group = next((n for n in scopes if n.startswith("coalitions_")), None)
-    masks = plan.estimation.groups[int(group.split("_")[1]) if group else -1].masks
+    group = re.search(r"coalitions_(\d+)", scope)
     if group is None:
         return max(count for _, count in steps.values())
+    masks = plan.estimation.groups[int(group[1])].masks
     return sum(steps[mask][1] for mask in masks) / len(masks)
 
 
-class Counted(NamedTuple):
-    """The work of one round, with the turns of every loop multiplied in."""
+def counted(trainer: Trainer, text: str) -> Counter[str]:
+    """The work in the body of the loop over rounds, without the test's score.
 
-    cycles: float = 0
-    kernels: float = 0
-    bytes_moved: float = 0  # bytes
-    step_cycles: float = 0  # of these, in steps of training
-    step_kernels: tuple[int, ...] = ()  # of one turn of each loop of steps
-    watched: int = 0  # loops inside the round whose turns are data
+    Cycles, kernels and bytes with the turns of every loop multiplied in; and the loops
+    inside the round whose turns are data.
+    """
 
-
-def counted(trainer: Trainer, text: str) -> Counted:
-    """The work in the body of the loop over rounds, without the test's score."""
-
-    def count(part: Part) -> Counted:
-        total = Counted(part.cycles, part.kernels, part.bytes_moved)
+    def count(part: Part) -> Counter[str]:
+        total = Counter(
+            cycles=part.cycles, kernels=part.kernels, moved_bytes=part.bytes_moved
+        )
         for child in part.inner:
             if "/score" in child.scope:
                 continue
             body = count(child)
-            if re.search(r"steps\)?/while$", child.scope):
-                kernels = (round(body.kernels),)
-                body = body._replace(step_cycles=body.cycles, step_kernels=kernels)
-            is_data = child.turns is None
+            watched = body.pop("watched_loops", 0) + (child.turns is None)
             times = turns(trainer, child.scope) if child.turns is None else child.turns
-            total = Counted(
-                total.cycles + times * body.cycles,
-                total.kernels + times * body.kernels,
-                total.bytes_moved + times * body.bytes_moved,
-                total.step_cycles + times * body.step_cycles,
-                total.step_kernels + body.step_kernels,
-                total.watched + body.watched + is_data,
-            )
+            total.update({name: times * number for name, number in body.items()})
+            total.update(watched_loops=watched)
         return total
 
     def loops(part: Part) -> Iterator[Part]:
@@ -285,28 +261,11 @@ def counted(trainer: Trainer, text: str) -> Counted:
     return count(next(loops(parts(text))))
 
 
-def mechanism_rows() -> list[tuple[str, int]]:
-    """Every mechanism with N = 1, 2 and 5 attributes."""
-    return [(name, number) for name in mechanism_names() for number in (1, 2, 5)]
-
-
 def make_trainer(name: str, index: int, device: Device) -> Trainer:
-    """The trainer of a workload's row.
-
-    SWEEP is W2 with 25 seeds, and `mechanisms` W2 with every mechanism and N.
-    """
-    workload = workloads.of_name("W2")[0]
-    if name == "mechanisms":
-        mechanism, number = mechanism_rows()[index]
-        workload = dataclasses.replace(
-            workload, mechanism=mechanism, num_attributes=number, l2_norm_clip=1.0
-        )
-    elif name != workloads.SWEEP:
-        workload = workloads.of_name(name)[index]
-    config = workloads.make_config(workload)
-    if name == "mechanisms":  # the noise of some follows the rounds
-        config = dataclasses.replace(config, num_rounds=100, eval_every=100)
+    """The trainer of a workload's row; SWEEP is W2 with 25 seeds."""
     seeds = range(25 if name == workloads.SWEEP else 1)
+    workload = workloads.of_name("W2" if name == workloads.SWEEP else name)[index]
+    config = workloads.make_config(workload)
     configs = [dataclasses.replace(config, seed=seed) for seed in seeds]
     data = workloads.make_dataset(workload)
     return Trainer(build(configs, data, target=target_of(device)))
@@ -322,11 +281,10 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     plan, memory = trainer.program.plan, program.memory_analysis()
     totals = counted(trainer, program.as_text())
     cells = len(trainer.program.configs)
-    flops = cells * arithmetic.round_flops(trainer).total
+    flops = cells * sum(arithmetic.round_flops(trainer))
     state = trainer.arguments()[0]
     moved_bytes = 2 * plan.cohort_size * num_bytes(state.params)
     limit = max(flops / device.flops, moved_bytes / device.bandwidth)
-    steps = max(count for _, count in arithmetic.coalition_steps(trainer).values())
     tpu = device.platform == "tpu"
     return {
         "device": device_name,
@@ -335,30 +293,12 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "num_attributes": plan.estimation.num_attributes,
         "shapley": plan.estimation.estimator,
-        "side_by_side": [
-            plan.client_chunk_size,
-            plan.estimation.num_parallel,
-            trainer.cell_chunk,
-        ],
-        "round_cycles": round(totals.cycles) if tpu else None,
-        "step_cycles": round(totals.step_cycles / steps) if tpu else None,
-        "beside_cycles": round(totals.cycles - totals.step_cycles) if tpu else None,
-        "limit_share": limit * device.clock / totals.cycles if tpu else None,
-        "round_kernels": None if tpu else round(totals.kernels),
-        "step_kernels": None if tpu else max(totals.step_kernels, default=None),
-        "moved_bytes": None if tpu else round(totals.bytes_moved),
-        "watched_loops": totals.watched,
+        "round_cycles": round(totals["cycles"]) if tpu else None,
+        "limit_share": limit * device.clock / totals["cycles"] if tpu else None,
+        "round_kernels": None if tpu else round(totals["kernels"]),
+        "moved_bytes": None if tpu else round(totals["moved_bytes"]),
+        "watched_loops": totals["watched_loops"],
         "limit_seconds": limit,
         "bytes": memory.argument_size_in_bytes + memory.temp_size_in_bytes,
         "compile_seconds": round(seconds, 1),
     }
-
-
-def main(arguments: list[str]) -> None:
-    """Prints one row."""
-    device, name, index = arguments
-    print(json.dumps(row(device, name, int(index))), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

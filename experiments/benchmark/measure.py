@@ -1,17 +1,9 @@
-"""Times one row of the benchmark in a process of its own.
-
-    python -m experiments.benchmark.measure NAME INDEX DEVICE ROUNDS CACHE_DIR
-
-prints row number INDEX of the workload NAME as one JSON line. DEVICE and CACHE_DIR may
-be empty: the device that JAX prefers, and no cache of compiled programs.
-"""
+"""Times one row of the benchmark."""
 
 import dataclasses
 import itertools
-import json
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -37,12 +29,12 @@ _EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
 _SEEDS = (0, 1, 2, 3, 4)
 
 
-def gemm_gflops(size: int, dtype: str) -> float:
+def gemm_gflops(size: int) -> float:
     """The best rate of a (size, size) matrix product, in GFLOP/s.
 
     float32 has JAX's default precision, as in the models (TF32 on a recent GPU).
     """
-    a = jax.random.normal(jax.random.key(0), (size, size), jnp.dtype(dtype))
+    a = jax.random.normal(jax.random.key(0), (size, size))
     product = jax.jit(jnp.matmul)
 
     def seconds() -> float:
@@ -61,27 +53,14 @@ def peak_mb() -> float:
     return jax.devices()[0].memory_stats()["peak_bytes_in_use"] / 2**20
 
 
-def arithmetic_bound(num_attributes: int, shapley: str) -> float:
-    """Upper bound of FedSVA's training relative to FedAvg's: 2^(N-1), additive: 2.
-
-    The examples of an attribute are in 2^(N-1) coalitions, one of which is the local
-    model's; two of these are trained by `additive` without a correction. Every
-    coalition trains as many epochs as the local model does.
-    """
-    coalitions = 2 ** (num_attributes - 1)
-    return float(coalitions if shapley == "exact" else min(coalitions, 2))
-
-
 def make_trainer(
     workload: Workload,
     placement: Placement | None = None,
     target: Target | None = None,
-    **changes: Any,
 ) -> Trainer:
-    """A trainer of a workload, for a target, some of whose settings are changed."""
-    config = dataclasses.replace(workloads.make_config(workload), **changes)
-    program = build([config], workloads.make_dataset(workload), target=target)
-    return Trainer(program, placement=placement)
+    """A trainer of a workload, for a target."""
+    config, data = workloads.make_config(workload), workloads.make_dataset(workload)
+    return Trainer(build([config], data, target=target), placement=placement)
 
 
 def calls(trainer: Trainer, state: ServerState) -> Iterator[float]:
@@ -118,8 +97,6 @@ def row(
     name: str,
     trainer: Trainer,
     clock: dict[str, float],
-    *,
-    bound: float | None,
     notes: Sequence[str],
 ) -> dict[str, Any]:
     """The keys that every workload reports; docs/results/performance.md explains them.
@@ -129,8 +106,8 @@ def row(
     """
     plan, num_cells = trainer.program.plan, len(trainer.program.configs)
     size = _GEMM_SIZE[jax.default_backend()]
-    rate = gemm_gflops(size, plan.recipe.compute_dtype)
-    flops = num_cells * arithmetic.round_flops(trainer).total
+    rate = gemm_gflops(size)
+    flops = num_cells * sum(arithmetic.round_flops(trainer))
     median = clock["seconds_per_round_median"]
     return {
         "work": name,
@@ -140,7 +117,6 @@ def row(
         **clock,
         "gemm_gflops": rate,
         "gemm_fraction": flops / median / 1e9 / rate,
-        "arithmetic_bound": bound,
         "note": "; ".join(notes),
         "versions": versions(),
         "provenance": provenance.stamp(None, seed=0),
@@ -154,23 +130,20 @@ def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     )
     samples = min(rounds, workload.most_samples)
     notes = [f"samples: {samples} of {workload.rounds_per_call} rounds"]
-    bound = None
     if workload.name.startswith("PE"):
-        flops = arithmetic.round_flops(trainer)
-        ratio = flops.total / flops.training
-        bound = arithmetic_bound(workload.num_attributes, workload.shapley)
+        training, estimation = arithmetic.round_flops(trainer)
+        ratio = (training + estimation) / training
         notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
     clock = timed(trainer, samples)
-    return row(workload.name, trainer, clock, bound=bound, notes=notes)
+    return row(workload.name, trainer, clock, notes)
 
 
 def measure_sweep(rounds: int) -> dict[str, Any]:
-    """FedSVA on digits: 5 epsilons x 5 seeds as one program, then as 25 runs.
+    """FedSVA on digits: 5 epsilons x 5 seeds as one program, and one of them alone.
 
-    The single runs share one compiled program, which takes a cell's values as data.
-    No compilation is in the ratio. Cells run one after another on a CPU and side by
-    side on a GPU, as in `experiments.sweep`.
+    No compilation is in the ratio to 25 single runs. Cells run one after another on a
+    CPU and side by side on a GPU, as in `experiments.sweep`.
     """
     base = resolve(ExperimentConfig(dataset="digits", mechanism="fedsva"))
     base = dataclasses.replace(base, eval_every=base.num_rounds)
@@ -178,48 +151,30 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     dataset = loading.load_dataset(base)
     trainer = Trainer(build(configs, dataset))
     clock = timed(trainer, rounds)
-
-    def cell(tree: Any, index: int) -> Any:
-        return jax.tree.map(lambda leaf: leaf[index : index + 1], tree)
-
-    single = Trainer(build(configs[:1], dataset))
-    states = trainer.initial_state()
-    singles = 0.0
-    for index in range(len(configs)):
-        single.cells = cell(trainer.cells, index)
-        run = calls(single, single.place(cell(states, index)))
-        next(run)
-        singles += statistics.median(itertools.islice(run, rounds))
+    single = timed(Trainer(build(configs[:1], dataset)), rounds)
     swept = clock["seconds_per_round_median"]
+    singles = len(configs) * single["seconds_per_round_median"]
     notes = [
         f"samples: {rounds} of 1 round of all {len(configs)} cells",
         "arithmetic counted for the largest client",
     ]
-    common = row(workloads.SWEEP, trainer, clock, bound=None, notes=notes)
-    return common | {
+    return row(workloads.SWEEP, trainer, clock, notes) | {
         "sweep_seconds": swept,
         "singles_seconds": singles,
         "sweep_over_singles": swept / singles,
     }
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Prints one row."""
-    name, index, device, rounds, cache_dir = arguments
-    if device and jax.default_backend() != device:
-        sys.exit(
-            f"error: this machine's device is {jax.default_backend()}, got {device}"
+def measure(name: str, index: int, device: str | None, rounds: int) -> dict[str, Any]:
+    """Row number `index` of a workload; a device of None is the one that JAX prefers.
+
+    Raises:
+      ValueError: this machine's device is another.
+    """
+    if device not in (None, jax.default_backend()):
+        raise ValueError(
+            f"device must be {jax.default_backend()} on this machine, got {device}"
         )
-    if cache_dir:
-        jax.config.update("jax_compilation_cache_dir", cache_dir)
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    result = (
-        measure_sweep(int(rounds))
-        if name == workloads.SWEEP
-        else measure_workload(workloads.of_name(name)[int(index)], int(rounds))
-    )
-    print(json.dumps(result), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+    if name == workloads.SWEEP:
+        return measure_sweep(rounds)
+    return measure_workload(workloads.of_name(name)[index], rounds)

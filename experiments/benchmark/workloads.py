@@ -8,6 +8,10 @@ what is learned. Every client holds exactly `Task.train` training images and
 
 import dataclasses
 import math
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +55,6 @@ class Workload:
       l2_norm_clip: C; by default nothing is clipped, as in the other libraries.
       cohort_size: K.
       rounds_per_call: rounds of one compiled call, which is one timed sample.
-      compute_dtype: number format of the products of local training.
       most_samples: upper limit of samples, whatever --rounds is.
     """
 
@@ -64,7 +67,6 @@ class Workload:
     l2_norm_clip: float = math.inf
     cohort_size: int = 10
     rounds_per_call: int = 1
-    compute_dtype: str = "float32"
     most_samples: int = 100
 
 
@@ -78,18 +80,14 @@ def _estimation(fedavg: Workload) -> list[Workload]:
     that all numbers stay finite under the noise.
     """
     fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
+    games = [(n, "exact") for n in range(2, 6)]
+    games += [(n, "additive") for n in (5, 16) if n <= fedavg.task.train]
+    estimated = dataclasses.replace(fedavg, mechanism="fedsva")
     return [
         fedavg,
         *(
-            dataclasses.replace(fedavg, mechanism="fedsva", num_attributes=n)
-            for n in range(2, 6)
-        ),
-        *(
-            dataclasses.replace(
-                fedavg, mechanism="fedsva", num_attributes=n, shapley="additive"
-            )
-            for n in (5, 16)
-            if n <= fedavg.task.train
+            dataclasses.replace(estimated, num_attributes=n, shapley=shapley)
+            for n, shapley in games
         ),
     ]
 
@@ -99,8 +97,6 @@ _ALL = [
     Workload("W1-DP", LEAF, "dp_fedavg", clipping="update_clip", l2_norm_clip=1.0),
     Workload("W2", SMALL, rounds_per_call=20),
     Workload("W3", RESNET, most_samples=2),
-    Workload("W1-BF16", LEAF, compute_dtype="bfloat16"),
-    Workload("W3-BF16", RESNET, compute_dtype="bfloat16", most_samples=2),
     *_estimation(Workload("PE-W1", LEAF, cohort_size=3, most_samples=2)),
     *_estimation(Workload("PE-W2", SMALL, rounds_per_call=10)),
 ]
@@ -170,8 +166,14 @@ def make_config(workload: Workload) -> ExperimentConfig:
             local_epochs=task.epochs,
             batch_size=task.batch,
             learning_rate=0.1,
-            compute_dtype=workload.compute_dtype,
             partition="iid" if workload.num_attributes == 1 else "by_writer",
             train_fraction=task.train / (task.train + task.validation),
         )
     )
+
+
+def in_new_process(make_row: Callable[..., dict[str, Any]], *args: Any) -> Any:
+    """What the function returns in a process of its own, which has this environment."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as processes:
+        return processes.submit(make_row, *args).result()

@@ -4,7 +4,7 @@ from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.participation import FilterCost, Participation
-from fedsvp_jax.accounting.promise import Allowance
+from fedsvp_jax.accounting.promise import Allowance, Plan
 
 __all__ = [
     "Account",
@@ -12,5 +12,6 @@ __all__ = [
     "Claim",
     "FilterCost",
     "Participation",
+    "Plan",
     "composed_epsilon",
 ]

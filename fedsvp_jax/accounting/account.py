@@ -1,30 +1,373 @@
-"""The account: what every client has sent, or will send, and what is claimed of it.
+"""The account: sums over every client's uploads, and their ε.
 
 Everything that asks what an upload costs asks this one value: simulator, dry run,
-solver, promise, stop, audit, page and deployed client. An account never changes:
+solver, promise (`promise.Plan`), stop, audit, page (`claims`) and deployed client.
 `record` returns the account after a round.
 """
 
-from functools import cached_property
-from typing import Any
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Self
 
-from fedsvp_jax.accounting import claims
-from fedsvp_jax.accounting.promise import Plan
-from fedsvp_jax.accounting.recorded import Recorded
+import jax
+import numpy as np
+
+from fedsvp_jax.accounting.composition import Sums, composed_epsilon
+from fedsvp_jax.accounting.noise_ends import certain_chance
+from fedsvp_jax.accounting.participation import FilterCost, Participation
+from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.accounting.views import VIEWS, Counted, counted
+from fedsvp_jax.core.structs import NoiseInfo
+from fedsvp_jax.mechanisms import Mechanism
 
 
-class Account(Recorded):
-    """`Recorded`, with what was planned before it and what is claimed after it."""
+@dataclasses.dataclass
+class _ByClient:
+    """All clients' sums, which `record` changes in place.
 
-    @cached_property
-    def plan(self) -> Plan:
-        """The most that each round's uploads may cost, and what a promise allows."""
-        return Plan(self)
+    Attributes:
+      sums: (7, M) uploads, Σε, Σδ, and Σ1/z² by view.
+      largest: (7, m) `_maximal` of them, by falling number of uploads.
+      rounds: that they count.
+    """
 
-    def row(self, *, last: bool) -> dict[str, Any]:
-        """The privacy part of a line of metrics.jsonl: `claims.row`."""
-        return claims.row(self, last=last)
+    sums: np.ndarray
+    largest: np.ndarray
+    rounds: int
 
-    def claims(self) -> list[claims.Claim]:
-        """Every adversary's claim by every accounting: `claims.table`."""
-        return claims.table(self)
+
+@dataclasses.dataclass(frozen=True)
+class Account:
+    """Sums per client of what was applied: counted, never promised.
+
+    Per client it keeps the uploads, Σε and Σδ as claimed, and per view Σ1/z² with z the
+    noise multiplier that this view faces:
+
+        server:  z_i
+        others:  sqrt(Σ_{j in H} p_j² σ_j²) / (p_i Δ_i)
+
+    H is the cohort without the 0, 1 or h clients other than i whose noise is largest
+    (colluders know their own; which ones they are is not, so the worst is taken).
+    The influence filter asks the same of all clients, so its passes are kept once;
+    every view counts them in full. Its bounds hold for any change of one client's data,
+    so they add up with uploads under each relation that changes one client alone.
+    Where uploads are made of Poisson batches ("rdp" and "pld"), a client's uploads
+    count as its number of subsampled steps instead, at the least z that a view has met.
+    Σ1/z² and Σε then count them as if nothing were sampled: true bounds, but large.
+
+    A round touches the sums of its cohort alone. So an account is gone on with once:
+    after `record`, the account before answers no more.
+
+    Attributes:
+      mechanism: whose uploads these are, and whose claim every ε is.
+      participation: who uploads.
+      terms: of a promise; δ of rdp and pld.
+      clients: their sums.
+      least: (4,) the least multiplier of an upload by view.
+      passes: of the influence filter.
+      rounds: that were recorded.
+      largest_claim: ε of one upload.
+      even_cohort: the cohort's size while every round had the same, equal weights and
+        equal noise, which amplification by sampling needs; -1 before the first, else 0.
+      tally: what made the number of rounds follow the data, so that ε is a tally.
+    """
+
+    mechanism: Mechanism
+    participation: Participation
+    terms: PromiseSettings
+    clients: _ByClient
+    least: np.ndarray
+    passes: int = 0
+    rounds: int = 0
+    largest_claim: float = 0.0
+    even_cohort: int = -1
+    tally: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Mechanism,
+        participation: Participation,
+        terms: PromiseSettings | None = None,
+    ) -> Self:
+        """Before the first round."""
+        zeros = np.zeros((_FIRST_VIEW + len(VIEWS), participation.num_clients))
+        return cls(
+            mechanism,
+            participation,
+            terms or PromiseSettings(),
+            clients=_ByClient(zeros, zeros[:, :1], rounds=0),
+            least=np.full(len(VIEWS), math.inf),
+        )
+
+    def with_nominal(self, nominal: str) -> Self:
+        """The account with one more reason why every ε is nominal; "" is none."""
+        reasons = "; ".join(filter(None, (self.participation.nominal, nominal)))
+        participation = self.participation._replace(nominal=reasons)
+        return dataclasses.replace(self, participation=participation)
+
+    def _clients(self) -> _ByClient:
+        """The sums, unless a later account has gone on with them."""
+        if self.clients.rounds != self.rounds:
+            raise RuntimeError(
+                f"the account after round {self.rounds} was gone on with: take the "
+                f"newest, after round {self.clients.rounds}"
+            )
+        return self.clients
+
+    @property
+    def uploads(self) -> np.ndarray:
+        """(M,) whole."""
+        return self._clients().sums[0].astype(np.int64)
+
+    @property
+    def precision(self) -> np.ndarray:
+        """(4, M) Σ1/z² by view."""
+        return self._clients().sums[_FIRST_VIEW:]
+
+    def copy(self) -> Self:
+        """The same, to go on with apart."""
+        clients = self._clients()
+        copied = dataclasses.replace(clients, sums=clients.sums.copy())
+        return dataclasses.replace(self, clients=copied)
+
+    @property
+    def proved(self) -> bool:
+        """Whether the mechanism's claim is proved, and nothing makes it nominal."""
+        claim = self.mechanism.claim
+        sees_noise = claim.central or claim.against_server
+        return claim.proved and sees_noise and not self.participation.nominal
+
+    @property
+    def view(self) -> str:
+        """Against whom the ε of a run is claimed."""
+        return self.mechanism.claim.view
+
+    @property
+    def filter_cost(self) -> FilterCost:
+        """The cost of the passes that were recorded."""
+        return self.participation.filter_cost._replace(passes=self.passes)
+
+    @property
+    def release_epsilon(self) -> float:
+        """ε_r that an upload spends on R; 0 where R is not told."""
+        return float(self.mechanism.release_epsilon)
+
+    def counted(self, noise: NoiseInfo, weights: Any = None) -> Counted:
+        """`views.counted` of a round's uploads, in the claim's view.
+
+        Discrete noise is counted upload by upload unless its whole numbers are summed:
+        an average of uploads that were weighted in float32 is no sum on one grid. So
+        is every upload that is not averaged: a median may show one of them as it is.
+        """
+        claim = self.mechanism.claim
+        if not self.participation.averaged or (
+            claim.concentrated and not claim.central
+        ):
+            weights = None
+        return counted(noise, weights, self.view, self.participation.colluders)
+
+    def record(self, client_ids: Any, noise: NoiseInfo, weights: Any = None) -> Self:
+        """The account after one more round.
+
+        Args:
+          client_ids: (K,) ids, each at most once; ids < 0 are empty places.
+          noise, weights: as in `views.counted`.
+
+        Raises:
+          ValueError: an unknown or repeated id.
+          RuntimeError: another round was recorded after this account's last.
+        """
+        # The zeros before the first round are those of every run of a program.
+        clients = self._clients() if self.rounds else self.copy().clients
+        num_clients = clients.sums.shape[1]
+        ids = np.asarray(client_ids, np.int64)
+        filled = ids >= 0
+        ids = ids[filled]
+        if np.any(ids >= num_clients) or len(np.unique(ids)) != len(ids):
+            raise ValueError(
+                f"client_ids must be distinct and < {num_clients}, got {ids.tolist()}"
+            )
+        noise = jax.tree.map(lambda leaf: np.asarray(leaf, float)[filled], noise)
+        shares = None if weights is None else np.asarray(weights, float)[filled]
+        multiplier, epsilon, even = self.counted(noise, shares)
+        size = len(ids) if even else 0
+
+        with np.errstate(divide="ignore"):
+            precision = 1.0 / np.square(multiplier)
+        added = np.stack([np.ones(len(ids)), epsilon, noise.delta, *precision])
+        clients.sums[:, ids] += added
+        clients.largest = _maximal(
+            np.concatenate([clients.largest, clients.sums[:, ids]], axis=1)
+        )
+        clients.rounds += 1
+        return dataclasses.replace(
+            self,
+            clients=clients,
+            least=np.minimum(self.least, multiplier.min(axis=1, initial=math.inf)),
+            rounds=self.rounds + 1,
+            largest_claim=max(self.largest_claim, epsilon.max(initial=0.0)),
+            even_cohort=size if self.even_cohort in (-1, size) else 0,
+        )
+
+    def record_pass(self) -> Self:
+        """The account after one more pass of the influence filter by all clients."""
+        return dataclasses.replace(self, passes=self.passes + 1)
+
+    def epsilon_spent(
+        self,
+        method: str,
+        delta: float | None = None,
+        *,
+        view: str | None = None,
+    ) -> float:
+        """ε of the client that has spent most.
+
+        Args:
+          method: "basic" (Σε as claimed, at `delta_spent`; the claim's view alone),
+            "rdp", "pld", or "gdp" (exact where only Gaussians were sent; Poisson
+            batches count as if nothing were sampled).
+          delta: δ of the other methods; `target_delta` by default.
+          view: one of VIEWS; the claim's by default.
+
+        Raises:
+          ValueError: as `composed_epsilon`, or an unknown view.
+        """
+        view = view or self.view
+        clients, row = self._clients(), _FIRST_VIEW + VIEWS.index(view)
+        least, chosen = float(self.least[VIEWS.index(view)]), clients.largest
+        return max(
+            self.composed(
+                method,
+                Sums(uploads, precision, claimed, least),
+                self.filter_cost,
+                delta,
+            )
+            for uploads, precision, claimed in _maximal(chosen[[0, row, 1]]).T.tolist()
+        )
+
+    def composed(
+        self,
+        method: str,
+        sums: Sums,
+        filter_cost: FilterCost,
+        delta: float | None = None,
+    ) -> float:
+        """ε of one client with the filter's events, before a run or after it."""
+        if method == "basic":
+            released = sums.uploads * self.release_epsilon
+            return sums.epsilon + released + filter_cost.basic_epsilon
+        delta = self.terms.target_delta if delta is None else delta
+        if self.mechanism.claim.concentrated:
+            method = "rdp"
+        responses = (
+            (math.ceil(sums.uploads), self.release_epsilon),
+            (filter_cost.votes, filter_cost.vote_epsilon),
+        )
+        subsampling, z = self.mechanism.subsampling, sums.least_multiplier
+        precision = sums.precision
+        steps: tuple[Any, ...] = (None,)
+        if subsampling is not None and method != "gdp" and math.isfinite(z):
+            steps = subsampling.steps(z, math.ceil(sums.uploads))
+            precision = 0.0
+        return max(
+            composed_epsilon(
+                method,
+                filter_cost.precision + precision,
+                delta,
+                responses=responses,
+                steps=kind,
+            )
+            for kind in steps
+        )
+
+    def certain_chance(self, sums: Sums, filter_cost: FilterCost) -> float:
+        """The chance that the noise's end tells one client's data for certain.
+
+        Discrete noise has no such end. See `noise_ends`.
+        """
+        filter_chance = certain_chance(
+            filter_cost.contribution_multiplier, filter_cost.passes
+        )
+        subsampling, z = self.mechanism.subsampling, sums.least_multiplier
+        if self.mechanism.claim.concentrated or sums.precision == 0:
+            return filter_chance
+        if subsampling is not None:
+            steps = subsampling.steps(z, math.ceil(sums.uploads))
+            return filter_chance + max(
+                certain_chance(step.multiplier, step.number, step.rate)
+                for step in steps
+            )
+        number = sums.precision * z**2 if z > 0 else 1.0
+        return filter_chance + certain_chance(z, number)
+
+    def most_spent(self, view: str) -> Sums:
+        """The largest of each sum over all clients, as a view sees them."""
+        largest, number = self._clients().largest.max(axis=1), VIEWS.index(view)
+        return Sums(
+            float(largest[0]),
+            float(largest[_FIRST_VIEW + number]),
+            float(largest[1]),
+            float(self.least[number]),
+        )
+
+    def delta_spent(self) -> float:
+        """Σδ as claimed: the δ at which basic composition's ε holds."""
+        return float(self._clients().largest[2].max()) + self.filter_cost.delta
+
+    def by_client(self) -> dict[str, np.ndarray]:
+        """(M,) uploads and what basic composition counts, ε at δ, for summary.json."""
+        uploads, (_, epsilon, delta, *_) = self.uploads, self._clients().sums
+        epsilon = epsilon + uploads * self.release_epsilon
+        return {
+            "uploads": uploads,
+            "epsilon": epsilon + self.filter_cost.basic_epsilon,
+            "delta": delta + self.filter_cost.delta,
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The sums: what a checkpoint and a client's state file keep."""
+        _, epsilon, delta, *precision = self._clients().sums.copy()
+        counts = (self.rounds, self.passes, self.even_cohort, self.largest_claim)
+        return {
+            "uploads": self.uploads,
+            "epsilon": epsilon,
+            "delta": delta,
+            "precision": np.stack(precision),
+            "least": self.least,
+            "counts": np.asarray(counts, float),
+        }
+
+    def from_arrays(self, saved: Mapping[str, Any]) -> Self:
+        """The account of the same mechanism and participation with these sums."""
+        rounds, passes, even_cohort, largest = np.asarray(saved["counts"], float)
+        names = ("uploads", "epsilon", "delta")
+        by_client = [np.asarray(saved[name], float) for name in names]
+        sums = np.stack([*by_client, *np.asarray(saved["precision"], float)])
+        return dataclasses.replace(
+            self,
+            clients=_ByClient(sums, _maximal(sums), int(rounds)),
+            least=np.asarray(saved["least"], float),
+            rounds=int(rounds),
+            passes=int(passes),
+            even_cohort=int(even_cohort),
+            largest_claim=float(largest),
+        )
+
+
+_FIRST_VIEW = 3  # of the sums by client: before it are uploads, Σε and Σδ
+
+
+def _maximal(sums: np.ndarray) -> np.ndarray:
+    """(R, m) of (R, n) sums: no client has more of all of them, uploads first.
+
+    Each number of uploads has its largest of every other sum, which may be several
+    clients', since an accounting reads one of them.
+    """
+    ordered = sums[:, np.argsort(-sums[0], kind="stable")]
+    starts = np.flatnonzero(np.diff(ordered[0], prepend=math.inf))
+    largest = np.maximum.reduceat(ordered, starts, axis=1)
+    before = np.maximum.accumulate(largest[1:], axis=1)
+    before = np.concatenate([np.full((len(before), 1), -1.0), before[:, :-1]], axis=1)
+    return largest[:, (largest[1:] > before).any(axis=0)]

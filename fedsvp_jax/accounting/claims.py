@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.copies import certain_chance_of_copies, epsilon_of_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
-from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 
@@ -73,12 +73,12 @@ def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
     )
 
 
-def adversary(account: Recorded, view: str | None = None) -> str:
+def adversary(account: Account, view: str | None = None) -> str:
     """The adversary's name in claims, by its view; by default the claim's own view."""
     return SEEN[view or account.view][0].format(account.participation.colluders)
 
 
-def row(account: Recorded, *, last: bool) -> dict[str, Any]:
+def row(account: Account, *, last: bool) -> dict[str, Any]:
     """The privacy part of a line of metrics.jsonl: the client that spent most so far.
 
     Returns:
@@ -93,7 +93,7 @@ def row(account: Recorded, *, last: bool) -> dict[str, Any]:
     return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
 
 
-def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]:
+def planned_row(account: Account, uploads: int | None = None) -> dict[str, Any]:
     """`row` before the run, of a client that sends so many of the costliest uploads.
 
     None is one in every round.
@@ -107,7 +107,7 @@ def planned_row(account: Recorded, uploads: int | None = None) -> dict[str, Any]
 
 
 def _with_meaning(
-    account: Recorded,
+    account: Account,
     spent: dict[str, float],
     delta: float,
     largest: float,
@@ -137,7 +137,7 @@ def _with_meaning(
 
 
 def _is_proved(
-    account: Recorded,
+    account: Account,
     method: str,
     epsilon: float,
     delta: float,
@@ -155,12 +155,12 @@ def _is_proved(
     return account.proved and sound and certain <= delta and math.isfinite(epsilon)
 
 
-def _certain_chance(account: Recorded, view: str) -> float:
-    """`Recorded.certain_chance` of what was recorded, as a view sees it."""
+def _certain_chance(account: Account, view: str) -> float:
+    """`Account.certain_chance` of what was recorded, as a view sees it."""
     return account.certain_chance(account.most_spent(view), account.filter_cost)
 
 
-def upload_status(account: Recorded, epsilon: float, delta: float) -> str | None:
+def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
     """Whether the (ε, δ) claimed for one upload is proved; None where it is not one."""
     if account.mechanism.claim.relation == "none":
         return None
@@ -171,7 +171,7 @@ def upload_status(account: Recorded, epsilon: float, delta: float) -> str | None
     return "proved" if proved else "nominal"
 
 
-def by_adversary(account: Recorded) -> dict[str, float]:
+def by_adversary(account: Account) -> dict[str, float]:
     """ε by Rényi DP against each adversary, as the claims of `table` say it."""
     return {
         adversary(account, view): account.epsilon_spent("rdp", view=view)
@@ -179,7 +179,7 @@ def by_adversary(account: Recorded) -> dict[str, float]:
     }
 
 
-def views_of(account: Recorded) -> list[str]:
+def views_of(account: Account) -> list[str]:
     """The views against which anything is claimed."""
     claim = account.mechanism.claim
     if claim.relation == "none":
@@ -188,9 +188,9 @@ def views_of(account: Recorded) -> list[str]:
 
 
 def table(
-    account: Recorded,
+    account: Account,
     methods: Sequence[str] = METHODS,
-    planned: Recorded | None = None,
+    planned: Account | None = None,
 ) -> list[Claim]:
     """Every adversary's claim by every accounting, and the promise's.
 
@@ -225,7 +225,7 @@ def table(
     return [claim for claim in claims if not nothing or math.isfinite(claim.epsilon)]
 
 
-def _assumptions(account: Recorded) -> str:
+def _assumptions(account: Account) -> str:
     text, participation = account.mechanism.claim.assumptions, account.participation
     if account.passes:
         text = text.replace(NOTHING_ELSE, _FILTER_TOO)
@@ -236,7 +236,7 @@ def _assumptions(account: Recorded) -> str:
     )
 
 
-def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
+def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
     """The claims of the uploads that were recorded, against every adversary."""
     basis, participation, claims = account.mechanism.claim, account.participation, []
     assumptions = _assumptions(account)
@@ -286,13 +286,13 @@ def _spent_claims(account: Recorded, methods: Sequence[str]) -> list[Claim]:
     return claims
 
 
-def _tally(account: Recorded) -> str:
+def _tally(account: Account) -> str:
     """The reason why ε is a tally: data decided what was sent; "" where it is none."""
     return _VOTED if account.passes else account.tally
 
 
 def _claim(
-    account: Recorded,
+    account: Account,
     view: str,
     method: str,
     epsilon: float,
@@ -312,7 +312,7 @@ def _claim(
     return Claim(name, relation, method, epsilon, at, proved, assumptions)
 
 
-def _promise_claim(account: Recorded) -> Claim:
+def _promise_claim(account: Account) -> Claim:
     """The promise's claim for the whole run; nominal once the promise is broken."""
     total, method = account.terms.total_epsilon, account.terms.total_accounting
     assert total is not None
@@ -326,7 +326,7 @@ def _promise_claim(account: Recorded) -> Claim:
     return claim._replace(method=f"promise by {method}", proved=claim.proved and holds)
 
 
-def _amplified_epsilon(account: Recorded) -> tuple[float, float] | None:
+def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
     """ε with amplification by sampling, and the chance that the end of the noise tells
     one neighbour for certain; or None where it does not apply.
 
@@ -375,7 +375,7 @@ def _amplified_epsilon(account: Recorded) -> tuple[float, float] | None:
     return float(epsilon), certain_chance(multiplier, account.rounds, rate)
 
 
-def summary(account: Recorded, planned: Recorded | None = None) -> dict[str, Any]:
+def summary(account: Account, planned: Account | None = None) -> dict[str, Any]:
     """The privacy part of summary.json: spent, by accounting and by adversary."""
     subsampling = account.mechanism.subsampling
     return {

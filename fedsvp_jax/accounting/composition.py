@@ -29,7 +29,6 @@ import numpy as np
 from fedsvp_jax.mechanisms.calibration import gaussian_epsilon
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
-METHODS = ("basic", "rdp", "pld", "gdp")
 _LEAST_MULTIPLIER = 0.01  # of a step that is counted as sampled; ε is > 1,000 below it
 
 
@@ -71,7 +70,7 @@ def composed_epsilon(
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta must be in (0, 1), got {delta}")
-    if method not in METHODS[1:]:
+    if method not in ("rdp", "pld", "gdp"):
         raise ValueError(f"method must be one of rdp, pld, gdp, got {method!r}")
     pairs = tuple(
         (int(count), float(epsilon))

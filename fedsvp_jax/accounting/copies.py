@@ -4,13 +4,13 @@ import dataclasses
 
 import numpy as np
 
+from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.participation import FilterCost
-from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.accounting.views import VIEWS
 
 
-def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
+def epsilon_of_copies(account: Account, method: str, view: str) -> float:
     """ε if the data of k clients change at once, as they do with a common record.
 
     Let p_i be client i's Σ1/z² in a view. Sums go over the k clients that spent most:
@@ -29,8 +29,8 @@ def epsilon_of_copies(account: Recorded, method: str, view: str) -> float:
     )
 
 
-def certain_chance_of_copies(account: Recorded, view: str) -> float:
-    """`Recorded.certain_chance` of all k, by the bounds of `epsilon_of_copies`.
+def certain_chance_of_copies(account: Account, view: str) -> float:
+    """`Account.certain_chance` of all k, by the bounds of `epsilon_of_copies`.
 
     In one round an average moves by at most what k clients move it by, k/z with the
     least z of one client.
@@ -40,14 +40,14 @@ def certain_chance_of_copies(account: Recorded, view: str) -> float:
     )
 
 
-def _bounds(account: Recorded, view: str) -> list[tuple[Recorded, Sums, FilterCost]]:
+def _bounds(account: Account, view: str) -> list[tuple[Account, Sums, FilterCost]]:
     """The sums of k clients in a view, and those of their uploads where these count."""
     against_server = account.mechanism.claim.against_server
     seen = {view, "server"} if against_server else {view}
     return [_sums_of_copies(account, name) for name in sorted(seen)]
 
 
-def _sums_of_copies(account: Recorded, view: str) -> tuple[Recorded, Sums, FilterCost]:
+def _sums_of_copies(account: Account, view: str) -> tuple[Account, Sums, FilterCost]:
     copies, mechanism = account.participation.copies, account.mechanism
     number = VIEWS.index(view)
 

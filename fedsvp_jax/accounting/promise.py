@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.participation import FilterCost
-from fedsvp_jax.accounting.recorded import Recorded
 from fedsvp_jax.core.structs import Array
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
@@ -62,7 +62,7 @@ class Plan:
       filter_cost: of the influence filter's planned passes.
     """
 
-    def __init__(self, account: Recorded) -> None:
+    def __init__(self, account: Account) -> None:
         self._account = account
         self._terms, self._participation = account.terms, account.participation
         self.filter_cost = self._participation.filter_cost
@@ -210,8 +210,7 @@ class Plan:
             f"a client by {self._terms.total_accounting} before the first upload, "
             f"ε = {epsilon:.4g} (contributions {contributions:.4g}, votes "
             f"{self.promised(0, votes_only):.4g}): raise it or --contribution_noise, "
-            "or lower --vote_epsilon; votes without one, or of a second pass (take "
-            "influence_filter=join), have no finite ε"
+            "or lower --vote_epsilon; votes without one have no finite ε"
         )
 
 

@@ -8,9 +8,10 @@ guarantee limits how often any test of the scores can be right. How often a test
 right in many games therefore bounds ε from below, at a stated confidence;
 `epsilon_bounds` computes such bounds.
 
-The games run the code that a federation runs: `cohort.sample_cohort`,
+The games run the code that a federation runs: `cohort.cohort_of_round`,
 `client_work.released_ratio`, `client_work.add_noise` and `Mechanism.server`. Games with
-local training are in `audit_training`, those of the influence filter in `audit_filter`.
+local training are in `audit_training`. What is no mechanism, the influence filter and
+the sum of deployed clients, is audited in tests (`tests/helpers/more_cases.py`).
 """
 
 import dataclasses
@@ -22,14 +23,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
 from fedsvp_jax.round import client_work, cohort, private_query_work
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
+_NO_COST = np.zeros((), np.int32)
+_UNLIMITED = Allowance(_NO_COST[None], _NO_COST, _NO_COST)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,28 +44,22 @@ class Game:
     Attributes:
       updates: the client's update in the worlds (in, out), along the first axis.
       ratios: its contribution ratio R in the worlds (in, out).
-      released: the mechanism's settings, where the adversary sees the released R and
-        the noise follows it; None where the noise follows R itself.
-      adaptive: the mechanism's settings, where the adversary sees the adaptive clip
-        after every round (dp_fedavg).
-      others: how the uploads of the other clients, whose updates are zero, enter what
-        is scored: 1 each in the sum over a cohort, −1 for an upload that is subtracted.
+      others: how the uploads of the other clients of its cohort, whose updates are
+        zero, enter what is scored: 1 each in a sum, −1 for an upload that is
+        subtracted.
       num_examples: |D|, the client's number of examples.
-      num_rounds: T.
-      asked_from: before this round (from 0) a private query is answered by 0.
-      max_uploads: after so many uploads the cohort sampler leaves a client out.
+      allowance: the promise that ends a client's uploads.
+      admitted: of its cohort, so many clients are admitted from the second turn on,
+        the client among them; None for all.
       dimension: d, the length of an upload.
     """
 
     updates: tuple[float, float]
     ratios: tuple[float, float] = (1.0, 1.0)
-    released: MechanismConfig | None = None
-    adaptive: MechanismConfig | None = None
     others: tuple[float, ...] = ()
     num_examples: int = 1
-    num_rounds: int = 1
-    asked_from: int = 0
-    max_uploads: int | None = None
+    allowance: Allowance = _UNLIMITED
+    admitted: int | None = None
     dimension: int = 8
 
 
@@ -70,7 +69,7 @@ class Transcript(NamedTuple):
     score: Array  # log likelihood ratio of all that was seen so far
     uploaded: Array  # bool: whether the client took part in the round
     gaussian: Array  # bool: what was seen is a Gaussian of one scale in both worlds
-    info: NoiseInfo  # of the client's upload
+    info: NoiseInfo | None = None  # of the client's upload
 
 
 class Scores(NamedTuple):
@@ -80,20 +79,10 @@ class Scores(NamedTuple):
     outside: np.ndarray  # (T, n)
     uploaded: np.ndarray  # (T,) bool: whether the client took part, the same in all
     gaussian: np.ndarray  # (T,) bool: up to here two shifted Gaussians, in every game
-    infos: NoiseInfo  # (2, T): of one game in each of the worlds (in, out)
+    infos: NoiseInfo | None  # (2, T): of one game in each of the worlds (in, out)
 
 
 Player = Callable[[Array], Scores]  # key -> the scores of that key's games
-
-
-class _Seen(NamedTuple):
-    """The release of a round in one of the worlds."""
-
-    upload: Array  # (d,) with noise
-    mean: Array  # (d,) the same upload without noise
-    state: MechanismState
-    info: NoiseInfo
-    std: Array  # () of the noise, whether or not the client is asked
 
 
 def upload(
@@ -122,134 +111,182 @@ def upload(
 class _Carry(NamedTuple):
     states: MechanismState  # the client's, stacked by world
     other: MechanismState  # of any other client
-    uploads: Array  # (1 + others,) int32: uploads so far by client
-    score: Array
+    spent: Array  # (M,) int32: cost of the uploads so far
+
+
+class _Round(NamedTuple):
+    """What the adversary sees of a round, and what it expects."""
+
+    gaps: Array  # (2, d) what is seen, less what it is without noise in each world
+    variances: Array  # (2,) of the noise in each world
+    other_score: Array  # () log likelihood ratio of what is released beside it
+    uploaded: Array
+    gaussian: Array
+    info: NoiseInfo
+
+
+def _cohorts(
+    settings: MechanismConfig, game: Game
+) -> tuple[int, Array, Callable[[Array, Array | int], Array]]:
+    """M, the client that is audited, and `(spent, round_num) -> (K,) cohort`.
+
+    Drawn cohorts have all clients, and cyclic ones take turns. The seed is public, and
+    the same in all games.
+    """
+    cyclic, size = settings.cohorts == "cyclic", 1 + len(game.others)
+    num_clients = settings.num_clients if cyclic else size
+    everybody = jnp.ones((num_clients,), bool)
+
+    def cohort_of(spent: Array, round_num: Array | int, admitted: Array) -> Array:
+        return cohort.cohort_of_round(
+            prng.root_key(0),
+            game.allowance,
+            spent,
+            round_num,
+            cohort_size=size,
+            cohorts=settings.cohorts,
+            admitted=admitted,
+        )
+
+    first = cohort_of(jnp.zeros((num_clients,), jnp.int32), 0, everybody)
+    thinned = everybody.at[first[game.admitted or size :]].set(False)
+
+    def of_round(spent: Array, round_num: Array | int) -> Array:
+        is_first_turn = round_num < num_clients // size
+        return cohort_of(spent, round_num, jnp.where(is_first_turn, everybody, thinned))
+
+    return num_clients, first[0], of_round
 
 
 def _transcript(
-    mechanism: Mechanism, game: Game, world: Array, key: Array
+    mechanism: Mechanism,
+    settings: MechanismConfig,
+    game: Game,
+    world: Array,
+    key: Array,
 ) -> Transcript:
     """One game in `world` (0: in, 1: out)."""
     axis = jnp.zeros((game.dimension,), jnp.float32).at[0].set(1.0)
     updates = jnp.asarray(game.updates, jnp.float32)[:, None] * axis[None]
     nothing = jnp.zeros_like(axis)
-    num_others = len(game.others)
-    factors = jnp.asarray(game.others, jnp.float32)
-    first = mechanism.init(1).of(0)
+    factors = jnp.asarray((1.0, *game.others), jnp.float32)
+    num_clients, canary, cohort_of = _cohorts(settings, game)
+    is_released = settings.contribution_release in audit_releases.RELEASES
+    own_settings = settings.settings
+    start = mechanism.init(num_clients).of(canary)
 
-    def step(carry: _Carry, round_num: Array) -> tuple[_Carry, Transcript]:
+    def step(carry: _Carry, round_num: Array) -> tuple[_Carry, _Round]:
         round_key = prng.round_key(key, round_num)
+        clients = cohort_of(carry.spent, round_num)
+        valid = clients >= 0
+        is_canary = clients == canary
+        uploaded = jnp.any(is_canary)
+        other_score = jnp.float32(0.0)
         ratios = jnp.asarray(game.ratios, jnp.float32)
-        score = jnp.float32(0.0)
-        if game.released is not None:
+        if is_released:
             released = client_work.released_ratio(
-                ratios[world], game.released, Address(round_key, jnp.int32(0))
+                ratios[world], settings, Address(round_key, canary)
             )
-            score += audit_releases.log_ratio(released, ratios, game.released)
+            other_score += audit_releases.log_ratio(released, ratios, settings)
             ratios = jnp.broadcast_to(released, (2,))
+        send = partial(
+            upload,
+            mechanism,
+            key=round_key,
+            num_examples=game.num_examples,
+            round_num=round_num,
+        )
 
-        def release(update: Array, ratio: Array, state: MechanismState) -> _Seen:
-            send = partial(
-                upload,
-                mechanism,
-                ratio=ratio,
-                memory=state,
-                key=round_key,
-                num_examples=game.num_examples,
-                round_num=round_num,
-            )
-            noised, after, info = send(update)
+        def release(
+            update: Array, ratio: Array, state: MechanismState
+        ) -> tuple[Array, Array, Array, MechanismState, NoiseInfo]:
+            """The upload, the same without noise, its std, and what remains of it."""
+            own_send = partial(send, ratio=ratio, memory=state, client_id=canary)
+            noised, after, info = own_send(update)
             # The same noise on no update: what is left is the clipped update.
-            bare, _, _ = send(nothing)
-            mean, std = noised - bare, info.noise_std
-            if game.asked_from:
-                is_queried = round_num >= game.asked_from
+            mean, std = noised - own_send(nothing)[0], info.noise_std
+            if settings.private_from:
+                is_queried = round_num >= settings.private_from
                 (noised,), info = private_query_work.only_if(is_queried, [noised], info)
-            return _Seen(noised, mean, after, info, std)
+            return noised, mean, std, after, info
 
         both = jax.vmap(release)(updates, ratios, carry.states)
-        actual = jax.tree.map(lambda leaf: leaf[world], both)
-        infos = jax.tree.map(lambda leaf: leaf[None], actual.info)
-        seen, variance = actual.upload, jnp.square(both.std)
-        total = actual.upload
-        if num_others:
-            rest, _, other_infos = jax.vmap(
-                lambda client_id: upload(
-                    mechanism,
-                    nothing,
-                    jnp.float32(1.0),
-                    carry.other,
-                    key=round_key,
-                    client_id=client_id,
-                    num_examples=game.num_examples,
-                    round_num=round_num,
-                )
-            )(jnp.arange(1, num_others + 1, dtype=jnp.int32))
-            seen = seen + factors @ rest
-            total = total + jnp.sum(rest, axis=0)
-            variance = variance + jnp.sum(jnp.square(factors * other_infos.noise_std))
-            infos = jax.tree.map(
-                lambda a, b: jnp.concatenate([a, b]), infos, other_infos
+        noised, _, _, state, info = jax.tree.map(lambda leaf: leaf[world], both)
+        _, means, stds, states, worlds_info = both
+
+        def silent(client_id: Array) -> tuple[Array, NoiseInfo]:
+            bare, _, info = send(
+                nothing, jnp.float32(1.0), carry.other, client_id=client_id
             )
-        gaps = jnp.square(seen[None] - both.mean) / variance[:, None]
-        logs = 0.5 * jnp.log(variance)[:, None]
-        likelihoods = -jnp.sum(0.5 * gaps + logs, axis=1)
-        ratio = likelihoods[0] - likelihoods[1]
-        if game.asked_from:  # a 0 is the same in both worlds
-            ratio = jnp.where(jnp.any(seen != 0), ratio, 0.0)
-        score += ratio
-        shared = carry.other.shared
+            return bare, info
+
+        bare, infos = jax.vmap(silent)(clients)
+        is_other = valid & ~is_canary
+        weights = jnp.where(is_other, factors, 0.0)
+        seen = jnp.where(uploaded, noised, nothing) + weights @ bare
+        variances = jnp.where(uploaded, jnp.square(stds), 0.0)
+        variances += jnp.sum(jnp.square(weights * infos.noise_std))
+        other = carry.other
         if mechanism.server is not None:
-            _, after = mechanism.server(
-                total / (1.0 + num_others),
+            average, after = mechanism.server(
+                seen / len(factors),
                 nothing,
-                dataclasses.replace(actual.state, shared=shared),
+                dataclasses.replace(state, shared=other.shared),
                 key=prng.stream_key(round_key, prng.Stream.SERVER_NOISE),
                 round_num=round_num,
-                infos=infos,
-                valid=jnp.ones((1 + num_others,), bool),
+                infos=jax.tree.map(partial(jnp.where, is_canary), info, infos),
+                valid=valid,
             )
-            if game.adaptive is not None:
-                score += audit_releases.clip_log_ratio(
-                    shared["clip"],
+            seen = average * len(factors)
+            if getattr(own_settings, "adaptive_clip", False):
+                other_score += audit_releases.clip_log_ratio(
+                    other.shared["clip"],
                     after.shared["clip"],
-                    game.adaptive,
-                    clipped=both.info.clipped,
+                    settings,
+                    clipped=worlds_info.clipped,
                     others_clipped=infos.clipped[1:],
                 )
-            shared = after.shared
-        states = dataclasses.replace(
-            both.state, shared=jax.tree.map(lambda x: jnp.stack([x, x]), shared)
+            other = dataclasses.replace(other, shared=after.shared)
+        states = jax.tree.map(partial(jnp.where, uploaded), states, carry.states)
+        shared = jax.tree.map(lambda x: jnp.stack([x, x]), other.shared)
+        cost = jnp.asarray(game.allowance.costs)[
+            jnp.minimum(round_num, len(game.allowance.costs) - 1)
+        ]
+        places = jnp.where(valid, clients, num_clients)
+        carry = _Carry(
+            dataclasses.replace(states, shared=shared),
+            other,
+            carry.spent.at[places].add(cost, mode="drop"),
         )
-        members = cohort.sample_cohort(
-            prng.stream_key(round_key, prng.Stream.COHORT),
-            carry.uploads
-            < (game.num_rounds if game.max_uploads is None else game.max_uploads),
-            1 + num_others,
+        gaps = seen[None] - jnp.where(uploaded, means, 0.0)
+        # A 0, or that nobody uploads, is the same in both worlds.
+        nothing_seen = jnp.all(seen == 0)
+        return carry, _Round(
+            jnp.where(nothing_seen, 0.0, gaps),
+            jnp.where(nothing_seen, 1.0, variances),
+            jnp.where(uploaded, other_score, 0.0),
+            uploaded,
+            (stds[0] == stds[1]) & (not is_released),
+            info,
         )
-        uploaded = members[0] == 0  # ascending, so client 0 is the first
-        # Clients are eligible all at the same time: without them nothing happens.
-        after_round = _Carry(
-            states=states,
-            other=dataclasses.replace(carry.other, shared=shared),
-            uploads=carry.uploads + 1,
-            score=carry.score + score,
-        )
-        carry = jax.tree.map(
-            lambda new, old: jnp.where(uploaded, new, old), after_round, carry
-        )
-        stds = both.std
-        gaussian = (stds[0] == stds[1]) & (game.released is None)
-        return carry, Transcript(carry.score, uploaded, gaussian, actual.info)
 
-    start = _Carry(
-        states=jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), first),
-        other=first,
-        uploads=jnp.zeros((1 + num_others,), jnp.int32),
-        score=jnp.float32(0.0),
-    )
-    rounds = jnp.arange(game.num_rounds, dtype=jnp.int32)
-    return jax.lax.scan(step, start, rounds)[1]
+    rounds = jnp.arange(settings.num_rounds, dtype=jnp.int32)
+    both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
+    spent = jnp.zeros((num_clients,), jnp.int32)
+    _, seen = jax.lax.scan(step, _Carry(both, start, spent), rounds)
+    gaps, variances = seen.gaps, seen.variances
+    if (num_bands := getattr(own_settings, "noise_bands", 1)) > 1:
+        # C times what a server with correlated noise adds are independent Gaussians.
+        bands = jnp.zeros(rounds.shape, jnp.float32)
+        bands = bands.at[:num_bands].set(band_coefficients(num_bands)[: len(rounds)])
+        lag = rounds[:, None] - rounds[None]
+        gaps = jnp.tensordot(jnp.where(lag >= 0, bands[lag], 0.0), gaps, 1)
+        std = own_settings.noise_multiplier * settings.l2_norm_clip
+        variances = jnp.full_like(variances, std**2)
+    logs = jnp.square(gaps) / variances[..., None] + jnp.log(variances)[..., None]
+    likelihoods = -0.5 * jnp.sum(logs, axis=-1)
+    ratios = likelihoods[:, 0] - likelihoods[:, 1] + seen.other_score
+    return Transcript(jnp.cumsum(ratios), seen.uploaded, seen.gaussian, seen.info)
 
 
 def make_player(
@@ -286,13 +323,17 @@ def make_player(
     return play
 
 
-def upload_player(mechanism: Mechanism, game: Game, num_games: int) -> Player:
+def upload_player(
+    mechanism: Mechanism, settings: MechanismConfig, game: Game, num_games: int
+) -> Player:
     """Plays a game of uploads.
 
     Args:
       mechanism: adds its noise to the upload; for noise in the local steps there is
         `audit_training.training_player`.
+      settings: of the mechanism. The adversary sees the R that is released by
+        `contribution_release`, and the adaptive clip of dp_fedavg.
       game: the worlds.
       num_games: n, in each world.
     """
-    return make_player(partial(_transcript, mechanism, game), num_games)
+    return make_player(partial(_transcript, mechanism, settings, game), num_games)

@@ -114,11 +114,9 @@ def trained_updates(
     """`trained_update` in the worlds (in, out), with records longer than the clip."""
     push = 2.0 * recipe.batch_size * float(rates.l2_norm_clip)
     worlds = neighbours(num_examples, replaced, push)
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *worlds)
-    updates = jax.jit(jax.vmap(partial(trained_update, recipe, rates, key=key)))(
-        stacked
-    )
-    return float(updates[0]), float(updates[1])
+    update_of = jax.jit(partial(trained_update, recipe, rates, key=key))
+    inside, outside = (float(update_of(world)) for world in worlds)
+    return inside, outside
 
 
 def private_record_updates(

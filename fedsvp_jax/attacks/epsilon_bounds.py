@@ -1,16 +1,13 @@
 """Lower bounds of ε from the scores of an audit.
 
-There are three bounds. jax-privacy's `CanaryScoreAuditor` computes the first and the
-last.
+There are two bounds, from many games.
 
-    clopper_pearson  from many games (Jagielski et al. 2020). It assumes nothing; the
-                     threshold is chosen on one half of the games and tested on the
-                     other.
-    gaussian         from many games (Nasr et al. 2023). It assumes a trade-off curve of
-                     Gaussian form, which a mechanism has whose noise is Gaussian with
-                     the same standard deviations in both worlds, and is the tightest.
-    one_run          from a single run with many canaries (Steinke et al. 2023). A coin
-                     decides whether each canary is in or out.
+    clopper_pearson  Jagielski et al. 2020, by jax-privacy's `CanaryScoreAuditor`. It
+                     assumes nothing; the threshold is chosen on one half of the games
+                     and tested on the other.
+    gaussian         Nasr et al. 2023. It assumes a trade-off curve of Gaussian form,
+                     which a mechanism has whose noise is Gaussian with the same
+                     standard deviations in both worlds, and is the tightest.
 """
 
 import math
@@ -19,21 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.core import prng
-
-METHODS = ("clopper_pearson", "gaussian", "one_run")
+_METHODS = 2
 _MOST_HALVINGS = 14  # of a significance of .05: the smallest p-value is 3e-6
-
-
-def by_coins(
-    inside: np.ndarray, outside: np.ndarray, *, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """One world's score of each game, drawn by a coin, as n canaries of a single run.
-
-    The games must share nothing, as uploads do that the adversary sees one by one.
-    """
-    coins = np.random.default_rng((seed, prng.Stream.CANARY)).random(len(inside)) < 0.5
-    return inside[coins], outside[~coins]
 
 
 def gaussian_bound(
@@ -85,7 +69,6 @@ def require_auditor() -> Any:
 def lower_bounds(
     inside: np.ndarray,
     outside: np.ndarray,
-    one_run: tuple[np.ndarray, np.ndarray] | None,
     *,
     delta: float,
     equal_noise: bool,
@@ -94,15 +77,13 @@ def lower_bounds(
 ) -> dict[str, float]:
     """Lower bounds of ε at δ, by method.
 
-    Each method gets a third of the significance, so that the largest of the three
-    bounds holds at the whole significance. The neighbouring relations are symmetric, so
+    Each method gets half of the significance, so that the larger of the two bounds
+    holds at the whole significance. The neighbouring relations are symmetric, so
     the Clopper-Pearson test may use either direction.
 
     Args:
       inside, outside: (n,) log likelihood ratios of many games in each world, or other
         scores with the same zeros.
-      one_run: scores of a single run's canaries, those in and those out; None leaves
-        out this bound.
       delta: δ in [0, 1); at 0 only `clopper_pearson` is defined.
       equal_noise: whether the noise has the same standard deviations in both worlds.
         If not, the trade-off is not of Gaussian form and `gaussian` is left out.
@@ -113,7 +94,7 @@ def lower_bounds(
       ValueError: jax-privacy is not installed (the extra `audit`).
     """
     auditing = require_auditor()
-    share = significance / len(METHODS)
+    share = significance / _METHODS
     auditor = auditing.CanaryScoreAuditor(inside, outside)
     bounds = {
         "clopper_pearson": auditor.epsilon_clopper_pearson(
@@ -126,10 +107,6 @@ def lower_bounds(
     if equal_noise and delta > 0:
         bounds["gaussian"] = gaussian_bound(
             inside, outside, delta=delta, significance=share
-        )
-    if one_run is not None and delta > 0:
-        bounds["one_run"] = auditing.CanaryScoreAuditor(*one_run).epsilon_one_run(
-            share, delta, threshold_strategy=auditing.Split(seed=seed)
         )
     return {
         name: float(value) if math.isfinite(value) else math.inf

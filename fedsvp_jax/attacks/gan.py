@@ -15,6 +15,7 @@ from fedsvp_jax.models.layers import Conv, Dense
 
 LATENT_SIZE = 100
 _UPSAMPLINGS = 2
+_CHANNELS = 64, 32  # at a quarter and at half of the image's size
 
 
 def check_image_shape(shape: tuple[int, ...]) -> None:
@@ -37,12 +38,10 @@ class Generator(nn.Module):
     Attributes:
       image_shape: (height, width, channels).
       num_classes: of the labels y.
-      channels: numbers of channels at a quarter and at half of the image's size.
     """
 
     image_shape: tuple[int, ...]
     num_classes: int
-    channels: tuple[int, int] = (64, 32)
 
     @nn.compact
     def __call__(self, latents: Array, labels: Array) -> Array:
@@ -50,7 +49,7 @@ class Generator(nn.Module):
         height, width, depth = self.image_shape
         step = 2**_UPSAMPLINGS
         one_hot = jax.nn.one_hot(labels, self.num_classes, dtype=latents.dtype)
-        first, second = self.channels
+        first, second = _CHANNELS
         x = Dense(height // step * (width // step) * first)(
             jnp.concatenate([latents, one_hot], axis=1)
         )

@@ -30,7 +30,8 @@ from fedsvp_jax.core.structs import Array, Params
 Match: TypeAlias = Literal["l2", "cosine"]
 MATCHES: tuple[Match, ...] = ("l2", "cosine")
 _LOW, _HIGH = -1.0, 1.0  # range of the pixels in a model's input
-_DECAY = {3 / 8: 0.1, 5 / 8: 0.1, 7 / 8: 0.1}  # share of the steps -> factor
+_RATE = 0.1  # first step size; it is divided by ten after these shares of the steps
+_DECAYS = (3 / 8, 5 / 8, 7 / 8)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,16 +42,13 @@ class Search:
       match: the objective, l2 or cosine.
       steps: steps of Adam from every start.
       restarts: number of starts, drawn uniformly over the pixels' range.
-      learning_rate: first step size, in units of a model's input. It is divided by ten
-        after 3/8, 5/8 and 7/8 of the steps.
       tv_weight: alpha, the weight of the total variation (cosine only).
     """
 
     match: Match
     steps: int = 600
     restarts: int = 4
-    learning_rate: float = 0.1
-    tv_weight: float = 1e-4
+    tv_weight: float = 1e-5
 
 
 class Found(NamedTuple):
@@ -126,8 +124,7 @@ def invert(
         return value
 
     schedule = optax.piecewise_constant_schedule(
-        search.learning_rate,
-        {round(share * search.steps): factor for share, factor in _DECAY.items()},
+        _RATE, {round(share * search.steps): 0.1 for share in _DECAYS}
     )
     optimizer = optax.adam(schedule)
 
@@ -159,30 +156,3 @@ def psnr(image: np.ndarray, truth: np.ndarray) -> float:
     """Peak signal-to-noise ratio in dB, peak 1: -10·log10(mean squared error)."""
     error = float(np.mean(np.square(np.asarray(image, float) - truth)))
     return float("inf") if error == 0 else -10.0 * float(np.log10(error))
-
-
-def ssim(image: np.ndarray, truth: np.ndarray) -> float:
-    """Structural similarity of two images (H, W, C) in [0, 1]: at most 1.
-
-        (2 m_a m_b + c_1)(2 s_ab + c_2) / ((m_a² + m_b² + c_1)(s_a² + s_b² + c_2))
-
-    It is averaged over all 7×7 windows and all channels, with c_1 = .01², c_2 = .03²
-    and unbiased variances and covariances, which are scikit-image's defaults.
-
-    Source: Wang, Bovik, Sheikh and Simoncelli 2004.
-    """
-    window = (7, 7)
-    a, b = (
-        np.lib.stride_tricks.sliding_window_view(np.asarray(x, float), window, (0, 1))
-        for x in (image, truth)
-    )
-    over = (-2, -1)
-    mean_a, mean_b = a.mean(over), b.mean(over)
-    count = window[0] * window[1]
-    unbiased = count / (count - 1)
-    var_a, var_b = a.var(over) * unbiased, b.var(over) * unbiased
-    covariance = ((a * b).mean(over) - mean_a * mean_b) * unbiased
-    c1, c2 = 0.01**2, 0.03**2
-    top = (2 * mean_a * mean_b + c1) * (2 * covariance + c2)
-    bottom = (mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2)
-    return float(np.mean(top / bottom))

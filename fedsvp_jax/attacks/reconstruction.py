@@ -4,7 +4,7 @@ The attacker takes part in the federation, holds no image of the private class a
 every global model. Between two rounds it trains
 
     D: to tell its own images from G(z, y)
-    G: to maximise  log D(G(z, y)) + weight * log p(y | t(G(z, y)))
+    G: to maximise  log D(G(z, y)) + log p(y | t(G(z, y)))
 
 where p is the current global model, frozen. It has the role of an ACGAN's auxiliary
 classifier (Odena et al. 2017), which the victims train for the attacker. Half of the
@@ -29,6 +29,8 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.data import preprocessing
 
+_BATCH_SIZE = 32  # real images per step, and as many generated ones
+_NOISE_STD = 0.3  # of the noise that t adds to pixels in [-1, 1]
 _ADAM = optax.adam(2e-4, b1=0.5, b2=0.999)
 
 
@@ -41,23 +43,12 @@ class AttackPlan:
       num_classes: classes of the global model.
       target: the private class, which no attacker holds.
       steps: steps of G and D per round.
-      batch_size: real images per step, and as many generated ones.
-      class_weight: weight of the global model's term in G's objective.
-      noise_std: std of the noise that t adds to pixels in [-1, 1].
     """
 
     image_shape: tuple[int, ...]
     num_classes: int
     target: int
     steps: int
-    batch_size: int = 32
-    class_weight: float = 1.0
-    noise_std: float = 0.3
-
-    @property
-    def shift(self) -> int:
-        """The most pixels by which t moves an image each way: a 14th of its height."""
-        return max(1, self.image_shape[0] // 14)
 
     def generator(self) -> Any:
         """G (of type Any, since mypy infers a union for what a module returns)."""
@@ -79,14 +70,6 @@ class AttackerState:
     discriminator: Params
     generator_moments: optax.OptState
     discriminator_moments: optax.OptState
-
-
-class Losses(NamedTuple):
-    """Means over a round's steps, (A,) float32 each."""
-
-    discriminator: Array  # cross-entropy of real against made
-    realism: Array  # -log D(G)
-    disagreement: Array  # -log p(y | t(G)) of the global model
 
 
 def init_attackers(plan: AttackPlan, root: Array, attackers: Array) -> AttackerState:
@@ -128,7 +111,7 @@ def attack_round(
     root: Array,
     attackers: Array,
     round_num: Array,
-) -> tuple[AttackerState, Losses]:
+) -> AttackerState:
     """Trains every attacker for one round against the current global model.
 
     Args:
@@ -153,20 +136,20 @@ def attack_round(
 
     def step(
         index: Array,
-        carry: tuple[AttackerState, Losses],
+        state: AttackerState,
         *,
         attacker_key: Array,
         rows: Array,
         count: Array,
-    ) -> tuple[AttackerState, Losses]:
-        state, sums = carry
+    ) -> AttackerState:
         draw, label, latent, transform_key = jax.random.split(
             jax.random.fold_in(attacker_key, index), 4
         )
-        chosen = jax.random.randint(draw, (plan.batch_size,), 0, count)
+        chosen = jax.random.randint(draw, (_BATCH_SIZE,), 0, count)
         real = preprocessing.normalize(inputs[rows[chosen]])
-        labels = draw_labels(plan, label)
-        latents = jax.random.normal(latent, (plan.batch_size, LATENT_SIZE))
+        any_class = jax.random.randint(label, (_BATCH_SIZE,), 0, plan.num_classes)
+        labels = any_class.at[: _BATCH_SIZE // 2].set(plan.target)
+        latents = jax.random.normal(latent, (_BATCH_SIZE, LATENT_SIZE))
 
         def make(params: Params) -> Array:
             return generator.apply(params, latents, labels)
@@ -178,47 +161,32 @@ def attack_round(
             lie = judge.apply(params, generated)
             return jnp.mean(jax.nn.softplus(-truth)) + jnp.mean(jax.nn.softplus(lie))
 
-        def generator_loss(images: Array) -> tuple[Array, tuple[Array, Array]]:
+        def generator_loss(images: Array) -> Array:
             realism = jnp.mean(
                 jax.nn.softplus(-judge.apply(state.discriminator, images))
             )
-            disagreement = believed(_transformed(plan, images, transform_key), labels)
-            total = realism + plan.class_weight * disagreement
-            return total, (realism, disagreement)
+            return realism + believed(_transformed(images, transform_key), labels)
 
-        loss, gradient = jax.value_and_grad(discriminator_loss)(state.discriminator)
-        to_image, parts = jax.grad(generator_loss, has_aux=True)(generated)
         discriminator, d_moments = updated(
-            _ADAM, gradient, state.discriminator_moments, state.discriminator
+            _ADAM,
+            jax.grad(discriminator_loss)(state.discriminator),
+            state.discriminator_moments,
+            state.discriminator,
         )
-        (through,) = pull(to_image)
+        (gradient,) = pull(jax.grad(generator_loss)(generated))
         generator_params, g_moments = updated(
-            _ADAM, through, state.generator_moments, state.generator
+            _ADAM, gradient, state.generator_moments, state.generator
         )
-        new = AttackerState(generator_params, discriminator, g_moments, d_moments)
-        return new, jax.tree.map(jnp.add, sums, Losses(loss, *parts))
+        return AttackerState(generator_params, discriminator, g_moments, d_moments)
 
     def train_attacker(
         state: AttackerState, client: Array, rows: Array, count: Array
-    ) -> tuple[AttackerState, Losses]:
+    ) -> AttackerState:
         attacker_key = prng.stream_key(key, prng.Stream.ATTACKER, client)
-        zero = jnp.zeros((), jnp.float32)
-        state, sums = jax.lax.fori_loop(
-            0,
-            plan.steps,
-            partial(step, attacker_key=attacker_key, rows=rows, count=count),
-            (state, Losses(zero, zero, zero)),
-        )
-        return state, jax.tree.map(lambda total: total / plan.steps, sums)
+        train = partial(step, attacker_key=attacker_key, rows=rows, count=count)
+        return jax.lax.fori_loop(0, plan.steps, train, state)
 
     return jax.vmap(train_attacker)(state, attackers, holdings.rows, holdings.counts)
-
-
-def draw_labels(plan: AttackPlan, key: Array) -> Array:
-    """(batch_size,) int32: the private class, then from the middle on any class."""
-    any_class = jax.random.randint(key, (plan.batch_size,), 0, plan.num_classes)
-    first = jnp.arange(plan.batch_size, dtype=jnp.int32) < plan.batch_size // 2
-    return jnp.where(first, jnp.int32(plan.target), any_class)
 
 
 @partial(jax.jit, static_argnames=("plan", "count"))
@@ -226,17 +194,15 @@ def reconstruct(
     plan: AttackPlan,
     generators: Params,
     attackers: Array,
-    label: Array,
     key: Array,
     count: int,
 ) -> Array:
-    """(A, count, *image_shape) in [-1, 1]: every attacker's images of one class.
+    """(A, count, *image_shape) in [-1, 1]: every attacker's images of the target.
 
     Args:
       plan: gives the shapes.
       generators: the generators' parameters, with a leading axis (A,).
       attackers: (A,) int32 client ids.
-      label: () int32, the class.
       key: draws the latents, together with the attacker's id.
       count: images per attacker.
     """
@@ -244,17 +210,20 @@ def reconstruct(
     def generate(generator: Params, client: Array) -> Array:
         latent_key = jax.random.fold_in(key, client)
         latents = jax.random.normal(latent_key, (count, LATENT_SIZE))
-        labels = jnp.broadcast_to(label, (count,))
+        labels = jnp.full((count,), plan.target, jnp.int32)
         return plan.generator().apply(generator, latents, labels)
 
     return jax.vmap(generate)(generators, attackers)
 
 
-def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
-    """t: moves each image by a random step, repeats its edge pixels and adds noise."""
+def _transformed(images: Array, key: Array) -> Array:
+    """t: moves each image by a random step, repeats its edge pixels and adds noise.
+
+    A step is at most a 14th of the image's height, each way.
+    """
     moving, noising = jax.random.split(key)
     count, height, width, depth = images.shape
-    shift = plan.shift
+    shift = max(1, height // 14)
     margins = ((0, 0), (shift, shift), (shift, shift), (0, 0))
     padded = jnp.pad(images, margins, mode="edge")
     starts = jax.random.randint(moving, (count, 2), 0, 2 * shift + 1)
@@ -264,4 +233,4 @@ def _transformed(plan: AttackPlan, images: Array, key: Array) -> Array:
         return jax.lax.dynamic_slice(image, corner, (height, width, depth))
 
     shifted = jax.vmap(cut)(padded, starts)
-    return shifted + plan.noise_std * jax.random.normal(noising, images.shape)
+    return shifted + _NOISE_STD * jax.random.normal(noising, images.shape)

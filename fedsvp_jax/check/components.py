@@ -1,15 +1,18 @@
-"""Objects of an engine, which say what they are; a text shows only that they are."""
+"""Objects of an engine, which say what they are."""
 
-import ast
-import contextlib
 import functools
 import inspect
-import math
 import numbers
-import pathlib
-import re
+import operator
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
+
+_BOUNDS = {
+    "above": operator.gt,
+    "at_least": operator.ge,
+    "below": operator.lt,
+    "at_most": operator.le,
+}
 
 
 class Component(NamedTuple):
@@ -28,10 +31,26 @@ class Component(NamedTuple):
     def number(self, name: str, **bounds: float) -> float:
         """A value that must be a number.
 
+        Args:
+          name: of the value.
+          bounds: of it, by the words of `_BOUNDS`.
+
         Raises:
-          ValueError: as `finite`.
+          ValueError: it is none, not finite, or not in its range.
         """
-        return finite(self.source, name, self.values.get(name), **bounds)
+        value: Any = self.values.get(name)
+        usual = isinstance(value, numbers.Real) and not isinstance(value, bool)
+        if not (
+            usual
+            and abs(value) < 1e300
+            and all(_BOUNDS[word](value, bound) for word, bound in bounds.items())
+        ):
+            limits = [f"{word} {bound:g}" for word, bound in bounds.items()]
+            raise ValueError(
+                f"{name} of {self.source} must be a finite number "
+                f"{' and '.join(limits).replace('_', ' ')}, got {value!r}"
+            )
+        return float(value)
 
     def count(self, name: str) -> int:
         """A value that must be a whole number: part of a step would count as none.
@@ -75,61 +94,3 @@ def unknown(things: Iterable[Component]) -> tuple[str, ...]:
         for thing in things
         if not thing.name
     )
-
-
-def statements(file: pathlib.Path, *packages: str) -> tuple[str, ...]:
-    """The statements of a Python file that name something of an engine; none is run.
-
-    The names of its packages are followed through imports and assignments. The last
-    line stands for all that is elsewhere.
-
-    Raises:
-      ValueError: it is no Python file.
-    """
-    names, lines = {*packages}, []
-    # CPython's parser says MemoryError of brackets that nest too deep.
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        every = [node for node in nodes if isinstance(node, ast.stmt)]
-        for statement in sorted(every, key=lambda node: node.lineno):
-            line = ast.unparse(statement).partition("\n")[0]
-            if names.isdisjoint(re.findall(r"\w+", line)):
-                continue
-            lines.append(f"{file.name}, line {statement.lineno}: {line}")
-            match statement:
-                case ast.Import(names=parts) | ast.ImportFrom(names=parts):
-                    names.update(part.asname or part.name for part in parts)
-                case ast.Assign(targets=targets):
-                    names.update(
-                        re.findall(r"\w+", " ".join(map(ast.unparse, targets)))
-                    )
-        return (*lines, f"{file.name}: what else runs, and may change the noise")
-    raise ValueError(f"{file} is not a Python file that can be read")
-
-
-def finite(
-    source: str,
-    name: str,
-    value: Any,
-    *,
-    above: float = -math.inf,
-    at_least: float = -math.inf,
-    at_most: float = math.inf,
-) -> float:
-    """The value as a number.
-
-    Raises:
-      ValueError: it is none, not finite, or not in its range.
-    """
-    usual = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    number = float(value) if usual and abs(value) < 1e300 else math.nan
-    if not (above < number and at_least <= number <= at_most):
-        bounds = ((">", above), (">=", at_least), ("<=", at_most))
-        limits = [
-            f" {sign} {bound:g}" for sign, bound in bounds if math.isfinite(bound)
-        ]
-        raise ValueError(
-            f"{name} of {source} must be a finite number{' and'.join(limits)}, "
-            f"got {value!r}"
-        )
-    return number

@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsvp_jax.check.components import Component, ask, unknown
-from fedsvp_jax.check.flower import FLIP_DEFAULTS, classical_noise
-from fedsvp_jax.check.noise import Facts, Noise, Stated, nothing
+from fedsvp_jax.check.flower import classical_noise
+from fedsvp_jax.check.noise import Noise, Stated, nothing
 
-_SILENT = {  # filters without noise
-    "PercentilePrivacy": "small weights are left out and others truncated",
-    "ExcludeVars": "variables are left out",
-    "ConvertWeights": "weights and differences are converted",
-    "DXOBlocker": "some kinds of results are held back",
-    "HEModelEncryptor": "results are encrypted",
-}
+_SILENT = (  # filters without noise
+    "PercentilePrivacy",
+    "ExcludeVars",
+    "ConvertWeights",
+    "DXOBlocker",
+    "HEModelEncryptor",
+)
+_FLIP = {"clipping_norm": 1.0, "sensitivity": 1e-4, "epsilon": 10.0, "delta": 1e-5}
 _CLASSES = [
     f"nvflare.app_common.filters.{name}"
     for name in (
@@ -57,11 +58,11 @@ def live(
     chains = [
         ({task}, component.source, component.values) for task, component in components
     ]
-    return _noises(chains, {*filters}, "a job", Facts(parameters=parameters))
+    return _noises(chains, {*filters}, "a job", parameters)
 
 
-def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noise of every filter of results.
+def read(path: pathlib.Path, parameters: int | None = None) -> list[Noise]:
+    """The noise of every filter of results, in a model of so many parameters.
 
     Raises:
       ValueError: the file is unreadable, or has a filter that is not known.
@@ -85,21 +86,21 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
             f"{path} is no config_fed_client.json, whose task_result_filters have "
             "tasks and filters"
         ) from error
-    return _noises(chains, executed, path.name, facts)
+    return _noises(chains, executed, path.name, parameters)
 
 
 def _noises(
     chains: Sequence[tuple[set[str], str, Mapping[str, Any]]],
     executed: set[str],
     file: str,
-    facts: Facts,
+    parameters: int | None,
 ) -> list[Noise]:
     """The noise of every filter; none where a task's result leaves without it."""
     noises = []
     executed = executed - {"validate"}  # which answers with metrics
     only = f"no task but {', '.join(sorted(executed))} sends a model"
     for tasks, name, args in chains:
-        noise = _filter(name, {**args, **facts.overrides}, file, facts)
+        noise = _filter(name, args, file, parameters)
         bare = executed - (tasks - {"*"})  # FLARE asks "*" of no task
         if bare:
             text = f"the task {min(bare)} sends its result without this filter"
@@ -108,43 +109,47 @@ def _noises(
     return noises
 
 
-def _filter(name: str, args: dict[str, Any], file: str, facts: Facts) -> Noise:
+def _filter(
+    name: str, args: Mapping[str, Any], file: str, parameters: int | None
+) -> Noise:
     root, name = name.partition(".")[0], name.rpartition(".")[2]
     source = f"{name} in {file}"
     settings = {key: value for key, value in args.items() if value is not None}
     if root not in (name, "flip", "nvflare"):
         raise ValueError(f"{source} is {root}'s own, whose noise is not known here")
     if name in _SILENT:
-        return nothing(source, f"{_SILENT[name]}, and no noise is added")
+        return nothing(source, "it adds no noise")
     if name == "LocalDifferentialPrivacy":
-        if others := sorted({*settings} - {*FLIP_DEFAULTS, "off"}):
+        if others := sorted({*settings} - {*_FLIP, "off"}):
             raise ValueError(
                 f"{source} has arguments unknown here: {', '.join(others)}"
             )
         if settings.get("off"):
             return nothing(source, "off is true: updates leave as they are")
-        return classical_noise(source, FLIP_DEFAULTS | settings)
+        return classical_noise(source, _FLIP | settings)
     if name == "SVTPrivacy":
-        return _sparse_vector(source, settings, facts)
+        return _sparse_vector(source, settings, parameters)
     raise ValueError(f"{source} is no filter whose noise is known here")
 
 
-def _sparse_vector(source: str, args: Mapping[str, Any], facts: Facts) -> Noise:
+def _sparse_vector(
+    source: str, args: Mapping[str, Any], parameters: int | None
+) -> Noise:
     """Laplace noise on c = fraction·parameters of the values, chosen by noisy tests."""
-    if facts.parameters is None:
+    if parameters is None:
         raise ValueError(f"{source}: give the model's size by --parameters")
     settings = Component("", source, {**_SPARSE_VECTOR, **args})
     epsilon, gamma, fraction, variance = (
         settings.number(name, above=0) for name in _SPARSE_VECTOR
     )
-    count = min(math.ceil(fraction * facts.parameters), facts.parameters)
+    count = min(math.ceil(fraction * parameters), parameters)
     release = count * variance
     if "epsilon_release" in args:
         release = settings.number("epsilon_release", above=0)
     std = 2 * gamma * count / release
     return Noise(
         source=source,
-        text=f"Laplace noise of scale {std:.4g} on {count} of {facts.parameters} "
+        text=f"Laplace noise of scale {std:.4g} on {count} of {parameters} "
         f"values, each clipped to {gamma:g} per step: ε = {epsilon:g} to choose them "
         f"and {release:g} to send them",
         std=std,

@@ -1,32 +1,21 @@
-"""Flower: the strategy and the mods of an app, and the settings of FLIP's mod.
+"""Flower: the strategy and the mods of an app.
 
 Source: flwr 1.42, `clientapp/mod/*.py`, `serverapp/strategy/dp_*.py`, `fedavg.py` and
-`supercore/differential_privacy.py`; FLIP, `flip/flower/privacy.py`.
+`supercore/differential_privacy.py`.
 """
 
 import math
-import pathlib
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.check.components import Component, ask, finite, statements, unknown
-from fedsvp_jax.check.noise import (
-    Facts,
-    Noise,
-    Setting,
-    Stated,
-    marked,
-    nothing,
-)
+from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
-_FLIP = "flip_local_dp_mod"
-_CENTRAL = "DifferentialPrivacy{}Side{}Clipping"
+_FIXED = "DifferentialPrivacy{}SideFixedClipping"
 _AVERAGES = [f"flwr.serverapp.strategy.{n.lower()}.{n}" for n in ("FedAvg", "FedProx")]
 _STRATEGIES = [
-    f"flwr.serverapp.strategy.dp_{kind.lower()}_clipping.{_CENTRAL.format(side, kind)}"
+    f"flwr.serverapp.strategy.dp_fixed_clipping.{_FIXED.format(side)}"
     for side in ("Server", "Client")
-    for kind in ("Fixed", "Adaptive")
 ]
 _MODS = [
     f"flwr.clientapp.mod.{name}"
@@ -38,12 +27,6 @@ _MODS = [
         "comms_mods.message_size_mod",
     )
 ]
-FLIP_DEFAULTS = {
-    "clipping_norm": 1.0,
-    "sensitivity": 1e-4,
-    "epsilon": 10.0,
-    "delta": 1e-5,
-}
 _REST = (
     "what else leaves, metrics and the number of examples, tells nothing",
     "updates are finite: the clip lets NaN through",
@@ -77,41 +60,10 @@ def live(
         if not lines:
             names = [mod.name for mod in clients]
             noises.append(_central(server, names, largest_weight))
-    return marked(noises, "the app", lines + unknown(clients))
-
-
-def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
-    """The noise of FLIP's mod by an app's pyproject.toml; of Python text, no noise.
-
-    Raises:
-      ValueError: a file is unreadable, or a value that decides the noise is.
-    """
-    config, files = _app(path) if path.suffix == ".toml" else ({}, [path])
-    lines = tuple(line for file in files for line in statements(file, "flwr", "flip"))
-    noises = []
-    if any(_FLIP in line for line in lines):
-        rounds = config.get("num-server-rounds")
-        rounds = rounds if isinstance(rounds, int) and rounds >= 1 else None
-        noises.append(_flip(config, facts)._replace(rounds=rounds))
-    return marked(noises, path.name, lines)
-
-
-def _app(path: pathlib.Path) -> tuple[dict[str, Any], list[pathlib.Path]]:
-    """The app's run configuration, and the Python files of its package."""
-    try:
-        app = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]
-        package = app["components"]["clientapp"].partition(":")[0].partition(".")[0]
-        config = dict(app.get("config", {}))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is no pyproject.toml of a Flower app, which has a table "
-            "[tool.flwr.app.components]"
-        ) from error
-    files = sorted((path.parent / package).glob("**/*.py"))
-    files += [file] if (file := path.parent / f"{package}.py").is_file() else []
-    if not files:
-        raise ValueError(f"{path} names the package {package}, which is not beside it")
-    return config, files
+    lines += unknown(clients)
+    if not noises:
+        return [nothing("the app", "no noise is understood", *lines)]
+    return [noise._replace(flaws=noise.flaws + lines) for noise in noises]
 
 
 def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
@@ -123,12 +75,8 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
     settings = Component("", source, values)
     clip = settings.number("clipping_norm", above=0)
     sensitivity = settings.number("sensitivity", at_least=0)
-    epsilon, delta = (
-        settings.number("epsilon", above=0),
-        settings.number("delta", above=0),
-    )
-    if delta >= 1:
-        raise ValueError(f"delta of {source} must be in (0, 1), got {delta:g}")
+    epsilon = settings.number("epsilon", above=0)
+    delta = settings.number("delta", above=0, below=1)
     per_std = epsilon / math.sqrt(2 * math.log(1.25 / delta))
     std = sensitivity / per_std
     return Noise(
@@ -142,16 +90,6 @@ def classical_noise(source: str, values: Mapping[str, Any]) -> Noise:
     )
 
 
-def _flip(config: Mapping[str, Any], facts: Facts) -> Noise:
-    values = {
-        name: config.get("dp-" + name.replace("_", "-"), default)
-        for name, default in FLIP_DEFAULTS.items()
-    } | dict(facts.overrides)
-    if not config.get("dp-enabled", True):
-        return nothing(_FLIP, "dp-enabled is false: updates leave as they are")
-    return classical_noise(_FLIP, values)
-
-
 def _central(server: Component, mods: Collection[str], weight: float | None) -> Noise:
     """A strategy whose server adds noise of std z·C/n to the average.
 
@@ -160,29 +98,21 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
     multiplier = server.number("noise_multiplier", at_least=0)
     clip = server.number("clipping_norm", above=0)
     clients = server.number("num_sampled_clients", at_least=1)
-    adaptive, accountant = "Adaptive" in server.name, server.values.get("accountant")
+    accountant = server.values.get("accountant")
     text = (
         f"Gaussian noise of std {multiplier * clip / clients:.4g} on the average of "
-        f"{clients:g} updates, each clipped to {clip:g}{' now' if adaptive else ''}"
+        f"{clients:g} updates, each clipped to {clip:g}"
     )
-    mod = f"{'adaptive' if adaptive else 'fixed'}clipping_mod"
-    if "ClientSide" in server.name and mod not in mods:
-        return nothing(server.source, text, f"no client clips: {mod} is not in mods")
-    share = finite(
-        "the command line",
+    if "ClientSide" in server.name and "fixedclipping_mod" not in mods:
+        why = "no client clips: fixedclipping_mod is not in mods"
+        return nothing(server.source, text, why)
+    weights = {"largest_weight": 1 / clients if weight is None else weight}
+    share = Component("", "live", weights).number(
         "largest_weight",
-        1 / clients if weight is None else weight,
         at_least=1 / clients,  # one of n weights is that large
         at_most=1,
     )
-    z, flaws, stated, rounds = multiplier / (share * clients), [], None, None
-    if adaptive and multiplier > 0:  # one client moves the count of clips by 1
-        count = server.number("clipped_count_stddev", above=0)
-        z = (z**-2 + count**-2) ** -0.5
-        flaws.append(
-            "the clip adapts: Flower lowers it before it computes the noise, which is "
-            "then less than this for what was clipped"
-        )
+    flaws, stated, rounds = [], None, None
     if accountant is not None:  # which has Flower refuse clients of other weights
         rounds = accountant.num_releases or None
         spent = accountant.get_privacy_spent()
@@ -196,11 +126,11 @@ def _central(server: Component, mods: Collection[str], weight: float | None) -> 
         source=server.source,
         text=text,
         std=multiplier * clip / clients,
-        multiplier=z,
+        multiplier=multiplier / (share * clients),
         view="observer",
         stated=stated,
         rounds=rounds,
-        setting=None if adaptive else Setting("noise_multiplier", share * clients),
+        setting=Setting("noise_multiplier", share * clients),
         assumptions=(
             "the server is trusted: it sees every update",
             f"{clients:g} clients answer, and a client takes part in every round; one "

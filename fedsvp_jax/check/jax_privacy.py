@@ -9,7 +9,7 @@ import dataclasses
 from typing import Any
 
 from fedsvp_jax.check.components import ask, unknown
-from fedsvp_jax.check.noise import Noise, Setting, Stated, marked
+from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
 _CONFIG = "jax_privacy.experimental.execution_plan.BandMFExecutionPlanConfig"
 _RELATIONS = ("ADD_OR_REMOVE_ONE", "REPLACE_SPECIAL")  # both: one gradient of norm C
@@ -22,22 +22,16 @@ def live(config: Any) -> list[Noise]:
       config: a BandMFExecutionPlanConfig, whose plan trains.
     """
     settings = ask(config, [_CONFIG])
-    lines = unknown([settings])
-    if not lines:
-        relation = config.accountant.neighboring_relation.name
-        cut = settings.values["truncated_batch_size"] is not None
-        normalized = settings.values["column_normalize"]
-        if cut or normalized or relation not in _RELATIONS:
-            lines = (
-                f"{settings.source} for {relation}, with column_normalize, or of "
-                "batches that are cut",
-            )
-    if lines:
-        return marked([], settings.source, lines)
+    if lines := unknown([settings]):
+        return [nothing(settings.source, "no noise is understood", *lines)]
+    relation = config.accountant.neighboring_relation.name
+    cut = settings.values["truncated_batch_size"] is not None
+    if cut or settings.values["column_normalize"] or relation not in _RELATIONS:
+        text = f"for {relation}, with column_normalize, or of batches that are cut"
+        return [nothing(settings.source, f"no noise is understood {text}")]
     event = dataclasses.replace(config).plan.dp_event
     if config.plan.dp_event != event:  # it is kept, and may have been replaced
-        lines = (f"{settings.source} has another plan than its settings make",)
-        return marked([], settings.source, lines)
+        return [nothing(settings.source, "another plan than its settings make")]
     step, stated = event.event, None
     z, rate, steps = step.event.noise_multiplier, step.sampling_probability, event.count
     if config.epsilon is not None:

@@ -7,8 +7,9 @@ Poisson batches by privacy loss distributions, noise of pure ε by basic composi
 """
 
 import math
-from collections.abc import Mapping
 from typing import NamedTuple
+
+from scipy import optimize
 
 from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
@@ -23,18 +24,6 @@ _WORDS = {
     ("record", "replace_one"): "replace a record of a client",
 }
 _TOLERANCE = 1e-3  # of ε: engines solve for their noise to that, or less
-
-
-class Facts(NamedTuple):
-    """The user's own facts, beside the files.
-
-    Attributes:
-      overrides: values of arguments, by name.
-      parameters: of the model.
-    """
-
-    overrides: Mapping[str, float] = {}
-    parameters: int | None = None
 
 
 class Stated(NamedTuple):
@@ -83,7 +72,6 @@ class Noise(NamedTuple):
       setting: what to change; None where nothing helps.
       assumptions: what the numbers rest on.
       flaws: why they are nominal; () where they are proved under the assumptions.
-      not_understood: what else may change the noise, which makes them nominal too.
     """
 
     source: str
@@ -101,32 +89,17 @@ class Noise(NamedTuple):
     setting: Setting | None = None
     assumptions: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
-    not_understood: tuple[str, ...] = ()
 
     @property
     def only_replaced(self) -> bool:
-        """Whether nothing is counted against zero: shuffles, pure noise."""
-        shuffled = self.unit == "record" and self.rate == 1
-        return self.relation == "replace_one" and (shuffled or self.pure is not None)
+        """Whether nothing is counted against zero: pure noise for a replacement."""
+        return self.relation == "replace_one" and self.pure is not None
 
 
-def nothing(source: str, text: str, why: str = "there is no noise") -> Noise:
+def nothing(source: str, text: str, *why: str) -> Noise:
     """The noise of a setting from which no ε follows."""
-    return Noise(source, text, std=0.0, multiplier=0.0, flaws=(why,))
-
-
-def marked(
-    noises: list[Noise], source: str, not_understood: tuple[str, ...]
-) -> list[Noise]:
-    """The noises, or none, each with the lines that were not understood."""
-    seen = noises or [
-        nothing(
-            source,
-            "no noise is understood",
-            "no ε follows from a text: ask the objects in the program (docs/check.md)",
-        )
-    ]
-    return [noise._replace(not_understood=not_understood) for noise in seen]
+    flaws = why or ("there is no noise",)
+    return Noise(source, text, std=0.0, multiplier=0.0, flaws=flaws)
 
 
 def epsilon(noise: Noise, relation: str, delta: float, uploads: int = 1) -> float:
@@ -165,7 +138,6 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
       rounds: in all of which the client takes part.
     """
     scopes = {"an upload": 1} | ({f"{rounds} rounds": rounds} if rounds else {})
-    nominal = (*noise.flaws, *noise.not_understood)
     counted = "exact" if noise.rate == 1 else "pld"
     rows = []
     for scope, uploads in scopes.items():
@@ -182,8 +154,8 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
                     f"{scope}, {'basic' if noise.pure is not None else counted}",
                     value,
                     delta if noise.pure is None else 0.0,
-                    math.isfinite(value) and not nominal,
-                    "; ".join((*noise.assumptions, *nominal)),
+                    math.isfinite(value) and not noise.flaws,
+                    "; ".join((*noise.assumptions, *noise.flaws)),
                 )
             )
     return rows
@@ -236,19 +208,17 @@ def _least_multiplier(noise: Noise, stated: Stated, uploads: int) -> float:
       ValueError: not even z = 10,000,000 does.
     """
 
-    def keeps(z: float) -> bool:
+    def excess(z: float) -> float:
         changed = noise._replace(multiplier=z)
         value = epsilon(changed, noise.relation, stated.delta, uploads)
-        return value <= stated.epsilon
+        return 1.0 if value > stated.epsilon else -1.0
 
-    low, high = 0.0, 1.0
-    while not keeps(high):
-        low, high = high, 2 * high
-        if high > 1e7:
+    most = 1.0
+    while excess(most) > 0:
+        most *= 2
+        if most > 1e7:
             raise ValueError(
                 f"no noise multiplier up to 10,000,000 gives ε = {stated.epsilon:g}"
             )
-    while high - low > 1e-4 * high:
-        middle = (low + high) / 2
-        low, high = (low, middle) if keeps(middle) else (middle, high)
-    return high
+    least = float(optimize.bisect(excess, 0, most, rtol=1e-4))
+    return least * (1 + 1e-4)

@@ -10,23 +10,19 @@ import inspect
 import math
 from typing import Any
 
-from fedsvp_jax.check.components import ask, finite, unknown
-from fedsvp_jax.check.noise import Noise, Setting, marked
+from fedsvp_jax.check.components import Component, ask, unknown
+from fedsvp_jax.check.noise import Noise, Setting, nothing
 
 _OPTIMIZER = "opacus.optimizers.optimizer.DPOptimizer"
-_SAMPLERS = [
-    "opacus.utils.uniform_sampler.UniformWithReplacementSampler",
-    "torch.utils.data.sampler.BatchSampler",
-]
-_LOADERS = ["opacus.data_loader.DPDataLoader", "torch.utils.data.dataloader.DataLoader"]
+_SAMPLER = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
+_LOADER = "opacus.data_loader.DPDataLoader"
 _REST = (
     "the number of a client's records is public: what sums are divided by follows it",
     "nothing but what these steps trained leaves (no metric, no BatchNorm statistics)",
     "a client takes part in every round",
     "gradients are finite: the clip lets NaN through",
     "the noise, floating-point numbers, is as good as real and nobody's guess",
-    "a step is on one batch of this loader, unless the accountant counts more, and no "
-    "setting is changed",
+    "a step is on one batch of this loader, and no setting is changed",
 )
 _PLANNED = "planned: a schedule of noise or accumulated batches show in the accountant"
 
@@ -36,8 +32,8 @@ def live(
 ) -> list[Noise]:
     """The noise of a training, planned or done.
 
-    One step on k accumulated batches is counted as k steps of z/√k, whose sum it is;
-    steps of several kinds as if all had the least noise among them.
+    Steps of several noises are counted as if all had the least among them. Batches
+    that are accumulated or no Poisson samples are not understood.
 
     Args:
       optimizer, loader: what `make_private` returned.
@@ -45,52 +41,41 @@ def live(
       accountant: `PrivacyEngine.accountant` after the training, whose history counts
         instead: all of it is one upload.
     """
-    settings, batches = ask(optimizer, [_OPTIMIZER]), ask(loader, _LOADERS)
-    sampler = ask(getattr(loader, "batch_sampler", None), _SAMPLERS)
-    if lines := unknown([settings, batches, sampler]):
-        return marked([], settings.source, lines)
-    steps = math.ceil(finite("live", "epochs", epochs, above=0) * len(loader))
-    flaws = [_PLANNED]
-    if accountant is not None and accountant.history:
+    settings = ask(optimizer, [_OPTIMIZER])
+    sampler = ask(getattr(loader, "batch_sampler", None), [_SAMPLER])
+    if lines := unknown([settings, ask(loader, [_LOADER]), sampler]):
+        return [nothing(settings.source, "no noise is understood", *lines)]
+    epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
+    steps = math.ceil(epochs * len(loader))
+    flaws: tuple[str, ...] = (_PLANNED,)
+    history = accountant.history if accountant is not None else []
+    if history:
         hook = optimizer.step_hook
         captured = inspect.getclosurevars(hook).nonlocals if hook else {}
-        kinds = [
-            (z, max(1, round(q * len(loader))), number, q)
-            for z, q, number in accountant.history
-        ]
-        full_batches = all(
-            math.isclose(many, q * len(loader)) for _, many, _, q in kinds
-        )
-        counted = full_batches and captured.get("self") is accountant
-        flaws = [] if counted else ["the accountant's steps are not these"]
-        steps = sum(many * number for _, many, number, _ in kinds)
-        z = min(z / math.sqrt(many) for z, many, *_ in kinds)
+        on_one_batch = all(math.isclose(q * len(loader), 1) for _, q, _ in history)
+        if not on_one_batch or captured.get("self") is not accountant:
+            text = "the accountant's steps are not each on one batch of this loader"
+            return [nothing(settings.source, "no noise is understood", text)]
+        flaws = ()
+        steps = sum(number for *_, number in history)
+        z = min(z for z, *_ in history)
         settings = settings._replace(values={**settings.values, "noise_multiplier": z})
-    sampled = batches.name == "DPDataLoader"
-    if not sampled:
-        flaws.append("that a record is in one batch of an epoch is not read")
     multiplier = settings.number("noise_multiplier", at_least=0)
     clip = settings.number("max_grad_norm", above=0)
-    epochs_done = math.ceil(steps / len(loader))
-    how = (
-        f"{steps} steps, on Poisson batches of rate 1/{len(loader)}"
-        if sampled
-        else f"{epochs_done} epochs of shuffled batches, in one of which a record is; "
-        "an accountant that counts sampling does not hold for them"
-    )
     return [
         Noise(
             source=settings.source,
             text=f"Gaussian noise of std {multiplier * clip:.4g} on the sum of a "
-            f"batch's gradients, each clipped to {clip:g}; {how}",
+            f"batch's gradients, each clipped to {clip:g}; {steps} steps, on Poisson "
+            f"batches of rate 1/{len(loader)}",
             std=multiplier * clip,
             multiplier=multiplier,
             unit="record",
-            relation="zero_out" if sampled else "replace_one",
-            steps=steps if sampled else epochs_done,
-            rate=1 / len(loader) if sampled else 1.0,
+            relation="zero_out",
+            steps=steps,
+            rate=1 / len(loader),
             setting=Setting("noise_multiplier", 1.0),
             assumptions=_REST,
-            flaws=tuple(flaws),
+            flaws=flaws,
         )
     ]

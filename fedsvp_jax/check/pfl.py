@@ -1,15 +1,15 @@
-"""pfl-research: mechanisms among a backend's postprocessors, and their accountants.
+"""pfl-research: mechanisms among a backend's postprocessors.
 
-Source: pfl 0.6, `privacy/gaussian_mechanism.py`, `laplace_mechanism.py`,
-`privacy_accountant.py`, and `aggregate/simulate.py`: each user's statistics pass the
-postprocessors in their order, and their sum in the reverse order.
+Source: pfl 0.6, `privacy/gaussian_mechanism.py`, `laplace_mechanism.py`, and
+`aggregate/simulate.py`: each user's statistics pass the postprocessors in their order,
+and their sum in the reverse order.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.check.components import Component, ask, unknown
-from fedsvp_jax.check.noise import Noise, Setting, Stated, marked
+from fedsvp_jax.check.noise import Noise, Setting, Stated, nothing
 
 _CENTRAL = "CentrallyAppliedPrivacyMechanism"
 _MECHANISMS = [
@@ -19,10 +19,6 @@ _MECHANISMS = [
 _WRAPPER = f"pfl.privacy.privacy_mechanism.{_CENTRAL}"
 _WEIGHTS = [
     f"pfl.aggregate.weighting.WeightBy{name}" for name in ("Datapoints", "User")
-]
-_ACCOUNTANTS = [
-    f"pfl.privacy.privacy_accountant.{name}PrivacyAccountant"
-    for name in ("PLD", "PRV", "RDP")
 ]
 
 _NORM_LEAVES = (
@@ -34,7 +30,8 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     """The noise of the one mechanism in a backend's list, which must be its last.
 
     What a user's statistics meet behind a mechanism would undo its clip, and what their
-    sum meets before its noise would see the bare sum.
+    sum meets before its noise would see the bare sum. Nothing is sampled: pfl's
+    accountants count Poisson samples, which a cohort of fixed size is not.
     """
     things = [
         ask(thing, [*_MECHANISMS, *_WEIGHTS, _WRAPPER]) for thing in postprocessors
@@ -42,20 +39,15 @@ def live(postprocessors: Sequence[Any]) -> list[Noise]:
     order = "postprocessors: " + ", ".join(thing.source for thing in things)
     private = [thing for thing in things if not thing.name.startswith("Weight")]
     if not private or private != things[-1:]:
-        text = f"{order}: one mechanism is read, which is the last of them"
-        return marked([], order, (text,))
+        return [nothing(order, "one mechanism is read, which is the last of them")]
     (mechanism,) = private
     central = mechanism.name == _CENTRAL
     if central:
         mechanism = ask(mechanism.values["underlying_mechanism"], _MECHANISMS)
         things.append(mechanism)
-    accountant = mechanism.values.get("privacy_accountant")
-    if accountant is not None:
-        things.append(ask(accountant, _ACCOUNTANTS))
     if lines := unknown(things):
-        return marked([], order, lines)
-    noise = _noise(mechanism, central)
-    return _with_accountant(noise, things[-1]) if accountant is not None else [noise]
+        return [nothing(order, "no noise is understood", *lines)]
+    return [_noise(mechanism, central)]
 
 
 def _noise(mechanism: Component, central: bool) -> Noise:
@@ -89,23 +81,3 @@ def _noise(mechanism: Component, central: bool) -> Noise:
             "the noise, floating-point numbers, is as good as real and nobody's guess",
         ),
     )
-
-
-def _with_accountant(noise: Noise, accountant: Component) -> list[Noise]:
-    """The noise as pfl's accountant, which solved for it, counts it; and unsampled."""
-    rate = accountant.number("sampling_probability", above=0, at_most=1)
-    stated = Stated(accountant.values["epsilon"], accountant.values["delta"], "run")
-    noise = noise._replace(
-        rounds=accountant.values["num_compositions"],
-        relation="zero_out",
-        stated=stated,
-        setting=Setting("noise_parameter", 1 / accountant.values["noise_scale"]),
-    )
-    if rate == 1:
-        return [noise]
-    flaw = (
-        f"sampling_probability = {rate:g} is a Poisson rate, and a cohort of fixed "
-        "size is none"
-    )
-    sampled = noise._replace(rate=rate, flaws=(flaw,))
-    return [sampled, noise._replace(stated=None, source=f"{noise.source}, unsampled")]

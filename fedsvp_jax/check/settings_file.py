@@ -8,8 +8,7 @@ unit = "client"          # or "record"
 rounds = 20
 steps = 1                # noised sums in a round
 sampling_rate = 1.0      # of Poisson batches
-[stated]
-epsilon = 8.0
+epsilon = 8.0            # stated
 delta = 1e-5
 per = "run"              # or "upload"
 relation = "zero_out"    # one part against zero; or "replace_one"
@@ -20,26 +19,20 @@ import tomllib
 from typing import Any
 
 from fedsvp_jax.check.components import Component
-from fedsvp_jax.check.noise import RELATIONS, Facts, Noise, Setting, Stated
+from fedsvp_jax.check.noise import RELATIONS, Noise, Setting, Stated
 
-_NAMES = {
+_WORDS = {  # the first where the file says none
     "noise": ("gaussian", "laplace"),
     "added_by": ("client", "server"),
     "unit": ("client", "record"),
     "per": ("run", "upload"),
     "relation": RELATIONS,
 }
-_DEFAULTS = {
-    "noise": "gaussian",
-    "added_by": "client",
-    "unit": "client",
-    "sampling_rate": 1.0,
-    "steps": 1,
-}
-_KEYS = {*_DEFAULTS, "std", "clip", "rounds", "stated"}
+_KEYS = {"noise", "added_by", "unit", "sampling_rate", "steps", "std", "clip"}
+_KEYS |= {"rounds", "epsilon", "delta", "per", "relation"}
 
 
-def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
+def read(path: pathlib.Path) -> list[Noise]:
     """The one noise of the file.
 
     Raises:
@@ -49,57 +42,48 @@ def read(path: pathlib.Path, facts: Facts) -> list[Noise]:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML that can be read: {error}") from error
-    content |= facts.overrides
-    claim = content.get("stated", {})
-    if not isinstance(claim, dict):
-        raise ValueError(f"{path}: stated must be a table")
-    unknown = ({*content} - _KEYS) | (
-        {*claim} - {"epsilon", "delta", "per", "relation"}
-    )
-    if unknown:
+    if unknown := {*content} - _KEYS:
         raise ValueError(f"{path} has unknown settings: {', '.join(sorted(unknown))}")
-    for name, allowed in _NAMES.items():
-        value = (content | claim).get(name, allowed[0])
-        if value not in allowed:
-            words = " or ".join(allowed)
-            raise ValueError(f"{path}: {name} must be {words}, got {value!r}")
-    settings, stated = Component("", path.name, _DEFAULTS | content), None
-    kind, by = settings.values["noise"], settings.values["added_by"]
+    words = {}
+    for name, allowed in _WORDS.items():
+        words[name] = content.get(name, allowed[0])
+        if words[name] not in allowed:
+            raise ValueError(
+                f"{path}: {name} must be {' or '.join(allowed)}, got {words[name]!r}"
+            )
+    settings = Component("", path.name, {"sampling_rate": 1.0, "steps": 1} | content)
     std, clip = (settings.number(name, above=0) for name in ("std", "clip"))
     rate = settings.number("sampling_rate", above=0, at_most=1)
-    laplace = kind == "laplace"
+    laplace, by_client = words["noise"] == "laplace", words["added_by"] == "client"
     if laplace and rate < 1:
         raise ValueError(f"{path}: sampling_rate must be 1 with laplace")
-    if rate < 1 and by == settings.values["unit"] == "client":
+    if rate < 1 and by_client and words["unit"] == "client":
         raise ValueError(
             f"{path}: sampling_rate must be 1 with unit and added_by client, since the "
             "server sees who uploads"
         )
-    if claim:
-        goal = Component("", f"stated in {path.name}", claim)
-        delta = 0.0 if laplace else goal.number("delta", above=0)
-        per = claim.get("per", "run")
-        stated = Stated(goal.number("epsilon", above=0), delta, per)
+    stated = None
+    if "epsilon" in content:
+        delta = 0.0 if laplace else settings.number("delta", above=0)
+        stated = Stated(settings.number("epsilon", above=0), delta, words["per"])
     steps = settings.count("steps")
-    rounds = settings.count("rounds") if "rounds" in content else None
-    relation = claim.get("relation", "zero_out")
-    sensitivity = clip if relation == "zero_out" else 2 * clip
-    place = "every upload" if by == "client" else "the sum of a cohort's parts"
+    sensitivity = clip if words["relation"] == "zero_out" else 2 * clip
+    place = "every upload" if by_client else "the sum of a cohort's parts"
     return [
         Noise(
             source=path.name,
-            text=f"{kind} noise of {'scale' if laplace else 'std'} {std:g} on {place}, "
-            f"clipped to {clip:g}; {steps} a round",
+            text=f"{words['noise']} noise of {'scale' if laplace else 'std'} {std:g} "
+            f"on {place}, clipped to {clip:g}; {steps} a round",
             std=std,
             multiplier=std / clip,
-            view="server" if by == "client" else "observer",
-            unit=settings.values["unit"],
-            relation=relation,
+            view="server" if by_client else "observer",
+            unit=words["unit"],
+            relation=words["relation"],
             pure=steps * sensitivity / std if laplace else None,
             stated=stated,
             steps=steps,
             rate=rate,
-            rounds=rounds,
+            rounds=settings.count("rounds") if "rounds" in content else None,
             setting=None if laplace else Setting("std", clip),
             assumptions=("the file says what the program does", "nothing else leaves"),
         )

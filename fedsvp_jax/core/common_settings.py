@@ -6,6 +6,7 @@ from fedsvp_jax.core.clips import CLIPS, Clip
 from fedsvp_jax.core.settings import (
     FEATURE_MODELS,
     LEAST_CLIP,
+    MODEL_NAMES,
     NEEDS_ESTIMATION,
     Settings,
     setting,
@@ -68,16 +69,7 @@ class TrainingSettings(Settings):
         "linear layer on a table's features. scatter_linear is a "
         "linear layer on scattering coefficients normalised within the image, "
         "scatter_channels_linear by channel; they are computed once.",
-        choices=(
-            "mlp",
-            "logistic",
-            "small_cnn",
-            "paper_cnn",
-            "leaf_cnn",
-            "resnet18",
-            "resnet18_gn",
-            *FEATURE_MODELS,
-        ),
+        choices=MODEL_NAMES,
     )
     class_shares: str | None = setting(
         None,
@@ -103,14 +95,6 @@ class TrainingSettings(Settings):
         "Weights of the average of uploads: examples (n_i/n), or uniform (the "
         "authors' public code).",
         choices=("examples", "uniform"),
-    )
-    compute_dtype: str = setting(
-        "float32",
-        "Number format of the products in local training. bfloat16 is meant for "
-        "hardware that multiplies it (TPUs, GPUs); on a CPU it gains nothing so far "
-        "(docs/performance.md). Weights, clip, noise, averages, utilities and "
-        "accounting stay float32.",
-        choices=("float32", "bfloat16"),
     )
 
 
@@ -282,14 +266,14 @@ class ExecutionSettings(Settings):
     client_chunk_size: int = setting(
         None,
         "Clients that train side by side in one vmapped product; 1 trains them one by "
-        "one. Another size may change the last bits. Default: auto, by model, device "
-        "and its memory.",
+        "one. Another size may change the last bits. Default: by model, device and its "
+        "memory.",
         at_least=1,
     )
     coalition_chunk_size: int = setting(
         None,
         "Coalitions of a client that train side by side; 1 trains them one by one. "
-        "Another size may change the last bits. Default: auto, 1 on a CPU, else by "
+        "Another size may change the last bits. Default: 1 on a CPU, else by "
         "model and memory.",
         at_least=1,
         needs=NEEDS_ESTIMATION,

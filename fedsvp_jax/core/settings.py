@@ -18,7 +18,7 @@ import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,15 @@ NEEDS_ESTIMATION = ("contribution_release", ("raw", "laplace", "randomized_respo
 # Linear layers on features, into which images are turned when they are loaded.
 FEATURE_MODELS = ("scatter_linear", "scatter_channels_linear")
 TABLE_MODELS = ("mlp", "logistic")  # that take vectors as they are
+MODEL_NAMES = (
+    *TABLE_MODELS,
+    "small_cnn",
+    "paper_cnn",
+    "leaf_cnn",
+    "resnet18",
+    "resnet18_gn",
+    *FEATURE_MODELS,
+)
 _LARGEST_INT = 2**31 - 1
 _LARGEST_FLOAT, _LEAST_FLOAT = 3.4e38, 1.2e-38  # float32's normal numbers
 # The squares of numbers below 1e-19 vanish in float32, and norms with them. A vector of
@@ -44,22 +53,6 @@ _LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
 }
 
 
-class Limits(TypedDict, total=False):
-    """The limits of a setting's numbers.
-
-    Attributes:
-      at_least, above: the lower limit, with and without the limit itself.
-      at_most, below: the upper limit, likewise.
-      infinite: whether infinity is allowed too.
-    """
-
-    at_least: float
-    above: float
-    at_most: float
-    below: float
-    infinite: bool
-
-
 def setting(
     default: Any,
     help: str,
@@ -67,7 +60,8 @@ def setting(
     choices: Sequence[str] | None = None,
     traced: bool = False,
     needs: tuple[str, tuple[Any, ...]] | None = None,
-    **limits: Unpack[Limits],
+    infinite: bool = False,
+    **limits: float,
 ) -> Any:
     """A setting: a field of a `Settings` class.
 
@@ -81,20 +75,15 @@ def setting(
       needs: another setting, and those of its values with which this one is read. No
         values: this one is read whenever the other is given and not 0. Otherwise the
         command line refuses the flag.
-      limits: of its numbers.
-
-    Raises:
-      TypeError: another limit than those of `Limits`.
+      infinite: whether infinity is allowed too.
+      limits: of its numbers: at_least and at_most, or above and below, which are no
+        allowed values themselves.
     """
-    if unknown := limits.keys() - Limits.__annotations__.keys():
-        raise TypeError(f"setting has no limit {', '.join(unknown)}")
     metadata = {
         "help": help,
         "choices": choices,
-        "limits": {
-            _LIMITS[name][0]: limit for name, limit in limits.items() if name in _LIMITS
-        },
-        "infinite": limits.get("infinite", False),
+        "limits": {_LIMITS[name][0]: limit for name, limit in limits.items()},
+        "infinite": infinite,
         "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
     }
@@ -169,46 +158,47 @@ def kind(field: dataclasses.Field) -> Any:
 
 def _check(field: dataclasses.Field, value: Any) -> None:
     """Refuses another type and other numbers; what is being traced passes."""
-    meta, unset = field.metadata, value is None and field.default is None
-    if kind(field) in _KINDS and not unset:
-        cls, words = _KINDS[kind(field)]
+    meta, of_kind = field.metadata, kind(field)
+    if value is None and field.default is None:
+        return
+    if of_kind in _KINDS:
+        cls, words = _KINDS[of_kind]
         plain = isinstance(value, bool | int | float | str | list | tuple | None)
         fits = isinstance(value, cls) and isinstance(value, bool) == (cls is bool)
         if plain and not fits:
             raise SettingError(field.name, words, repr(value))
     if meta["choices"] is not None:
-        if value is not None and value not in meta["choices"]:
+        if value not in meta["choices"]:
             raise SettingError(field.name, *_one_of(value, meta["choices"]))
         return
     if isinstance(value, bool) or not isinstance(
         value, int | float | np.ndarray | np.number
     ):
         return
-    if isinstance(value, int) and abs(value) > _LARGEST_INT:
-        numbers = np.asarray(math.copysign(_LARGEST_FLOAT, value))  # too long for NumPy
-    else:
-        numbers = np.asarray(value)
-    if numbers.dtype == object:
-        return
-    limits: Mapping[str, float] = meta["limits"]
-    largest = _LARGEST_INT if kind(field) is int else _LARGEST_FLOAT
-    small = (numbers > 0) & (numbers < _LEAST_FLOAT)
-    if np.any(small | (numbers > largest) & (numbers < math.inf)):
-        smallest = _LEAST_FLOAT
-        if kind(field) is int:
-            smallest = limits.get("at least", -largest - 1)
-        ends = f"within the device's 32 bits, {smallest} to {largest}"
-        raise SettingError(field.name, ends, value)
-    limited = numbers[numbers != math.inf] if meta["infinite"] else numbers
-    breaks = dict(_LIMITS.values())
-    if any(np.any(breaks[name](limited, limit)) for name, limit in limits.items()):
-        allowed = " and ".join(f"{name} {limit}" for name, limit in limits.items())
-        if meta["infinite"] and limits.keys() & {"at most", "less than"}:
-            allowed += ", or inf"
-        raise SettingError(field.name, allowed, value)
-    finite = np.isfinite(numbers) | (numbers == math.inf if meta["infinite"] else False)
-    if not np.all(finite):
-        raise SettingError(field.name, "a finite number", value)
+    if isinstance(value, int):  # which may be too long for NumPy
+        value = max(min(value, 2**32), -(2**32))
+    numbers, limits = np.asarray(value), meta["limits"]
+    smallest, largest = _LEAST_FLOAT, _LARGEST_FLOAT
+    if of_kind is int:
+        largest = _LARGEST_INT
+        smallest = limits.get("at least", -largest - 1)
+    allowed = " and ".join(f"{name} {limit}" for name, limit in limits.items())
+    if meta["infinite"] and limits.keys() & {"at most", "less than"}:
+        allowed += ", or inf"
+    breaks, is_infinite = dict(_LIMITS.values()), numbers == math.inf
+    may_be = is_infinite & meta["infinite"]
+    beyond = (numbers > 0) & (numbers < _LEAST_FLOAT) | (numbers > largest)
+    outside = [breaks[name](numbers, limit) for name, limit in limits.items()]
+    for refused, words in (
+        (
+            beyond & ~is_infinite,
+            f"within the device's 32 bits, {smallest} to {largest}",
+        ),
+        (np.any(outside, axis=0) & ~may_be, allowed),
+        (~np.isfinite(numbers) & ~may_be, "a finite number"),
+    ):
+        if np.any(refused):
+            raise SettingError(field.name, words, value)
 
 
 def unknown(name: str, value: Any, choices: Sequence[str]) -> str:

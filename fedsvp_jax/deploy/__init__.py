@@ -1,11 +1,10 @@
 """Out of the simulator: the same mechanism, ledger and promise in a real federation.
 
     make_policy, Policy   policy.py      what a client agrees to beforehand
-    privatize             privatize.py   one upload: checked, charged, clipped, noised
     answer                answer.py      a round, counted on the disk before it trains
     private_round         answer.py      the same around a loop of one's own
     Site                  site.py        what was spent, in a log that only grows
-    WitnessFolder         witness.py     countersigns it, from elsewhere
+    Witness         witness.py     countersigns it, from elsewhere
     SECRET, Seeded        noise.py       the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
     flower                the adapter to Flower, imported by its own name
@@ -14,7 +13,6 @@ How to run a federation: docs/deploy.md.
 """
 
 from fedsvp_jax.deploy.answer import (
-    Public,
     Trained,
     answer,
     begin_round,
@@ -24,33 +22,26 @@ from fedsvp_jax.deploy.answer import (
 from fedsvp_jax.deploy.client import Client, data_of, own_data
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy, make_policy
-from fedsvp_jax.deploy.privatize import privatize
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
-from fedsvp_jax.deploy.state import ClientState, new_state
-from fedsvp_jax.deploy.witness import Witness, WitnessFolder
+from fedsvp_jax.deploy.witness import Witness
 
 __all__ = [
     "SECRET",
     "Client",
-    "ClientState",
     "Policy",
-    "Public",
     "Randomness",
     "Refused",
     "Seeded",
     "Site",
     "Trained",
     "Witness",
-    "WitnessFolder",
     "answer",
     "begin_round",
     "data_of",
     "end_round",
     "fingerprint",
     "make_policy",
-    "new_state",
     "own_data",
     "private_round",
-    "privatize",
 ]

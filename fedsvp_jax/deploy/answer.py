@@ -1,49 +1,44 @@
 """A round of a deployed client, counted on its disk: charge, train, make the upload.
 
 `answer` does all of it. A loop of one's own takes `private_round`, and an engine that
-trains between two calls of its own `begin_round` before and `end_round` behind.
+trains between two calls of its own `begin_round` before and `end_round` behind. They
+keep what two pure functions say, which are made of the simulator's own mechanism,
+clipping, calibration and ledger:
+
+    charge   what a server may ask: the round costs the most that it may, before any
+             record is read
+    finish   the upload, and what it did cost
 """
 
 import contextlib
+import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.privatize import Arrays, charge, check_arrays, finish
-from fedsvp_jax.deploy.site import Site
-
-_log = logging.getLogger(__name__)
-
-
-def _in_float32(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The arrays, those of float64 rounded: noise is counted in float32."""
-    with np.errstate(over="ignore"):  # what becomes infinite is refused
-        return [
-            leaf.astype(np.float32) if leaf.dtype == np.float64 else leaf
-            for leaf in arrays
-        ]
-
-
-# Of a record, what an auditor may read: not whether the update was clipped.
-_LOGGED = (
-    "round",
-    "noise_multiplier",
-    "epsilon",
-    "delta",
-    "noise_std",
-    "sensitivity",
-    "released_ratio",
-    "epsilon_spent",
-    "status",
-    "adversary",
-    "relation",
-    "target_delta",
-    "delta_spent",
-    "randomness",
+from fedsvp_jax.accounting import claims
+from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.deploy.noise import (
+    SECRET,
+    Randomness,
+    add_secret_noise,
+    released,
+    whole_numbers,
 )
+from fedsvp_jax.deploy.policy import COST, Policy
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.deploy.site import Site
+from fedsvp_jax.deploy.state import SPENT, ClientState
+from fedsvp_jax.mechanisms import nothing_private
+from fedsvp_jax.mechanisms.clipping import root_sharers
+
+Arrays: TypeAlias = list[np.ndarray]
+_log = logging.getLogger(__name__)
 
 
 class Trained(NamedTuple):
@@ -59,28 +54,11 @@ class Trained(NamedTuple):
     contribution: float | None = None
 
 
-class Public(NamedTuple):
-    """The part of a private query's upload that no private record decides.
-
-    It leaves before the others, un-noised. So it is trained apart: a private record on
-    which the query fails must not change it.
-
-    Attributes:
-      size: how many of the first received arrays it is; the others are then the last
-        answer, and the next starts at 0.
-      train: public training: these arrays after it.
-    """
-
-    size: int
-    train: Callable[[], Sequence[np.ndarray]]
-
-
 def begin_round(
     site: Site,
     received: Sequence[np.ndarray],
     *,
     round_num: int,
-    like: Sequence[np.ndarray] | None = None,
 ) -> None:
     """Checks a request and charges its round; then the client may read its records.
 
@@ -88,7 +66,6 @@ def begin_round(
       site: of the client's log and policy.
       received: the arrays that the server sent, float32; float64 is rounded to that.
       round_num: the round, counted from 1.
-      like: arrays of the model's shapes; None for those of the client's first round.
 
     Raises:
       Refused: no upload may leave; the log is as it was. Public facts decide it: the
@@ -97,9 +74,7 @@ def begin_round(
     """
     policy, received = site.policy, _in_float32(received)
     with site.opened() as log:
-        state = charge(
-            log.state, received, policy=policy, round_num=round_num, like=like
-        )
+        state = charge(log.state, received, policy=policy, round_num=round_num)
         log.write("charge", state, {"round": round_num, **policy.costliest(round_num)})
 
 
@@ -109,8 +84,6 @@ def end_round(
     train: Callable[[], Trained],
     *,
     round_num: int,
-    public: Public | None = None,
-    randomness: Randomness = SECRET,
 ) -> tuple[Arrays, dict[str, Any]]:
     """The upload of a round that was begun; the log says so before it may leave.
 
@@ -122,8 +95,6 @@ def end_round(
       site, received, round_num: as in `begin_round`. The update is against `received`,
         which no training may have changed.
       train: the training, or the private query.
-      public: public training, of a private query.
-      randomness: `SECRET`, or `Seeded` for tests.
 
     Returns:
       `(upload, record)`; the upload's numbers are float32's, in the received arrays'
@@ -132,57 +103,49 @@ def end_round(
     Raises:
       Refused: the round was not begun, or its upload is made already.
       OSError: the log cannot be written; no upload may leave.
-      ValueError: `public` without a private query.
     """
     policy = site.policy
-    if public is not None and not policy.is_query:
-        raise ValueError("public must be None: only a private query has a public part")
-    if not randomness.hides:
+    if not site.randomness.hides:
         _log.warning(
             "round %d: the noise is seeded and HIDES NOTHING: whoever knows the seed "
             "removes it; every ε of this client is nominal",
             round_num,
         )
     types = [leaf.dtype for leaf in received]
-    received = _in_float32(received)
-    size = 0 if public is None else public.size
-    free, base = received[:size], received[size:]
+    base = _in_float32(received)
     if policy.is_query:
         base = [np.zeros_like(leaf) for leaf in base]
     with site.opened() as log:
-        if public is not None:
-            try:
-                after = _in_float32(public.train())
-                check_arrays("the public part of the upload", after, free)
-                free = after
-            except (Exception, SystemExit):
-                _log.exception("round %d: public training failed", round_num)
-        trained = Trained(base)
-        try:
-            result = train()
-            arrays = _in_float32(result.arrays)
-            check_arrays("the trained model", arrays, base, finite=False)
-            ratio = None if result.contribution is None else float(result.contribution)
-            trained = Trained(arrays, ratio)
-        except (Exception, SystemExit):
-            _log.exception(
-                "round %d: the training failed, noise alone is sent", round_num
-            )
+        trained = result_of("the training", train, base, round_num)
         upload, state, record = finish(
-            base,
-            trained.arrays,
             log.state,
+            base,
+            trained,
             policy=policy,
             round_num=round_num,
-            contribution=trained.contribution,
-            randomness=randomness,
+            randomness=site.randomness,
         )
-        log.write("upload", state, {name: record[name] for name in _LOGGED})
-        _log.info("upload: %s", record)
+        log.write("upload", state, record)
         if not policy.summed:  # whose upload is whole numbers
-            upload = [*free, *upload]
             upload = [leaf.astype(t) for leaf, t in zip(upload, types, strict=True)]
         return upload, record
+
+
+def result_of(
+    name: str,
+    train: Callable[[], Trained],
+    base: Sequence[np.ndarray],
+    round_num: int,
+) -> Trained:
+    """What a training makes of arrays; those arrays where it fails."""
+    try:
+        result = train()
+        arrays, ratio = _in_float32(result.arrays), result.contribution
+        check_arrays(f"the result of {name}", arrays, [leaf.shape for leaf in base])
+        return Trained(arrays, None if ratio is None else float(ratio))
+    except (Exception, SystemExit):
+        _log.exception("round %d: %s failed, and changes nothing", round_num, name)
+        return Trained(base)
 
 
 def answer(
@@ -191,9 +154,6 @@ def answer(
     train: Callable[[], Trained],
     *,
     round_num: int,
-    like: Sequence[np.ndarray] | None = None,
-    public: Public | None = None,
-    randomness: Randomness = SECRET,
 ) -> tuple[Arrays, dict[str, Any]]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
@@ -201,24 +161,13 @@ def answer(
     """
     received = [np.array(leaf) for leaf in received]  # a training may step in place
     with site.opened():
-        begin_round(site, received, round_num=round_num, like=like)
-        return end_round(
-            site,
-            received,
-            train,
-            round_num=round_num,
-            public=public,
-            randomness=randomness,
-        )
+        begin_round(site, received, round_num=round_num)
+        return end_round(site, received, train, round_num=round_num)
 
 
 @contextlib.contextmanager
 def private_round(
-    site: Site,
-    received: Sequence[np.ndarray],
-    *,
-    round_num: int,
-    randomness: Randomness = SECRET,
+    site: Site, received: Sequence[np.ndarray], *, round_num: int
 ) -> Iterator[Callable[..., Arrays]]:
     """A round around the caller's own training, in any library:
 
@@ -233,7 +182,7 @@ def private_round(
     what was received, as `answer` does.
 
     Args:
-      site, received, round_num, randomness: as in `answer`.
+      site, received, round_num: as in `answer`.
 
     Raises:
       Refused, OSError: as `begin_round` and `end_round`.
@@ -248,13 +197,182 @@ def private_round(
             arrays: Sequence[np.ndarray], contribution: float | None = None
         ) -> Arrays:
             trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
-            upload, _ = end_round(
-                site,
-                received,
-                lambda: trained,
-                round_num=round_num,
-                randomness=randomness,
-            )
-            return upload
+            return end_round(site, received, lambda: trained, round_num=round_num)[0]
 
         yield private
+
+
+def charge(
+    state: ClientState,
+    received: Sequence[np.ndarray],
+    *,
+    policy: Policy,
+    round_num: int,
+) -> ClientState:
+    """The state in which a round has cost the most that it may.
+
+    Only public facts decide whether it may be asked. The state must be on the disk
+    before the client reads a record: then it does not matter to what was spent whether
+    the training ends. Arguments are those of `begin_round`.
+
+    Raises:
+      Refused: the round is over or not planned, the budget is spent, the ledger's ε
+        would exceed the promise, or the arrays are not finite float32 arrays of the
+        model's shapes.
+    """
+    rounds = policy.config.num_rounds
+    if not 1 <= round_num <= rounds:
+        raise Refused(
+            f"round {round_num} is not one of the {rounds} rounds, from 1, that this "
+            "client agreed to"
+        )
+    if round_num <= state.last_round:
+        raise Refused(
+            f"round {round_num} is over: this client has answered round "
+            f"{state.last_round}, and answers each round once"
+        )
+    spent = state.spent + int(policy.allowance.costs[round_num - 1])
+    if spent > int(policy.allowance.budget):
+        raise Refused(SPENT)
+    shapes = [list(array.shape) for array in received]
+    check_arrays("the received model", received, state.shapes or shapes)
+    return dataclasses.replace(
+        state.with_upload(policy, policy.costliest(round_num)),
+        last_round=round_num,
+        spent=spent,
+        before=state.sums,
+        shapes=shapes,
+    )
+
+
+def finish(
+    state: ClientState,
+    base: Sequence[np.ndarray],
+    trained: Trained,
+    *,
+    policy: Policy,
+    round_num: int,
+    randomness: Randomness = SECRET,
+) -> tuple[Arrays, ClientState, dict[str, Any]]:
+    """The upload of a round that was charged: base + noised clip(trained - base).
+
+    The state that is returned must be on the disk before the upload leaves.
+
+    With clipping `attribute_records` the arrays are the private query's instead:
+    `base` zeros, `trained` the mean of the clipped gradients of the private records;
+    the update of public training needs no noise.
+
+    Nothing in `trained` makes it fail, since a failure would tell of the data. An
+    update that is not finite is sent to 0, and an R that is none is 1.
+
+    Args:
+      state: of `charge`.
+      base: d_1, ... float32 arrays, as the server sent them.
+      trained: arrays of the same shapes, and R where the noise follows it.
+
+    Returns:
+      `(upload, state, record)`. Where the policy is `summed`, the upload is the update
+      in whole numbers of `record["grid_step"]`. The record is an auditor's: it does not
+      tell whether the update was clipped, which no noise hides.
+
+    Raises:
+      Refused: the round is not the one that was charged, or its upload is made.
+    """
+    if state.before is None or state.last_round != round_num:
+        raise Refused(f"round {round_num} is over, or this client never began it")
+    ratio = np.float32(1)
+    if policy.mechanism.needs_contribution:
+        ratio = released(trained.contribution, policy.config, randomness, round_num)
+    with np.errstate(over="ignore", invalid="ignore"):
+        pairs = zip(trained.arrays, base, strict=True)
+        update = [new - old for new, old in pairs]
+    finite = all(np.all(np.isfinite(leaf)) for leaf in update)
+    if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
+        update = [np.zeros_like(leaf) for leaf in update]
+    memory, words, grid = state.memory, randomness.words, dict[str, Any]()
+    silent = policy.is_query and (
+        state.num_examples == 0 or round_num <= policy.config.private_from
+    )
+    if silent:
+        noised, info = [np.zeros_like(leaf) for leaf in update], nothing_private()
+    else:
+        noised, after, info = policy.clip_and_noise(
+            update,
+            base,
+            {name: np.float32(value) for name, value in memory.items()},
+            jnp.int32(state.num_examples),
+            jnp.float32(ratio),
+            jnp.int32(round_num - 1),
+            randomness.key(round_num, Stream.NOISE),
+        )
+        noised = jax.device_get(noised)
+        memory = {name: float(value) for name, value in after.clients.items()}
+    info = jax.tree.map(np.float32, info)
+    if not silent and not 0 < info.noise_std < np.inf:
+        raise Refused("the noise of an upload must be positive and finite")
+    if policy.summed:
+        assert policy.mechanism.grid is not None
+        upload, step = whole_numbers(
+            noised, policy.mechanism.grid, float(info.noise_std), words
+        )
+        root = np.float32(root_sharers(policy.config))
+        info = dataclasses.replace(  # of all shares but h, which the claim counts
+            info,
+            noise_multiplier=info.noise_multiplier * root,
+            sensitivity=info.sensitivity / root,
+        )
+        grid = {"grid_step": step}
+    else:
+        if words is not None and not silent:
+            noised, grid = add_secret_noise(noised, base, info, policy.config, words)
+        moved = zip(base, noised, strict=True)
+        upload = [(old + new).astype(np.float32) for old, new in moved]
+    cost = {name: getattr(info, name) for name in COST}
+    state = dataclasses.replace(
+        state,
+        seeded=state.seeded or not randomness.hides,
+        memory=memory,
+        sums=state.before,
+        before=None,
+    ).with_upload(policy, cost)
+    spent = claims.row(state.account(policy), last=False)
+    if spent["status"] is not None:
+        # It adds up what a Gaussian's (ε, δ) would be; the noise here is discrete.
+        spent["status"]["basic"] = "nominal"
+    record = {
+        "round": round_num,
+        **cost,
+        "noise_std": info.noise_std,
+        "sensitivity": info.sensitivity,
+        "num_examples": state.num_examples,
+        "released_ratio": ratio,
+        **spent,
+        "randomness": "secret" if randomness.hides else "not private: seeded",
+        **grid,
+    }
+    return upload, state, dict(plain(record))
+
+
+def check_arrays(
+    name: str, arrays: Sequence[np.ndarray], shapes: Sequence[Sequence[int]]
+) -> None:
+    """Raises Refused: not finite float32 arrays of these shapes."""
+    if len(arrays) != len(shapes):
+        raise Refused(f"{name} must have {len(shapes)} arrays, got {len(arrays)}")
+    for place, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
+        if (array.dtype, array.shape) != (np.float32, tuple(shape)) or not np.all(
+            np.isfinite(array)
+        ):
+            raise Refused(
+                f"array {place} of {name} must be float32 of the shape {tuple(shape)}, "
+                f"without NaN or infinity, got {array.dtype} of {array.shape}"
+            )
+
+
+def _in_float32(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The arrays, those of float64 rounded: noise is counted in float32."""
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return [
+            leaf.astype(np.float32) if leaf.dtype == np.float64 else leaf
+            for leaf in arrays
+        ]

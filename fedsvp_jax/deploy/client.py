@@ -17,23 +17,22 @@ from fedsvp_jax import models
 from fedsvp_jax.config import FederationSettings, check_resolved
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.core.structs import Array, MechanismState, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy.answer import Public, Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Trained, begin_round, end_round, result_of
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.privatize import Arrays
-from fedsvp_jax.deploy.site import Site, fingerprint
+from fedsvp_jax.deploy.refusal import Refused
+from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.checks import check_unit
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.federation.federated_data import federate
-from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query_work import query_gradient
-from fedsvp_jax.round.state import LocalWork, ServerState, Task
+from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
 
 
@@ -57,24 +56,14 @@ def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
 
 
 def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
-    """The data of one client of a simulated federation, without any other client's."""
-    client_split = cell_of(cell_of(simulated.split, 0), client_id)
-    train = np.asarray(client_split.train)[: int(client_split.num_train)]
-    validation = np.asarray(client_split.validation)[: int(client_split.num_validation)]
-    rows = np.concatenate([train, validation])
-    split = dataclasses.replace(
-        client_split,
-        train=jnp.arange(len(train), dtype=jnp.int32),
-        validation=jnp.arange(len(train), len(rows), dtype=jnp.int32),
-    )
-    examples = jax.tree.map(lambda leaf: leaf[rows], simulated.examples)
-    attributes = np.asarray(examples.attributes)[: len(train)]
-    private = int((attributes == simulated.game.attributes.private).sum())
+    """The data of one client of a simulated federation: its rows of the split."""
+
+    def of_client(leaf: Any) -> Any:
+        return leaf[:1, client_id : client_id + 1]
+
     return simulated._replace(
-        examples=examples,
-        split=jax.tree.map(lambda leaf: leaf[None, None], split),
-        num_train=np.full((1, 1), len(train)),
-        game=simulated.game._replace(min_num_private=max(private, 1)),
+        split=jax.tree.map(of_client, simulated.split),
+        num_train=of_client(simulated.num_train),
     )
 
 
@@ -107,68 +96,67 @@ class Client:
     ) -> None:
         self.policy, config, target = policy, policy.training, current_target()
         build = partial(models.make_model, config.model, kernels=target.platform)
+        by_name = (lambda count: build(num_classes=count)) if model is None else None
         self._model = model or build(num_classes=data.num_classes)
         split = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(split.num_train)
-        rows = np.asarray(split.train)[: self.num_examples]
-        if self.policy.is_query and data.from_records:
+        if policy.is_query and data.from_records:
             raise ValueError(
                 f"{', '.join(data.from_records[:4])} were taken from the records, so "
                 "that a private record changes the public part of an upload: declare "
                 "them in a schema (`fedsvp schema`)"
             )
-        check_unit(config, self.policy.mechanism, data)
-        attributes = np.asarray(data.examples.attributes)[rows]
-        records = map(np.asarray, jax.tree.leaves(data.examples))
-        self.site = Site(
-            state_path, self.policy, witness=witness, data=fingerprint(*records)
-        )
+        check_unit(config, policy.mechanism, data)
+        attributes = np.asarray(data.examples.attributes)[
+            np.asarray(split.train)[: self.num_examples]
+        ]
         self._num_private = int((attributes == data.game.attributes.private).sum())
-        self._randomness, self._data = randomness, data
+        self.site = Site(
+            state_path,
+            policy,
+            witness=witness,
+            data=data.fingerprint,
+            randomness=randomness,
+        )
+        self._data = data
         shape = data.examples.inputs.shape[1:]
         facts = {"example_shape": shape, "num_classes": data.num_classes}
         self._settings = dataclasses.asdict(config) | facts
-        by_name = (lambda count: build(num_classes=count)) if model is None else None
-        query_leaves = plans.choose_query_parts(
-            self.policy.config, self._model, by_name, data
-        )
-        parallelism = plans.choose_parallelism(config, target, self._model, shape)
         self._plan = plans.make_plan(
             config,
-            self.policy.config,
-            self.policy.mechanism,
+            policy.config,
+            policy.mechanism,
             data,
             target,
-            parallelism,
-            query_leaves,
+            plans.choose_parallelism(config, target, self._model, shape),
+            plans.choose_query_parts(policy.config, self._model, by_name, data),
         )
-        mechanism_config = jax.tree.map(np.float32, self.policy.config)
-        roots = [prng.run_keys(config.seed, None)]  # draws come from `randomness`
         cells = plans.make_cells(
-            [config], data, [mechanism_config], [self.policy.allowance], roots
+            [config],
+            data,
+            [jax.tree.map(np.float32, policy.config)],
+            [policy.allowance],
+            [prng.run_keys(config.seed, None)],  # draws come from `randomness`
         )
         self._cell = cell_of(cells, 0)
-        key = prng.stream_key(prng.root_key(config.seed), prng.Stream.INIT)
-        params, stats = jax.jit(self._model.init)(key, data.example)
-        if jax.tree.leaves(stats):
+        self._state = jax.jit(partial(initial_state, self._model, self._plan))(
+            data.example, self._cell
+        )
+        if jax.tree.leaves(self._state.stats):
             raise ValueError(
                 f"model {config.model} keeps statistics (BatchNorm's), which would "
                 "leave a client without noise; take a model without, such as "
                 "resnet18_gn"
             )
-        self._tree = jax.tree.structure(params)
-        self._first = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+        self._tree: Any = jax.tree.structure(self._state.params)
         self._work = jax.jit(self._local_work)
         self._public = jax.jit(lambda *request: self._task(*request)[1].weights.params)
 
     @property
     def initial_arrays(self) -> Arrays:
         """The model before round 1, and zeros for the private query's answer."""
-        if self._plan.query_parts is None:
-            return self._first
-        params = jax.tree.unflatten(self._tree, self._first)
-        leaves = private_query.chosen(params, self._plan.query_parts)
-        return [*self._first, *(np.zeros_like(leaf) for leaf in leaves)]
+        leaves = [*jax.tree.leaves(self._state.params), *self._state.answer]
+        return [np.asarray(leaf) for leaf in leaves]
 
     def begin(self) -> None:
         """Begins the log, once in a client's life.
@@ -191,44 +179,54 @@ class Client:
         """
         if self.policy.summed:
             self.policy.check_takes_updates()
+        shapes = [leaf.shape for leaf in self.initial_arrays]
+        if [leaf.shape for leaf in received] != shapes:
+            raise Refused(f"the received model must have the shapes {shapes}")
 
-        def public() -> Arrays:
+        def public() -> Trained:
             trained = self._public(*self._request(received, round_num))
-            return jax.tree.leaves(jax.device_get(trained))
+            return Trained(jax.tree.leaves(jax.device_get(trained)))
 
-        return answer(
-            self.site,
-            received,
-            partial(self.train, received, round_num),
-            round_num=round_num,
-            like=self.initial_arrays,
-            public=None
-            if self._plan.query_parts is None
-            else Public(len(self._first), public),
-            randomness=self._randomness,
-        )
+        size = self._tree.num_leaves if self.policy.is_query else 0
+        with self.site.opened():
+            begin_round(self.site, received, round_num=round_num)
+            free: Sequence[np.ndarray] = []
+            if size:  # un-noised, so trained apart: no private record changes it
+                free = result_of(
+                    "public training", public, received[:size], round_num
+                ).arrays
+            upload, record = end_round(
+                self.site,
+                received[size:],
+                partial(self.train, received, round_num),
+                round_num=round_num,
+            )
+        return [*free, *upload], record | {"num_examples": self.num_examples}
 
     def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
         """A round's training or query before clip and noise: it must not leave."""
         return Trained(*jax.device_get(self._work(*self._request(received, round_num))))
 
+    def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
+        """The server's arrays after so many rounds, to predict with and to save."""
+        params = self._divided(arrays)[0]
+        return TrainedModel(self._model, params, {}, rounds, self._settings)
+
+    def _divided(self, arrays: Sequence[np.ndarray]) -> tuple[Params, list[np.ndarray]]:
+        """(parameters, the last answer to the private query) in the server's arrays."""
+        size = self._tree.num_leaves
+        return jax.tree.unflatten(self._tree, arrays[:size]), list(arrays[size:])
+
     def _request(self, received: Sequence[np.ndarray], round_num: int) -> Any:
         """The arguments of the compiled work."""
-        size, randomness = len(self._first), self._randomness
+        randomness = self.site.randomness
         number = randomness.client_id if isinstance(randomness, Seeded) else 0
         return (
-            jax.tree.unflatten(self._tree, list(received[:size])),
-            list(received[size:]),
+            *self._divided(received),
             randomness.training_key(round_num),
             jnp.int32(number),
             jnp.int32(round_num - 1),
         )
-
-    def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
-        """The server's arrays after so many rounds, to predict with and to save."""
-        leaves = list(arrays[: len(self._first)])
-        params = jax.tree.unflatten(self._tree, leaves)
-        return TrainedModel(self._model, params, {}, rounds, self._settings)
 
     def _local_work(self, *request: Any) -> tuple[list[Array], Array | None]:
         """(trained arrays, or the private query's gradient; R)."""
@@ -247,18 +245,14 @@ class Client:
         round_index: Array,
     ) -> tuple[Task, LocalWork]:
         """A round's task, and the client's work on it."""
-        plan, cell, data = self._plan, self._cell, self._data
-        split = cell_of(cell.split, 0)
-        nobody = jnp.zeros((1,), jnp.int32)
-        state = ServerState(
-            params=params,
-            stats={},
-            mechanism=MechanismState(clients={}, shared={}),
-            answer=remembered,
-            spent=nobody,
-            admitted=nobody == 0,
+        task = Task(
+            self._model,
+            self._plan,
+            self._cell,
+            self.policy.mechanism,
+            self._state.replace(params=params, answer=remembered),  # type: ignore[attr-defined]
+            self._data.examples,
+            cell_of(self._cell.split, 0),
+            Address(key, client_id, round_index),
         )
-        mechanism = self.policy.mechanism
-        at = Address(key, client_id, round_index)
-        task = Task(self._model, plan, cell, mechanism, state, data.examples, split, at)
-        return task, plan.work.prepare(task)
+        return task, self._plan.work.prepare(task)

@@ -8,9 +8,7 @@ error too, which Flower's strategies leave out of their average.
 """
 
 from collections.abc import Callable
-from typing import TypeAlias
-
-import numpy as np
+from typing import Any
 
 try:
     import flwr.app as fl
@@ -20,16 +18,12 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.client import Client
-from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 
 _PRECONDITION_FAILED = 6  # flwr's ErrorCode.MOD_FAILED_PRECONDITION
-# (received, round) -> (upload, number of training examples)
-_Upload: TypeAlias = Callable[[list[np.ndarray], int], tuple[Arrays, int]]
 
 
 class PrivacyMod:
@@ -43,14 +37,13 @@ class PrivacyMod:
     Args:
       site: the site's log, begun once by `fedsvp site init` or `Site.begin`; the number
         of examples with which it was begun is what every reply says.
-      randomness: `SECRET`; `Seeded` for tests.
 
     A site whose policy is `attribute_records` answers nothing: `Client` asks its query
     (`client_app`).
     """
 
-    def __init__(self, site: Site, *, randomness: Randomness = SECRET) -> None:
-        self.site, self._randomness = site, randomness
+    def __init__(self, site: Site) -> None:
+        self.site = site
 
     def __call__(
         self,
@@ -60,18 +53,14 @@ class PrivacyMod:
     ) -> fl.Message:
         """The inner app's reply, clipped, noised and counted; or an error."""
 
-        def upload(received: list[np.ndarray], round_num: int) -> tuple[Arrays, int]:
-            self.site.policy.check_takes_updates()
-            arrays, record = answer(
-                self.site,
-                received,
-                lambda: _read_training(message, call_next(message, context)),
-                round_num=round_num,
-                randomness=self._randomness,
-            )
-            return arrays, record["num_examples"]
+        def train() -> Trained:
+            return _read_training(message, call_next(message, context))
 
-        return _reply(message, upload)
+        def answered(received: Arrays, round_num: int) -> tuple[Arrays, dict[str, Any]]:
+            self.site.policy.check_takes_updates()
+            return answer(self.site, received, train, round_num=round_num)
+
+        return _reply(message, answered)
 
 
 def client_app(make_client: Callable[[fl.Context], Client]) -> ClientApp:
@@ -85,13 +74,12 @@ def client_app(make_client: Callable[[fl.Context], Client]) -> ClientApp:
 
     @app.train()
     def train(message: fl.Message, context: fl.Context) -> fl.Message:
-        def upload(received: list[np.ndarray], round_num: int) -> tuple[Arrays, int]:
+        def answered(received: Arrays, round_num: int) -> tuple[Arrays, dict[str, Any]]:
             if not clients:
                 clients.append(make_client(context))
-            arrays, _ = clients[0].answer(received, round_num)
-            return arrays, clients[0].num_examples
+            return clients[0].answer(received, round_num)
 
-        return _reply(message, upload)
+        return _reply(message, answered)
 
     return app
 
@@ -102,21 +90,25 @@ def refused(message: fl.Message, refusal: Refused) -> fl.Message:
     return fl.Message(error, reply_to=message)
 
 
-def _reply(message: fl.Message, upload: _Upload) -> fl.Message:
-    """The message that leaves: arrays and their number of examples, or an error."""
+def _reply(
+    message: fl.Message,
+    answered: Callable[[Arrays, int], tuple[Arrays, dict[str, Any]]],
+) -> fl.Message:
+    """The message that leaves: arrays and their number of examples, or an error.
+
+    `answered` takes what was received and the round, and returns upload and record.
+    """
     try:
         with refusing():
             if message.metadata.message_type != fl.MessageType.TRAIN:
                 raise Refused("this client answers requests to train alone")
             received = _arrays(message)
-            arrays, num_examples = upload(
-                received.to_numpy_ndarrays(), _round_of(message)
-            )
+            arrays, record = answered(received.to_numpy_ndarrays(), _round_of(message))
     except Refused as refusal:
         return refused(message, refusal)
     (name,) = message.content.array_records
     by_name = zip(received, map(fl.Array, arrays), strict=True)
-    metrics = fl.MetricRecord({"num-examples": num_examples})
+    metrics = fl.MetricRecord({"num-examples": record["num_examples"]})
     content = {name: fl.ArrayRecord(dict(by_name)), "metrics": metrics}
     return fl.Message(fl.RecordDict(content), reply_to=message)
 

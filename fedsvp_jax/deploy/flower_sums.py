@@ -45,18 +45,15 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_sums needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
-from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.flower import refused
-from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.privatize import Arrays
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
 
 _MODULUS = 2**32
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
-Train = Callable[[list[np.ndarray], int], Trained]
 
 
 def protocol(policy: Policy) -> dict[str, Any]:
@@ -98,13 +95,10 @@ class SumMod:
     Args:
       site: whose policy is `summed`.
       train: `(received, round) -> Trained`; it is called once the keys are shared.
-      randomness: `SECRET`; `Seeded` for tests.
     """
 
-    def __init__(
-        self, site: Site, train: Train, *, randomness: Randomness = SECRET
-    ) -> None:
-        self.site, self._train, self._randomness = site, train, randomness
+    def __init__(self, site: Site, train: Callable[[Arrays, int], Trained]) -> None:
+        self.site, self._train = site, train
         _mask_with_whole_keys()
 
     def __call__(
@@ -137,14 +131,8 @@ class SumMod:
                 "target_range": settings["quantization_range"],
                 "mod_range": settings["modulus_range"],
             }
-            wrong = [
-                name for name, value in expected.items() if request.get(name) != value
-            ]
-            if wrong:
-                raise Refused(
-                    "the secure sum must have "
-                    + ", ".join(f"{name} {expected[name]}" for name in wrong)
-                )
+            if not expected.items() <= {**request}.items():
+                raise Refused(f"the secure sum must have {expected}")
         if stage == "collect_masked_vectors" and len(request["ctxts"]) + 1 < threshold:
             raise Refused(f"fewer than {threshold} clients shared their keys")
         if stage == "unmask":
@@ -162,15 +150,12 @@ class SumMod:
         del context
         request = compat.recorddict_to_fitins(message.content, keep_input=True)
         received = parameters_to_ndarrays(request.parameters)
-        if "server-round" not in request.config:
-            raise Refused("the request does not say its server-round")
         round_num = int(request.config["server-round"])
         numbers, _ = answer(
             self.site,
             received,
             lambda: self._train(received, round_num),
             round_num=round_num,
-            randomness=self._randomness,
         )
         floats = ndarrays_to_parameters([leaf.astype(np.float64) for leaf in numbers])
         reply = FitRes(Status(Code.OK, ""), floats, 1, {})

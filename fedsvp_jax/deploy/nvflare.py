@@ -28,7 +28,6 @@ except ImportError as error:
 import numpy as np
 
 from fedsvp_jax.deploy.answer import Trained, begin_round, end_round
-from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site, fingerprint
 
@@ -77,11 +76,6 @@ class PrivacyFilter(Filter):
         opened.policy.check_takes_updates(with_model=False)
         return opened
 
-    def randomness(self, site: str) -> Randomness:
-        """The randomness of the client's noise: `SECRET`; tests bring another."""
-        del site
-        return SECRET
-
     def process(self, shareable: Shareable, fl_ctx: FLContext) -> Shareable:
         """The task, charged, on its way in; the noised result on its way out.
 
@@ -105,34 +99,29 @@ class PrivacyFilter(Filter):
         model = {
             name: np.asarray(leaf) for name, leaf in from_shareable(task).data.items()
         }
-        round_num = int(task.get_header(AppConstants.CURRENT_ROUND)) + 1
-        begin_round(self.site_of(site), [*model.values()], round_num=round_num)
-        headers = {
-            name: task.get_header(name)
-            for name in (AppConstants.CURRENT_ROUND, AppConstants.START_ROUND)
-        }
+        round_index = int(task.get_header(AppConstants.CURRENT_ROUND))
+        received = [*model.values()]
+        begin_round(self.site_of(site), received, round_num=round_index + 1)
         zeros = {name: np.zeros_like(leaf) for name, leaf in model.items()}
-        fl_ctx.set_prop(_MODEL, (zeros, headers), private=True, sticky=False)
+        fl_ctx.set_prop(_MODEL, (zeros, round_index), private=True, sticky=False)
 
     def _private(self, result: Shareable, site: str, fl_ctx: FLContext) -> Shareable:
         begun = fl_ctx.get_prop(_MODEL)
         if begun is None:
             raise Refused("PrivacyFilter must be a filter of the task's data too")
-        zeros, headers = begun
+        zeros, round_index = begun
         upload, record = end_round(
             self.site_of(site),
             [*zeros.values()],
             lambda: _read_training(result, [*zeros]),
-            round_num=int(headers[AppConstants.CURRENT_ROUND]) + 1,
-            randomness=self.randomness(site),
+            round_num=round_index + 1,
         )
         private = DXO(
             DataKind.WEIGHT_DIFF,
             dict(zip(zeros, upload, strict=True)),
             {MetaKey.NUM_STEPS_CURRENT_ROUND: record["num_examples"]},
         ).to_shareable()
-        for name, value in headers.items():
-            private.set_header(name, value)
+        private.set_header(AppConstants.CURRENT_ROUND, round_index)
         return private
 
 

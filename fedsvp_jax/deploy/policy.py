@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Allowance, Participation
+from fedsvp_jax.accounting import Account, Allowance, Participation, Plan
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, PlanSettings, resolve
@@ -57,10 +57,10 @@ class Policy:
         participation = Participation.of(self.config, num_clients=1)
         return Account.of(self.mechanism, participation, self.promise)
 
-    @property
+    @cached_property
     def allowance(self) -> Allowance:
         """The cost of an upload of each round, and the most that may be spent."""
-        return self.account.plan.allowance
+        return Plan(self.account).allowance
 
     def costliest(self, round_num: int) -> dict[str, float]:
         """z, ε and δ of the costliest upload that a round, from 1, may have."""
@@ -220,10 +220,11 @@ def make_policy(
         )
     _check_deployable(config.mechanism, mechanism)
     check_noise(mechanism, mechanism_config)
-    if config.mechanism != "none" and np.min(mechanism.least_multiplier) <= 0:
+    if np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
             f"mechanism {config.mechanism} adds no noise with these settings, and a "
-            "deployed client sends nothing without any; mechanism none says so"
+            "deployed client sends nothing without any: a federation without privacy "
+            "needs the engine alone"
         )
     _ = policy.allowance  # refuses a promise that cannot be kept
     return policy

@@ -29,14 +29,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
-import numpy as np
-
 from fedsvp_jax.core.files import WriteError, make_folder, sync
-from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
+from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_entries
+from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.state import ClientState, new_state
-from fedsvp_jax.deploy.witness import Seen, Witness, WitnessFolder
+from fedsvp_jax.deploy.witness import Seen, Witness
 from fedsvp_jax.run import plugin
 
 _log = logging.getLogger(__name__)
@@ -69,10 +68,10 @@ class Site:
       policy: what the site agrees to; None for what its log says, once there is one.
       witness: a folder that lies elsewhere, or any `Witness`; `witness` beside the log
         by default, which notices that one of both is lost, and no more.
-      name: by which the witness knows the site; the log's by default.
-      data: `fingerprint` of the records. A log that was begun with other records is
-        not gone on with. Without it the records are not compared, and a warning says
-        so, once per process.
+      data: `fingerprint` of the records, or another text that changes with them. A log
+        that was begun with other records is not gone on with. Without it the records
+        are not compared, and a warning says so, once per process.
+      randomness: of its noise: `SECRET`; `Seeded` for tests.
     """
 
     def __init__(
@@ -81,15 +80,16 @@ class Site:
         policy: Policy | None = None,
         *,
         witness: str | os.PathLike[str] | Witness | None = None,
-        name: str | None = None,
         data: str | None = None,
+        randomness: Randomness = SECRET,
     ) -> None:
         self.path = pathlib.Path(os.path.realpath(path))
+        self.name = self.path.name  # by which the witness knows the site
         if witness is None:
             witness = self.path.with_name("witness")
         if isinstance(witness, str | os.PathLike):
-            witness = WitnessFolder(witness)
-        self.witness, self.name, self._data = witness, name or self.path.name, data
+            witness = Witness(witness)
+        self.witness, self._data, self.randomness = witness, data, randomness
         self._open: _Opened | None = None
         self._ends: _Ends | None = None  # as the log was read or written last
         self._key = Key(self.path.with_name(self.path.name + ".key"))
@@ -128,14 +128,13 @@ class Site:
             there, unless the witness has seen the site.
         """
         state = new_state(self.policy, num_examples)
-        is_known = self.witness.last(self.name) is not None
-        for file in (self.path, self._key.path):
-            if is_known or os.path.lexists(file):
-                where = "its witness" if is_known else file
-                raise FileExistsError(
-                    f"{where} knows the site {self.name}: it has begun already, and a "
-                    "new log would forget what was spent"
-                )
+        if self.witness.last(self.name) is not None or any(
+            map(os.path.lexists, (self.path, self._key.path))
+        ):
+            raise FileExistsError(
+                f"its log, its key or its witness knows the site {self.name}: it has "
+                "begun already, and a new log would forget what was spent"
+            )
         make_folder(self.path.parent)
         # Asked first: where it fails, the site has no key yet.
         witness = self.witness.public()
@@ -150,7 +149,8 @@ class Site:
             "promise": self.policy.says(),
             "state": dataclasses.asdict(state),
         }
-        _warn_unless_bound(body, self._data)
+        if self._data is None:
+            _warn_unbound()
         how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW
         number = os.open(self.path, how, 0o600)
         try:
@@ -176,14 +176,6 @@ class Site:
             not told: it is no refusal.
         """
         return _state_of(self._verified()[0].last)
-
-    def check_data(self) -> None:
-        """Checks that the records are those of the log's beginning.
-
-        Raises:
-          Refused, ValueError: as `read`.
-        """
-        self.read()
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Self]:
@@ -213,7 +205,8 @@ class Site:
                 ends = self._ends = ends._replace(stamp=_stamp(number))
             opened = _Opened(number, _thread(), ends, seen)
             self._show_witness(opened)
-            _warn_unless_bound(ends.first.body, self._data)
+            if None in (self._data, ends.first.body["data"]):
+                _warn_unbound()
             self._open = opened
             try:
                 yield self
@@ -279,16 +272,12 @@ class Site:
         assert log.ends is not None
         first, last = log.ends.first.body, log.ends.last
         if log.seen is None or log.seen.hash != last.hash:
-            expected = Seen(first["site"], last.number, last.hash, first["witness"])
+            expected = (first["site"], last.number, last.hash, first["witness"])
             try:
-                seen = self.witness.countersign(
-                    self.name, expected.site, expected.number, expected.hash
-                )
+                seen = self.witness.countersign(self.name, *expected[:3])
             except OSError as error:
                 raise _unwritten("witness", error) from error
-            if seen != expected._replace(signature=seen.signature) or not seen.verified(
-                self.name
-            ):
+            if seen[:4] != expected or not seen.verified(self.name):
                 raise Refused(
                     f"the witness has not countersigned entry {last.number} of "
                     f"{self.path.name}: nothing is uploaded"
@@ -317,10 +306,10 @@ class Site:
             self._ends = _Ends(*self._read(number, seen), stamp)
         ends = self._ends
         first, last = ends.first.body, ends.last
-        if first["site"] != self.public_key:
-            raise Refused(f"{self.path.name} is another site's: not of this key")
-        if first["name"] != self.name:
-            raise Refused(f"{self.path.name} is of the site {first['name']}")
+        if (first["site"], first["name"]) != (self.public_key, self.name):
+            raise Refused(
+                f"{self.path.name} is the log {first['name']} of another site or key"
+            )
         if self._data is not None and first["data"] not in (
             None,
             self._bound_fingerprint(),
@@ -337,28 +326,20 @@ class Site:
                 f"the witness does not know the site {self.name}: nothing is uploaded "
                 "before the file in which it does is back"
             )
-        if seen.number > last.number:
+        newest = ((last.number, last.hash), (last.number - 1, last.previous))
+        if (seen.number, seen.hash) not in newest:
             raise Refused(
-                f"the log {self.path.name} is older than its witness has seen, which "
-                f"is entry {seen.number}, and ends at {last.number}: put the newest "
-                "copy back"
-            )
-        if last.number > seen.number + 1:
-            raise Refused(
-                f"the witness has seen {seen.number} entries of {last.number}: an "
-                "older copy of its file was put back"
-            )
-        if seen.hash != (last.hash if last.number == seen.number else last.previous):
-            raise Refused(
-                f"entry {seen.number} of {self.path.name} is not the one that the "
-                "witness has seen: the log was gone on with in two places, or changed"
+                f"the witness has seen {seen.number} entries of {self.path.name}, and "
+                f"not these {last.number}: an older copy of one of both was put back, "
+                "or the log was changed or gone on with in two places; put the newest "
+                "copies back"
             )
         if "policy" in self.__dict__:
             _check_settings(_renamed(first["settings"]), self.policy.settings())
         return ends, seen
 
     def _read(self, number: int, seen: Seen | None) -> tuple[Entry, Entry, int]:
-        """As `read_ends`; what that does not verify is verified entry by entry.
+        """(the first entry, the last, bytes up to its end) of the log.
 
         Raises:
           Refused: something is wrong, and not with a torn entry after the last that
@@ -366,26 +347,19 @@ class Site:
         """
         with open(number, "rb", closefd=False) as file:
             file.seek(0)
-            ends = read_ends(file)
-            if ends is not None:
-                _log.info(
-                    "%s: entry %d has the signatures of site and witness, and those "
-                    "before it its hash; fedsvp ledger verifies each one's signatures",
-                    self.path.name,
-                    ends[1].number,
-                )
-                return ends
-            file.seek(0)
             content = file.read()
-        entries, problem = read_entries(content, self.path.name)
-        torn = seen and content.count(b"\n") == seen.number + 1 == len(entries) + 1
+        entries, problem = read_entries(content, self.path.name, every_signature=False)
+        if problem:  # named by the first entry that is wrong
+            entries, problem = read_entries(content, self.path.name)
+        lines = content.split(b"\n")
+        torn = seen and len(lines) - 1 == seen.number + 1 == len(entries) + 1
         if problem and not torn:
             raise Refused(
                 f"{problem}: nothing is uploaded before an intact copy of the newest "
                 "log is back; a new one would forget what was spent"
             )
-        intact = content.splitlines(keepends=True)[: len(entries)]
-        return entries[0], entries[-1], sum(map(len, intact))
+        size = sum(len(line) + 1 for line in lines[: len(entries)])
+        return entries[0], entries[-1], size
 
     def _descriptor(self, flags: int) -> int:
         """A descriptor of the log.
@@ -396,7 +370,13 @@ class Site:
         try:
             return os.open(self.path, flags)
         except FileNotFoundError:
-            raise self._missing_error() from None
+            seen = self.witness.last(self.name)
+            raise Refused(
+                f"the client's log {self.path.name} is missing, and its witness has "
+                f"seen {seen.number if seen else 0} entries: put the newest copy back; "
+                "a client that has none begins it once, by Site.begin or fedsvp site "
+                "init, and never to replace one that was lost"
+            ) from None
 
     def _bound_fingerprint(self) -> str | None:
         """The fingerprint under the site's key, since a bare hash of records is a test
@@ -406,23 +386,9 @@ class Site:
             return None
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 
-    def _missing_error(self) -> Refused:
-        """The error that says why nothing may leave without a log."""
-        seen = self.witness.last(self.name)
-        if seen is None and not self._key.path.exists():
-            return Refused(
-                f"this client has no log {self.path.name}: it is begun once, by "
-                "Site.begin or fedsvp site init, and never to replace one that was lost"
-            )
-        trace = "its key is there" if seen is None else f"it had {seen.number} entries"
-        return Refused(
-            f"the client's log {self.path.name} is missing, and {trace}: nothing is "
-            "uploaded before the newest copy is back"
-        )
 
-
-def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
-    """SHA-256 of files, of folders with all their files, or of arrays.
+def fingerprint(*records: str | os.PathLike[str]) -> str:
+    """SHA-256 of files, or of folders with all their files.
 
     It stays on the site's machine: whoever knows all records but one could test a
     guess at that one. The log holds it under the site's key.
@@ -431,24 +397,15 @@ def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
       ValueError: a folder holds a link to a folder, whose files would not be read.
     """
     digest = hashlib.sha256()
-
-    def add(name: str, content: bytes) -> None:
-        digest.update(f"{name}\n{len(content)}\n".encode())
-        digest.update(content)
-
     for record in records:
-        if isinstance(record, np.ndarray):
-            add(
-                f"{record.dtype} {record.shape}", np.ascontiguousarray(record).tobytes()
-            )
-            continue
         place = pathlib.Path(record)
-        files = sorted(place.rglob("*")) if place.is_dir() else [place]
-        for file in files:
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if file.is_dir() and file.is_symlink():
                 raise ValueError(f"{file} is a link to a folder: name that folder too")
             if not file.is_dir():
-                add(str(file.relative_to(place)), file.read_bytes())
+                content = file.read_bytes()
+                name = f"{file.relative_to(place)}\n{len(content)}\n"
+                digest.update(name.encode() + content)
     return digest.hexdigest()
 
 
@@ -469,19 +426,14 @@ def _thread() -> tuple[int, int]:
     return os.getpid(), threading.get_ident()
 
 
-def _warn_unless_bound(first: Mapping[str, Any], data: str | None) -> None:
-    if data is None or first["data"] is None:
-        _warn_once(
-            "records are not compared: a Site without data=fingerprint(RECORDS), or "
-            "whose log was begun without, goes on with any; pass it to both, or call "
-            "check_data() of a Site that has it before the training"
-        )
-
-
 @functools.cache
-def _warn_once(sentence: str) -> None:
+def _warn_unbound() -> None:
     """Warns once in a process's life."""
-    _log.warning(sentence)
+    _log.warning(
+        "records are not compared: a Site without data=fingerprint(RECORDS), or whose "
+        "log was begun without, goes on with any; pass it to both, or call read() of a "
+        "Site that has it before the training"
+    )
 
 
 def _unwritten(target: str, error: OSError) -> OSError:
@@ -503,21 +455,22 @@ def _policy_of(text: str) -> Policy:
       Refused: it has a setting that this version lacks.
     """
     arguments = json.loads(text)
-    settings, config_class = _renamed(arguments.pop("config")), plugin.config_class()
-    fields = {field.name for field in dataclasses.fields(config_class)}
-    if gone := sorted(set(settings) - fields):
+    try:
+        config = plugin.config_class()(**_renamed(arguments.pop("config")))
+    except TypeError as error:  # which names the setting
         raise Refused(
-            f"the log was begun with {', '.join(gone)}, which this version of "
-            "fedsvp_jax lacks: go on with the version that began it"
-        )
-    config = config_class(**settings)
+            f"the log was begun with a setting that this version of fedsvp_jax lacks "
+            f"({error}): go on with the version that began it"
+        ) from None
     return make_policy(config, **arguments)
 
 
 def _renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a log by today's names: up to 0.3.0 `clipping` had another."""
-    names = {"clipping": "clipping"}
-    return {names.get(name, name): value for name, value in settings.items()}
+    return {
+        "clipping" if name == "sensitivity" else name: value
+        for name, value in settings.items()
+    }
 
 
 def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -525,12 +478,11 @@ def _check_settings(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
     A setting that one version of the package lacks counts as off.
     """
-    both = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
-    pairs = {key: (new.get(key), old.get(key)) for key in sorted(both)}
+    names = {*old, *new} - {"solve"}  # by which the noise was found, which is compared
     changed = [
-        f"{key} is {now} and was {was}"
-        for key, (now, was) in pairs.items()
-        if now != was and not (now in (None, False) and was in (None, False))
+        f"{name} is {new.get(name)} and was {old.get(name)}"
+        for name in sorted(names)
+        if (new.get(name) or None) != (old.get(name) or None)
     ]
     if changed:
         raise Refused(

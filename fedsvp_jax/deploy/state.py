@@ -13,6 +13,9 @@ from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.mechanisms import nothing_private
 
 _ROUNDING = 1 + 1e-9  # the promise and the ledger add up in another order
+# The server may read it: the promise is public.
+SPENT = "another upload would exceed this client's promise, its total_epsilon or "
+SPENT += "max_uploads"
 _MOST_TIMES = 1000  # the smallest client, where nobody named the largest
 
 
@@ -67,16 +70,8 @@ class ClientState:
         if promise.total_epsilon is not None:
             spent = account.epsilon_spent(promise.total_accounting)
             if not spent <= promise.total_epsilon * _ROUNDING:
-                raise Refused(
-                    "another upload would exceed this client's promise, total_epsilon "
-                    f"= {promise.total_epsilon:g}"
-                )
+                raise Refused(SPENT)
         return dataclasses.replace(self, sums=_as_lists(account))
-
-    def epsilon_spent(self, policy: Policy) -> dict[str, float]:
-        """The ε of all uploads so far by each accounting, at the promise's δ."""
-        spent: dict[str, float] = self.account(policy).row(last=False)["epsilon_spent"]
-        return spent
 
 
 def new_state(policy: Policy, num_examples: int) -> ClientState:
@@ -92,19 +87,16 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
       ValueError: no whole number; fewer than the least that all clients agreed on, or
         more than the policy's `max_num_examples`, and 1,000 times the least.
     """
-    if num_examples != int(num_examples):
-        raise ValueError(f"num_examples must be a whole number, got {num_examples}")
-    minimum = float(policy.config.min_num_examples)
-    if num_examples < minimum and not (policy.is_query and num_examples == 0):
+    least = float(policy.config.min_num_examples)
+    most = max(policy.config.max_num_examples, int(_MOST_TIMES * least))
+    nobody = policy.is_query and num_examples == 0
+    if num_examples != int(num_examples) or not (
+        nobody or least <= num_examples <= most
+    ):
         raise ValueError(
-            f"num_examples must be at least min_num_examples = {minimum:g}, which the "
-            f"clients agreed on, got {num_examples}"
-        )
-    maximum = max(policy.config.max_num_examples, int(_MOST_TIMES * minimum))
-    if num_examples > maximum:
-        raise ValueError(
-            f"num_examples must be at most {maximum}, got {num_examples}: with too "
-            "large a number the noise is too small; make_policy takes max_num_examples"
+            "num_examples must be a whole number from min_num_examples, on which the "
+            f"clients agreed, to max_num_examples or 1,000 times the least: {least:g} "
+            f"to {most}, got {num_examples}; too large a number takes the noise away"
         )
     memory = policy.mechanism.init(1).of(0).clients
     return ClientState(

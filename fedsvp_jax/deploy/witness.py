@@ -12,7 +12,7 @@ import os
 import pathlib
 import urllib.parse
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from fedsvp_jax.core.files import make_folder, replace_file
 from fedsvp_jax.deploy.chain import Key, verifies
@@ -39,36 +39,22 @@ class Seen(NamedTuple):
         return verifies(self.witness, self.signature, self.message(name))
 
 
-class Witness(Protocol):
-    """The calls of a site to its witness; a server may answer them as its own calls."""
+class Witness:
+    """A witness that is a folder: its key, and a file for each site.
 
-    def public(self) -> str:
-        """Its public key, which a site writes into its first entry."""
-
-    def last(self, name: str) -> Seen | None:
-        """The newest entry that it has seen of the site of this name; None for none."""
-
-    def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
-        """Remembers the newest entry; returns when it is on its disk.
-
-        Of two calls at once one comes first. The entry that was seen last may be shown
-        again, with the same digest: a site may not have got the answer.
-
-        Raises:
-          Refused: the entry does not follow the one that it has seen last, or is
-            another in its place; nothing of it is remembered.
-        """
-
-
-class WitnessFolder:
-    """A witness that is a folder: its key, and a file for each site."""
+    Any object with the methods `public`, `last` and `countersign` is one; a server may
+    answer them as its own calls.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = pathlib.Path(os.path.realpath(path))
         self._key = Key(self.path / "witness.key")
 
     def public(self) -> str:
-        """As `Witness.public`; a folder that is new gets its key."""
+        """Its public key, which a site writes into its first entry.
+
+        A folder that is new gets its key.
+        """
         make_folder(self.path)
         if not any(self.path.iterdir()):
             with contextlib.suppress(FileExistsError):
@@ -76,7 +62,7 @@ class WitnessFolder:
         return self._key.public()
 
     def last(self, name: str) -> Seen | None:
-        """As `Witness.last`.
+        """The newest entry that it has seen of the site of this name; None for none.
 
         Raises:
           Refused: its file is damaged, or not signed by it.
@@ -84,9 +70,15 @@ class WitnessFolder:
         return read_seen(self._file(name), name)
 
     def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
-        """As `Witness.countersign`; a name's first entry begins its file.
+        """Remembers the newest entry; returns when it is on its disk.
+
+        Of two calls at once one comes first. The entry that was seen last may be shown
+        again, with the same digest: a site may not have got the answer. A name's first
+        entry begins its file.
 
         Raises:
+          Refused: the entry does not follow the one that it has seen last, or is
+            another in its place; nothing of it is remembered.
           OSError: it cannot be written.
         """
         with self._locked():

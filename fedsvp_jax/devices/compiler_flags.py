@@ -2,7 +2,7 @@
 
 XLA:CPU may compute a matrix product together with the sum over it as one kernel, and
 some of these kernels are wrong: silently, in every jaxlib that this package is tested
-with. `SAFE_FLAGS` turns the joint kernels off. BUILD_NOTES.md ("Right numbers on a
+with. The safe flag turns the joint kernels off. BUILD_NOTES.md ("Right numbers on a
 CPU") has the programs that are wrong, the cause as far as it is known, and what the
 flags cost.
 
@@ -14,38 +14,33 @@ import os
 import sys
 from functools import cache, partial
 from importlib import metadata
-from types import MappingProxyType
 
-# jaxlib -> flag -> value. A jaxlib refuses to start with a flag that it does not know,
-# so one that was not tried is not in the table, and `check_arithmetic` judges it.
-_SEPARATE_PRODUCTS = {"xla_cpu_experimental_ynn_fusion_type": "individual_dot"}
-SAFE_FLAGS = MappingProxyType(
-    dict.fromkeys(("0.10.2", "0.11.2", "0.12.0.1"), _SEPARATE_PRODUCTS)
-)
+_NAME = "xla_cpu_experimental_ynn_fusion_type"
+_SAFE = f"--{_NAME}=individual_dot"
+# A jaxlib refuses to start with a flag that it does not know, so one that was not tried
+# gets none, and `check_arithmetic` judges it.
+TRIED_JAXLIBS = ("0.10.2", "0.11.2", "0.12.0.1")
 
 # Flags of the user's that change no number, and so are not recorded.
 _WITHOUT_INFLUENCE = ("xla_force_host_platform_device_count", "xla_dump_")
 
 
 def set_safe_flags() -> None:
-    """Adds this jaxlib's safe flags to XLA_FLAGS, for this process and its children.
+    """Adds the safe flag to XLA_FLAGS, for this process and its children.
 
-    The user's flags win: one that XLA_FLAGS names keeps its value, and an XLA_FLAGS
-    that is set but empty gets no flag. Nothing happens where JAX_PLATFORMS leaves out
-    the CPU, or where JAX has started already and would not read the flags.
+    The user's flags win: the safe one keeps a value that XLA_FLAGS gives it, and an
+    XLA_FLAGS that is set but empty gets no flag. Nothing happens where JAX_PLATFORMS
+    leaves out the CPU, or where JAX has started already and would not read the flags.
     """
-    platforms = os.environ.get("JAX_PLATFORMS", "")
-    user_flags = os.environ.get("XLA_FLAGS")
-    if user_flags == "" or (platforms and "cpu" not in platforms) or _jax_has_started():
-        return
-    words = (user_flags or "").split()
-    user_names = _flags(words)
-    safe = SAFE_FLAGS.get(metadata.version("jaxlib"), {})
-    words += [
-        f"--{name}={value}" for name, value in safe.items() if name not in user_names
-    ]
-    if words:
-        os.environ["XLA_FLAGS"] = " ".join(words)
+    user_flags = os.environ.get("XLA_FLAGS", " ")
+    if (
+        "cpu" in (os.environ.get("JAX_PLATFORMS") or "cpu")
+        and metadata.version("jaxlib") in TRIED_JAXLIBS
+        and user_flags
+        and _NAME not in user_flags
+        and not _jax_has_started()
+    ):
+        os.environ["XLA_FLAGS"] = f"{user_flags} {_SAFE}".strip()
 
 
 def flags_in_force() -> dict[str, str]:
@@ -53,9 +48,14 @@ def flags_in_force() -> dict[str, str]:
 
     A flag without a value has the value "".
     """
-    flags = _flags(os.environ.get("XLA_FLAGS", "").split())
-    names = (name for name in flags if not name.startswith(_WITHOUT_INFLUENCE))
-    return {name: flags[name] for name in sorted(names)}
+    words = os.environ.get("XLA_FLAGS", "").split()
+    flags = (word.lstrip("-").partition("=") for word in words)
+    values = {name: value for name, _, value in flags}  # the last of two, as in XLA
+    return {
+        name: value
+        for name, value in sorted(values.items())
+        if not name.startswith(_WITHOUT_INFLUENCE)
+    }
 
 
 @cache
@@ -92,18 +92,11 @@ def check_arithmetic() -> None:
     if all(map(np.allclose, results, right)):
         return
     jaxlib, now = metadata.version("jaxlib"), os.environ.get("XLA_FLAGS")
-    flags = " ".join(f"--{name}={value}" for name, value in _SEPARATE_PRODUCTS.items())
     raise ValueError(
         f"jaxlib {jaxlib} computes sums of matrix products wrongly on this CPU; start "
-        f"Python with XLA_FLAGS={flags} in the environment ("
+        f"Python with XLA_FLAGS={_SAFE} in the environment ("
         + ("it is not set now)" if now is None else f"now it is {now!r})")
     )
-
-
-def _flags(words: list[str]) -> dict[str, str]:
-    """`["--a=b", "--c"]` -> {"a": "b", "c": ""}; the last of two counts, as in XLA."""
-    pairs = (word.lstrip("-").partition("=") for word in words)
-    return {name: value for name, _, value in pairs}
 
 
 def _jax_has_started() -> bool:

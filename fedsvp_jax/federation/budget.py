@@ -13,10 +13,10 @@ from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
-from fedsvp_jax.accounting import Account, FilterCost, Participation
+from fedsvp_jax.accounting import Account, FilterCost, Participation, Plan
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.federation import plan
-from fedsvp_jax.influence import admission, privacy
+from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, noise_setting
 
 Accounted = TypeVar("Accounted", bound=AccountedSettings)
@@ -41,12 +41,11 @@ def account_of(
 
 
 def planned_filter_cost(config: AccountedSettings) -> FilterCost:
-    """The cost of the planned passes of a run's influence filter."""
+    """The cost of a run's influence filter."""
     return privacy.filter_cost(
         config,
         num_participants=config.num_clients,
         delta=config.target_delta,
-        passes=admission.num_passes(config, config.num_rounds),
     )
 
 
@@ -80,7 +79,7 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
         except ValueError as error:  # the calibration has no proof for so large an ε
             refused.append(str(error))
             return math.inf
-        planned = account_of(tried, mechanism).plan
+        planned = Plan(account_of(tried, mechanism))
         return planned.promised(planned.always)
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
@@ -88,7 +87,7 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
     if lowest > total:
         tried = with_value(quiet)
         account = account_of(tried, plan.make_configured_mechanism(tried, **sizes)[1])
-        _ = account.plan.allowance  # raises where not even one upload can be promised
+        _ = Plan(account).allowance  # raises where not even one upload can be promised
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "

@@ -95,10 +95,10 @@ def check_mechanism(
     mechanism: Mechanism,
     model: Model,
     data: FederatedData,
-    query_parts: QueryParts | None,
+    query_parts: QueryParts,
 ) -> None:
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
-    check_noise(mechanism, settings, uniform=config.weighting == "uniform")
+    check_noise(mechanism, settings)
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
@@ -141,15 +141,13 @@ def _check_grid(
     num_rounds: int,
     model: Model,
     data: FederatedData,
-    query_parts: QueryParts | None,
+    query_parts: QueryParts,
 ) -> None:
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
 
     def noised(example: Array) -> Params:
         params, _ = model.init(jax.random.key(0), example)
-        return (
-            params if query_parts is None else private_query.chosen(params, query_parts)
-        )
+        return private_query.chosen(params, query_parts)
 
     size = num_parameters(jax.eval_shape(noised, data.example))
     largest = data.max_num_examples

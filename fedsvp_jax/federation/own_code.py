@@ -23,7 +23,6 @@ from fedsvp_jax.mechanisms import (
     make_mechanism,
     nothing_private,
 )
-from fedsvp_jax.models import adapters
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.round.state import Aggregator, Upload
@@ -85,16 +84,15 @@ def _check_traced(equation: Any) -> None:
         )
 
 
-def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) -> str:
+def of_model(model: Model, data: FederatedData, *, batch_size: int) -> str:
     """Of a model and its loss: initial weights, training, gradients and evaluation.
 
     A batch is traced, and the same examples side by side as batches of one.
 
     Args:
       batch_size: of a local step.
-      dtype: of the products in training (`adapters.in_dtype`).
     """
-    key, trained_model = prng.root_key(0), adapters.in_dtype(model, dtype)
+    key = prng.root_key(0)
     params, stats = jax.eval_shape(model.init, key, data.example)
     inputs, targets = (
         jax.ShapeDtypeStruct((batch_size, *leaf.shape[1:]), leaf.dtype)
@@ -102,13 +100,13 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
     )
 
     def passes(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
-        def total(params: Params, model: Model, **how: Any) -> tuple[Array, Any]:
+        def total(params: Params, **how: Any) -> tuple[Array, Any]:
             outputs, moved = model.apply(params, stats, x, **how)
             return jnp.sum(model.loss(outputs, y)), (outputs, moved)
 
         gradient = jax.value_and_grad(total, has_aux=True)
-        trained = gradient(params, trained_model, train=True, key=key)
-        asked = gradient(params, model, train=False, key=None)  # as a private query
+        trained = gradient(params, train=True, key=key)
+        asked = gradient(params, train=False, key=None)  # as a private query
         scale = None if model.gradient_scale is None else model.gradient_scale(x)
         return trained, asked, scale
 
@@ -129,21 +127,19 @@ def of_mechanism(
     settings: MechanismConfig,
     model: Model,
     data: FederatedData,
-    query_parts: QueryParts | None,
+    query_parts: QueryParts,
 ) -> str:
     """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
 
     Args:
       name: under which it is registered.
       concrete: made from `settings`; a round makes it anew, of traced numbers.
-      query_parts: the parts of the model that are noised; None: all.
+      query_parts: the parts of the model that a query is about; (): all is noised.
     """
 
     def noised_part(example: Array) -> Params:
         params, _ = model.init(prng.root_key(0), example)
-        return (
-            params if query_parts is None else private_query.chosen(params, query_parts)
-        )
+        return private_query.chosen(params, query_parts)
 
     def program(
         settings: MechanismConfig,

@@ -65,7 +65,6 @@ from fedsvp_jax.round.state import (
     ClientWork,
     RoundHook,
     RoundPlan,
-    ScorePlan,
 )
 from fedsvp_jax.shapley import client_values
 from fedsvp_jax.shapley.coalitions import (
@@ -236,8 +235,8 @@ def choose_query_parts(
     model: Model,
     build: Callable[[int], Model] | None,
     data: FederatedData,
-) -> QueryParts | None:
-    """The parts of the model that the private query moves; None without one.
+) -> QueryParts:
+    """The parts of the model that the private query moves; () without one.
 
     `build` makes the model from a number of classes; None: it is not built by name.
 
@@ -247,7 +246,7 @@ def choose_query_parts(
         class.
     """
     if not config.clip.asks:
-        return None
+        return ()
     classes, layers = data.game.private_classes, config.private_layers
     if config.private_margin > 0 and not classes:
         raise ValueError(
@@ -283,7 +282,7 @@ def make_plan(
     data: FederatedData,
     target: Target,
     parallelism: Parallelism,
-    query_parts: QueryParts | None = None,
+    query_parts: QueryParts = (),
     *,
     aggregator: Aggregator | None = None,
     hooks: Sequence[RoundHook] = (),
@@ -304,7 +303,6 @@ def make_plan(
         augment=config.augment,
         proximal=config.proximal_mu > 0,
         momentum=config.client_momentum,
-        compute_dtype=config.compute_dtype,
         class_weights=class_weights(config, data.num_classes),
     )
     known_steps = target.known_steps(parallelism)
@@ -317,7 +315,7 @@ def make_plan(
         recipe = dataclasses.replace(
             recipe,
             most_steps=most,
-            all_active=0 < least == most and query_parts is None,
+            all_active=0 < least == most and not query_parts,
             first_apart=target.first_apart(parallelism),
         )
     return RoundPlan(
@@ -346,14 +344,10 @@ def make_plan(
             num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
-        scores=ScorePlan(
-            num_tested_attributes=data.game.num_tested_attributes,
-            differ_by_class=(
-                data.test.targets is None and config.partition != "by_writer"
-            ),
-            test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
-            eval_every=config.eval_every,
-        ),
+        num_tested_attributes=data.game.num_tested_attributes,
+        differ_by_class=data.test.targets is None and config.partition != "by_writer",
+        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
+        eval_every=config.eval_every,
         private_classes=data.game.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
@@ -365,20 +359,18 @@ def make_plan(
     )
 
 
-def choose_work(mechanism: Mechanism, query_parts: QueryParts | None) -> ClientWork:
+def choose_work(mechanism: Mechanism, query_parts: QueryParts) -> ClientWork:
     """The kind of client that the mechanism and its clip ask for."""
-    if query_parts is not None:
+    if query_parts:
         return PRIVATE_QUERY
     return ESTIMATING if mechanism.needs_contribution else PLAIN
 
 
-def choose_aggregator(
-    mechanism: Mechanism, query_parts: QueryParts | None
-) -> Aggregator:
+def choose_aggregator(mechanism: Mechanism, query_parts: QueryParts) -> Aggregator:
     """A sum on the grid where the claim is about that sum, else a weighted sum."""
     if mechanism.grid is None or not mechanism.claim.central:
         return WEIGHTED_SUM
-    return SUM_OF_UPDATES_ON_GRID if query_parts is None else SUM_OF_ANSWERS_ON_GRID
+    return SUM_OF_ANSWERS_ON_GRID if query_parts else SUM_OF_UPDATES_ON_GRID
 
 
 def value_hooks(config: PlanSettings, parallelism: Parallelism) -> list[RoundHook]:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from fedsvp_jax import models
-from fedsvp_jax.accounting import Account
+from fedsvp_jax.accounting import Account, Plan
 from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.config import ExperimentConfig, check_resolved
 from fedsvp_jax.core import losses, prng
@@ -230,7 +230,6 @@ def build(
             data,
             batch_size=plans.poisson_places(first_settings)
             or first_settings.batch_size,
-            dtype=first.compute_dtype,
         )
     allowances, roots, codes = [], [], []
     for config, (settings, mechanism) in zip(configs, configured, strict=True):
@@ -245,7 +244,7 @@ def build(
                     config.mechanism, mechanism, settings, model, data, query_parts
                 )
             )
-        allowances.append(account_of(config, mechanism).plan.allowance)
+        allowances.append(Plan(account_of(config, mechanism)).allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest))
         codes.append(tuple(words))

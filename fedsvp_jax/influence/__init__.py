@@ -10,11 +10,8 @@ from fedsvp_jax.influence.lazy import (
 from fedsvp_jax.influence.privacy import (
     exact_vote_epsilon,
     flip_probability,
-    vote_epsilon,
 )
 from fedsvp_jax.influence.threshold import (
-    Filtration,
-    filtration,
     required_gap,
     two_means,
 )
@@ -22,14 +19,11 @@ from fedsvp_jax.influence.threshold import (
 __all__ = [
     "Batches",
     "FilterRates",
-    "Filtration",
     "Verdict",
     "exact_vote_epsilon",
-    "filtration",
     "flip_probability",
     "lazy_influence",
     "randomized_response",
     "required_gap",
     "two_means",
-    "vote_epsilon",
 ]

@@ -1,22 +1,10 @@
-"""Passes of the filter over a run: their number and their summary."""
+"""What summary.json says of corrupted clients and of the filter."""
 
 from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.influence.settings import FilterSettings
-from fedsvp_jax.influence.threshold import filtration
-
-
-def num_passes(settings: FilterSettings, rounds: int) -> int:
-    """The number of the filter's passes in so many rounds."""
-    match settings.influence_filter:
-        case "none":
-            return 0
-        case "join":
-            return 1
-        case _:
-            return -(-rounds // settings.influence_every)
 
 
 def summary(
@@ -28,12 +16,9 @@ def summary(
       settings: the filter's; with `influence_filter` none only the corrupted clients
         are told.
       corrupted: (M,) bool.
-      admitted: (M,) bool: clients that the last pass did not reject.
+      admitted: (M,) bool: clients that the filter did not reject.
     """
     summary: dict[str, Any] = {"corrupted_clients": np.flatnonzero(corrupted)}
     if settings.influence_filter != "none":
-        summary |= {
-            "rejected_clients": np.flatnonzero(~admitted),
-            "filtration": filtration(~admitted, corrupted)._asdict(),
-        }
+        summary["rejected_clients"] = np.flatnonzero(~admitted)
     return summary

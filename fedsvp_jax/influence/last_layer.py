@@ -1,7 +1,6 @@
 """A network cut before its last layer: frozen features, and the layer on top of them.
 
-The features are centred and scaled by the mean and length of the centre's features, and
-projected to their principal directions where so many are asked for.
+The features are centred and scaled by the mean and length of the centre's features.
 Only the (C, d) kernel of the last layer is trained; its bias stays at 0. A step of the
 bias on a batch of one class would raise that class for every image, and all testers
 without that class would vote against a clean contributor.
@@ -22,11 +21,10 @@ from fedsvp_jax.models.last_layer import Backbone
 
 @flax.struct.dataclass
 class Scaling:
-    """The fixed layer after the backbone: P(f − mean)/scale."""
+    """The fixed layer after the backbone: (f − mean)/scale."""
 
     mean: Array  # (d,) float32
-    directions: Array | None  # (k, d) float32: P, orthonormal rows; None: identity
-    scale: Array  # () float32: root mean square L2 norm of P(f − mean)
+    scale: Array  # () float32: root mean square L2 norm of f − mean
 
 
 class FrozenNetwork(NamedTuple):
@@ -70,38 +68,16 @@ def features(
     return outputs.reshape(-1, outputs.shape[-1])[: inputs.shape[0]]
 
 
-def fit_scaling(raw: Array, num_directions: int | None = None) -> Scaling:
-    """The scaling that gives the features (n, d) mean 0 and mean squared norm 1.
-
-    Args:
-      raw: (n, d) features.
-      num_directions: k, principal directions of the features that are kept; None keeps
-        the features as they are.
-
-    Raises:
-      ValueError: n features of width d have fewer principal directions.
-    """
+def fit_scaling(raw: Array) -> Scaling:
+    """The scaling that gives the features (n, d) mean 0 and mean squared norm 1."""
     mean = jnp.mean(raw, axis=0)
-    directions = None
-    if num_directions is not None:
-        if num_directions > min(raw.shape):
-            raise ValueError(
-                f"influence_projection must be at most {min(raw.shape)}, the smaller "
-                f"of warmup_examples and the features' width, got {num_directions}"
-            )
-        directions = jnp.linalg.svd(raw - mean[None], full_matrices=False)[2]
-        directions = directions[:num_directions]
-    unscaled = Scaling(mean, directions, jnp.ones((), jnp.float32))
-    square = jnp.mean(jnp.sum(jnp.square(scaled(unscaled, raw)), axis=1))
-    return Scaling(mean, directions, scale=jnp.sqrt(jnp.maximum(square, 1e-12)))
+    square = jnp.mean(jnp.sum(jnp.square(raw - mean[None]), axis=1))
+    return Scaling(mean, scale=jnp.sqrt(jnp.maximum(square, 1e-12)))
 
 
 def scaled(scaling: Scaling, raw: Array) -> Array:
-    """(n, d or k): the features (n, d), centred, projected and scaled."""
-    centred = raw - scaling.mean[None]
-    if scaling.directions is not None:
-        centred = centred @ scaling.directions.T
-    return centred / scaling.scale
+    """(n, d): the features, centred and scaled."""
+    return (raw - scaling.mean[None]) / scaling.scale
 
 
 def losses(kernel: Array, x: Array, labels: Array) -> Array:

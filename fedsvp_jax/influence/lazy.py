@@ -16,7 +16,6 @@ from typing import NamedTuple
 import flax.struct
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import AnyKey
@@ -53,7 +52,6 @@ class Batches(NamedTuple):
 class Verdict:
     """The scores and the decision of one pass; M participants."""
 
-    true_scores: Array  # (M,) float32: sums of the votes; the centre never sees them
     scores: Array  # (M,) float32: sums of the reported votes
     low: Array  # () float32: mean score of the lower cluster
     high: Array  # () float32: mean score of the upper cluster
@@ -166,7 +164,6 @@ def lazy_influence(
     gap = required_gap(num - 1, rates.flip_probability, rates.minimum_gap)
     is_separated = clusters.high - clusters.low >= gap
     return Verdict(
-        true_scores=jnp.sum(votes * by_others, axis=1),
         scores=scores,
         low=clusters.low,
         high=clusters.high,
@@ -198,17 +195,8 @@ def randomized_response(
     Returns:
       The reports, in the shape of `votes`.
 
-    Raises:
-      ValueError: a concrete vote is not −1 or +1, or a concrete f is out of [0, 1].
-
     Source: lazy influence (arXiv 2205.11518), eq. 4; RAPPOR (Erlingsson et al. 2014).
     """
-    concrete = not isinstance(votes, jax.core.Tracer)
-    if concrete and not np.isin(np.asarray(votes), (-1, 1)).all():
-        raise ValueError("votes must be −1 or +1")
-    if isinstance(flip_probability, int | float) and not 0 <= flip_probability <= 1:
-        raise ValueError(f"flip_probability must be in [0, 1], got {flip_probability}")
-    votes = jnp.asarray(votes)
     half = drawable(jnp.asarray(flip_probability, jnp.float32) / 2)
     of_value = jax.random.uniform(key, (*votes.shape, 2), jnp.float32)
     draw = jnp.where(votes > 0, of_value[..., 1], of_value[..., 0])

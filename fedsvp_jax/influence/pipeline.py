@@ -55,7 +55,7 @@ def warm_up(
     )
 
 
-@partial(jax.jit, static_argnames=("num_classes", "num_epochs", "num_directions"))
+@partial(jax.jit, static_argnames=("num_classes", "num_epochs"))
 def fit_last_layer(
     raw: Array,
     labels: Array,
@@ -63,9 +63,8 @@ def fit_last_layer(
     num_classes: int,
     num_epochs: int,
     learning_rate: float,
-    num_directions: int | None = None,
 ) -> tuple[Scaling, Array]:
-    """The scaling of the centre's features, and W_0 (C, d or k) trained on these.
+    """The scaling of the centre's features, and W_0 (C, d) trained on these.
 
     Both are sent to every participant in addition to the backbone. W_0 starts at 0.
 
@@ -79,9 +78,8 @@ def fit_last_layer(
       num_classes: C.
       num_epochs: steps, each on all examples.
       learning_rate: step size.
-      num_directions: as `last_layer.fit_scaling` takes it.
     """
-    scaling = last_layer.fit_scaling(raw, num_directions)
+    scaling = last_layer.fit_scaling(raw)
     x = last_layer.scaled(scaling, raw)
     kernel = last_layer.descend(
         jnp.zeros((num_classes, x.shape[1]), jnp.float32),
@@ -110,8 +108,7 @@ def filter_inputs(
       warmup: the centre's examples.
       train, test: each contributor's batch and each tester's, `x` as it is stored:
         (M, n, *example_shape) uint8 or float32.
-      settings: `warmup_epochs`, `influence_learning_rate` and
-        `influence_projection` are read.
+      settings: `warmup_epochs` and `influence_learning_rate` are read.
       num_classes: C.
     """
 
@@ -125,7 +122,6 @@ def filter_inputs(
         num_classes=num_classes,
         num_epochs=settings.warmup_epochs,
         learning_rate=settings.influence_learning_rate,
-        num_directions=settings.influence_projection,
     )
 
     def batches(examples: Batches) -> Batches:

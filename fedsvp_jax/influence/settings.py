@@ -4,7 +4,7 @@ import dataclasses
 
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 
-_FILTERED = ("influence_filter", ("join", "every_k"))
+_FILTERED = ("influence_filter", ("join",))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,15 +13,8 @@ class FilterSettings(Settings):
 
     influence_filter: str = setting(
         "none",
-        "Lazy-influence filter of clients: none, join (before the first round) or "
-        "every_k (before rounds 1, K + 1, ..., by --influence_every).",
-        choices=("none", "join", "every_k"),
-    )
-    influence_every: int = setting(
-        10,
-        "K: rounds between two passes of influence_filter=every_k.",
-        at_least=1,
-        needs=("influence_filter", ("every_k",)),
+        "Lazy-influence filter of clients: none, or join (before the first round).",
+        choices=("none", "join"),
     )
     warmup_examples: int = setting(
         None,
@@ -64,13 +57,6 @@ class FilterSettings(Settings):
         5.0,
         "Learning rate of the last layer (features are L2-normalised).",
         above=0,
-        needs=_FILTERED,
-    )
-    influence_projection: int | None = setting(
-        None,
-        "Project the features to so many principal directions of the centre's, so that "
-        "a contribution has fewer numbers to hide. Default: no projection.",
-        at_least=1,
         needs=_FILTERED,
     )
     influence_clip: float = setting(

@@ -1,4 +1,4 @@
-"""The centre's decision: 2-means of the scores, and measures of how good it was.
+"""The centre's decision: 2-means of the scores.
 
 In one dimension the best two clusters are separated by one cut of the sorted scores.
 Trying all n − 1 cuts finds the optimum inside the compiled step, without the random
@@ -9,7 +9,6 @@ import math
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
 from fedsvp_jax.core.structs import Array
 
@@ -42,11 +41,9 @@ def two_means(scores: Array) -> TwoMeans:
       ValueError: fewer than two scores.
     """
     scores = jnp.asarray(scores, jnp.float32)
-    count = scores.shape[0] if scores.ndim == 1 else 0
+    count = scores.shape[0]
     if count < 2:
-        raise ValueError(
-            f"scores must be one row of at least two numbers, got shape {scores.shape}"
-        )
+        raise ValueError(f"scores must be at least two numbers, got {count}")
     ordered = jnp.sort(scores)
     start = ordered[0]  # equal scores give exact zeros
     sums = jnp.cumsum(ordered - start)
@@ -81,35 +78,3 @@ def required_gap(
     noise = jnp.sqrt(num_votes * (1.0 - jnp.square(unflipped)))
     gap = share * 2.0 * unflipped * num_votes + 2.0 * math.sqrt(2.0 / math.pi) * noise
     return jnp.where(share > 0, gap, 0.0)
-
-
-class Filtration(NamedTuple):
-    """The quality of a rejection: shares in [0, 1], nan for a share of nobody."""
-
-    recall: float  # share of the corrupted that were rejected
-    precision: float  # share of the rejected that are corrupted
-    accuracy: float  # share of all that were rightly rejected or rightly kept
-    f1: float  # 2 · (corrupted and rejected) / (corrupted + rejected)
-
-
-def filtration(rejected: np.ndarray, corrupted: np.ndarray) -> Filtration:
-    """Recall, precision, accuracy and F1 of a rejection.
-
-    Args:
-      rejected: (M,) bool.
-      corrupted: (M,) bool, the truth.
-
-    Source: lazy influence (arXiv 2205.11518), sec. 4.1.
-    """
-    rejected, corrupted = np.asarray(rejected, bool), np.asarray(corrupted, bool)
-    hits = int(np.sum(rejected & corrupted))
-
-    def share(part: int, total: int) -> float:
-        return part / total if total else float("nan")
-
-    return Filtration(
-        recall=share(hits, int(corrupted.sum())),
-        precision=share(hits, int(rejected.sum())),
-        accuracy=float(np.mean(rejected == corrupted)),
-        f1=share(2 * hits, int(corrupted.sum() + rejected.sum())),
-    )

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from operator import is_
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +10,6 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.clipping import Clipping
-from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
 from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.subsampling import Subsampling
@@ -80,7 +78,6 @@ class Mechanism(NamedTuple):
       follows_num_rounds: whether the noise of a round depends on how many there will
         be. Runs of other lengths then share no draw of noise (`run_digest`).
       release_epsilon: () what one upload spends on telling R; 0 where none is told.
-      source: as in `Clipping`, of what `chain` made of a clip that is unchanged.
     """
 
     init: Callable[[int], MechanismState]
@@ -97,7 +94,6 @@ class Mechanism(NamedTuple):
     most_delta: Array | float = 1.0
     follows_num_rounds: bool = False
     release_epsilon: Array | float = 0.0
-    source: tuple[Any, ...] = ()
 
 
 def stateless(num_clients: int) -> MechanismState:
@@ -160,6 +156,20 @@ def noised_upload(
     return updates, info
 
 
+def counted_by(
+    mechanism: Mechanism, count: Callable[[NoiseInfo], NoiseInfo]
+) -> Mechanism:
+    """The mechanism, of whose uploads is said what `count` makes of their noise."""
+
+    def update(
+        updates: Params, state: MechanismState, **arguments: Any
+    ) -> tuple[Params, MechanismState, NoiseInfo]:
+        upload, memory, info = mechanism.update(updates, state, **arguments)
+        return upload, memory, count(info)
+
+    return mechanism._replace(update=update)
+
+
 def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
     """The mechanism, when uploads of rounds before `first` are of public data alone."""
     if first == 0:
@@ -192,26 +202,23 @@ class Law(NamedTuple):
     """How much noise an upload gets, and what that rests on.
 
     Attributes:
-      calibrate: `(R, round, Δ) -> UploadNoise`: z and the claim from R in [0, 1], the
-        round (from 0) and the sensitivity, () each.
+      calibrate: `(R, round) -> UploadNoise`: z and the claim from R in [0, 1] and the
+        round (from 0), () each.
       assumptions: in words, beside the clip's.
       proved: whether the claim follows, where the clip's bound does.
       any_epsilon: as in `Basis`.
       num_rounds: T where `calibrate` reads the round, else 1; what it makes of the
         round is taken to depend on T.
       needs_contribution: whether `calibrate` reads R. z, ε and δ are then monotone in
-        it, and `counted_multiplier` is the least z (`check_noise` looks).
-      min_num_examples: m; it decides the largest Δ, with which an upload is promised.
-        Read where `calibrate` reads Δ.
+        it, and `counted_multiplier` is the least z.
     """
 
-    calibrate: Callable[[Array, Array, Array], UploadNoise]
+    calibrate: Callable[[Array, Array], UploadNoise]
     assumptions: tuple[str, ...] = ()
     proved: bool = True
     any_epsilon: bool = False
     num_rounds: int = 1
     needs_contribution: bool = False
-    min_num_examples: Array | float = 1.0
 
 
 def chain(clip: Clipping, law: Law) -> Mechanism:
@@ -233,9 +240,7 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     ) -> tuple[Params, MechanismState, NoiseInfo]:
         clipped = clip.clip(updates, params)
         bound = clip.bound(num_examples)
-        upload_noise = law.calibrate(
-            bounded_ratio(contribution_ratio), round_num, bound
-        )
+        upload_noise = law.calibrate(bounded_ratio(contribution_ratio), round_num)
         noised, info = noised_upload(
             clipped,
             upload_noise,
@@ -251,15 +256,14 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
     def step_noise_std(contribution_ratio: Array, *, round_num: Array) -> Array:
         bound = clip.bound(jnp.ones((), jnp.float32))
         ratio = bounded_ratio(contribution_ratio)
-        return law.calibrate(ratio, round_num, bound).noise_multiplier * bound
+        return law.calibrate(ratio, round_num).noise_multiplier * bound
 
     rounds = jnp.arange(law.num_rounds, dtype=jnp.int32)
     reads_ratio = law.needs_contribution
     ends = jnp.asarray([0.0, 1.0] if reads_ratio else [1.0], jnp.float32)
-    largest = clip.bound(jnp.asarray(law.min_num_examples, jnp.float32))
-    of_rounds = jax.vmap(law.calibrate, (None, 0, None))
-    possible = jax.vmap(of_rounds, (0, None, None))(ends, rounds, largest)
-    made = Mechanism(
+    of_rounds = jax.vmap(law.calibrate, (None, 0))
+    possible = jax.vmap(of_rounds, (0, None))(ends, rounds)
+    return Mechanism(
         init=stateless,
         update=update,
         step_noise_std=step_noise_std if clip.rule.in_steps else None,
@@ -273,25 +277,15 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         most_epsilon=jnp.squeeze(jnp.max(possible.epsilon, axis=0)),
         most_delta=jnp.squeeze(jnp.max(possible.delta, axis=0)),
     )
-    source = clip.source[:1] if unchanged(clip) else ()
-    return made._replace(source=(*source, *made[:-1]))
 
 
-def unchanged(made: Clipping | Mechanism) -> bool:
-    """Whether every field is as it was made: the same object, not an equal one."""
-    return len(made.source) == len(made) and all(map(is_, made[:-1], made.source[1:]))
-
-
-def over_own_code(mechanism: Mechanism, config: MechanismConfig) -> Mechanism:
-    """The mechanism, nominal if it is not what `chain` makes of this config's clip."""
-    if unchanged(mechanism) and mechanism.source[0] is config:
-        return mechanism
-    why = (
-        f"{mechanism.claim.assumptions}; nominal, because its noise or clip is code of "
-        "its own, which nothing here proves"
+def nominal(mechanism: Mechanism, why: str) -> Mechanism:
+    """The mechanism, whose claim is not proved, and says why."""
+    claim = mechanism.claim
+    assumptions = f"{claim.assumptions}; nominal, because {why}"
+    return mechanism._replace(
+        claim=claim._replace(proved=False, assumptions=assumptions)
     )
-    claim = mechanism.claim._replace(proved=False, assumptions=why)
-    return mechanism._replace(claim=claim)
 
 
 def claim_of(
@@ -314,10 +308,8 @@ def over_data(mechanism: Mechanism, from_records: Sequence[str]) -> Mechanism:
     names = ", ".join(from_records[:_MOST_NAMED])
     if (num_more := len(from_records) - _MOST_NAMED) > 0:
         names += f" and {num_more} more"
-    why = (
-        f"{mechanism.claim.assumptions}; nominal, because {names} were taken from the "
-        "records, so that one of them may change the features of all: declare them in "
-        "a schema (`fedsvp schema`) or by --classes"
+    return nominal(
+        mechanism,
+        f"{names} were taken from the records, so that one of them may change the "
+        "features of all: declare them in a schema (`fedsvp schema`) or by --classes",
     )
-    claim = mechanism.claim._replace(proved=False, assumptions=why)
-    return mechanism._replace(claim=claim)

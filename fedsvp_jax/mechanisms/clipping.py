@@ -17,7 +17,7 @@ the private attribute, has a C of its own (`private_query`).
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,8 +53,6 @@ class Clipping(NamedTuple):
         nothing bounds it. Amplification by client sampling rests on it.
       grid: on which discrete noise is drawn; None with Gaussian noise, and where there
         is no grid for this rule.
-      source: the config and the fields above, as `make_clipping` made them, by which
-        code of one's own is told (`registry.make_mechanism`).
     """
 
     rule: Clip
@@ -64,7 +62,6 @@ class Clipping(NamedTuple):
     assumptions: str
     client_swap: float | None = None
     grid: Grid | None = None
-    source: tuple[Any, ...] = ()
 
 
 def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
@@ -144,13 +141,11 @@ def make_clipping(config: MechanismConfig) -> Clipping:
         return rule.bound(smallest)
 
     if config.noise_trust == "nobody":
-        clipping = rule._replace(grid=_grid(config, rule.bound, summed=1))
-    else:
-        clipping = rule._replace(
-            bound=lambda _: largest(_) / root_sharers(config),
-            grid=_grid(config, largest, summed=config.cohort_size),
-        )
-    return clipping._replace(source=(config, *clipping[:-1]))
+        return rule._replace(grid=_grid(config, rule.bound, summed=1))
+    return rule._replace(
+        bound=lambda _: largest(_) / root_sharers(config),
+        grid=_grid(config, largest, summed=config.cohort_size),
+    )
 
 
 def _grid(

@@ -8,16 +8,15 @@ Gaussian's (1/(2z²)-zCDP), its exact ε is not proved (docs/appendix, P17).
 Noise of several clients is one sum where their residues are added up: with secure
 aggregation and in dp_fedavg. Elsewhere the server multiplies each upload with its
 weight in float32. From (601 a + 599 b)/1200 whoever sees the models reads both a and b,
-so every adversary's ε is the server's (`Recorded.counted`).
+so every adversary's ε is the server's (`Account.counted`).
 """
 
 import dataclasses
-from typing import Any
 
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
-from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.core.structs import NoiseInfo
+from fedsvp_jax.mechanisms.base import Mechanism, counted_by
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.config import MechanismConfig
 
@@ -43,22 +42,16 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
             "band), whose noise nothing but public settings decides"
         )
 
-    central = mechanism.claim.central
-
-    def update(
-        updates: Params, state: MechanismState, **arguments: Any
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
-        upload, memory, info = mechanism.update(updates, state, **arguments)
-        if not central:
-            epsilon = concentrated_epsilon(info.noise_multiplier, config.delta)
-            info = dataclasses.replace(info, epsilon=epsilon)
-        return upload, memory, info
+    def count(info: NoiseInfo) -> NoiseInfo:
+        epsilon = concentrated_epsilon(info.noise_multiplier, config.delta)
+        return dataclasses.replace(info, epsilon=epsilon)
 
     grid_uploads = "uploads are whole numbers"
-    if not central and config.noise_trust == "nobody":
-        grid_uploads = "other clients' noise is not counted; " + grid_uploads
+    if not mechanism.claim.central:
+        mechanism = counted_by(mechanism, count)
+        if config.noise_trust == "nobody":
+            grid_uploads = "other clients' noise is not counted; " + grid_uploads
     return mechanism._replace(
-        update=update,
         claim=mechanism.claim._replace(
             any_epsilon=True,
             concentrated=True,

@@ -170,9 +170,8 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         key: Array,
         num_examples: Array,
         round_num: Array,
-        **rest: Any,
+        **_: Any,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del rest
         clip = state.shared["clip"]
         clipped = clip_into_ball(updates, clip)
         noisy = z > 0
@@ -207,9 +206,9 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         key: Array,
         infos: NoiseInfo,
         valid: Array,
-        **rest: Any,
+        **_: Any,
     ) -> tuple[Params, MechanismState]:
-        del before, rest
+        del before
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
         count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
@@ -230,9 +229,9 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         key: Array,
         round_num: Array,
         valid: Array,
-        **rest: Any,
+        **_: Any,
     ) -> tuple[Params, MechanismState]:
-        del before, rest
+        del before
         clip, words = state.shared["clip"], jax.random.key_data(key)
         words = jnp.where(state.shared["key"].any(), state.shared["key"], words)
         noise = correlated_noise.round_noise(

@@ -5,9 +5,9 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise
+from fedsvp_jax.mechanisms.base import Law, Mechanism
 from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
 from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.config import MechanismConfig
@@ -17,9 +17,8 @@ def make_none(config: MechanismConfig) -> Mechanism:
     """FedAvg: the upload leaves as it is, and nothing is drawn."""
 
     def update(
-        updates: Params, state: MechanismState, **rest: Any
+        updates: Params, state: MechanismState, **_: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del rest
         infinite = jnp.full((), jnp.inf, jnp.float32)
         info = dataclasses.replace(
             base.nothing_private(),
@@ -48,9 +47,6 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
     """
     config = dataclasses.replace(config, calibration="analytic")
     check_calibration(config)
-
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, round_num, bound
-        return scaled_claim(config, jnp.ones((), jnp.float32))
-
-    return base.chain(make_clipping(config), Law(calibrate, any_epsilon=True))
+    one = jnp.ones((), jnp.float32)
+    law = Law(lambda _ratio, _round: scaled_claim(config, one), any_epsilon=True)
+    return base.chain(make_clipping(config), law)

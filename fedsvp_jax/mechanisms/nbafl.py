@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, Params
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
+from fedsvp_jax.mechanisms.base import Law, Mechanism, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     classical_constant,
@@ -97,20 +97,15 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     check_calibration(config)
     clipping = make_clipping(config)
     exposures = jnp.asarray(config.settings.exposures, jnp.float32)
-
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, round_num, bound
-        return scaled_claim(config, exposures)
-
     base_bound = clipping.bound
     if config.clip.granted:
         smallest = jnp.asarray(config.min_num_examples, jnp.float32)
         clipping = clipping._replace(bound=lambda num_examples: base_bound(smallest))
 
     def server(
-        params: Params, _: Params, state: MechanismState, *, key: Array, **rest: Any
+        params: Params, before: Params, state: MechanismState, *, key: Array, **_: Any
     ) -> tuple[Params, MechanismState]:
-        del rest
+        del before
         std = nbafl_downlink_std(
             l2_norm_clip=config.l2_norm_clip,
             epsilon=config.epsilon,
@@ -123,7 +118,10 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         )
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
-    law = Law(calibrate, any_epsilon=config.calibration == "analytic")
+    law = Law(
+        lambda _ratio, _round: scaled_claim(config, exposures),
+        any_epsilon=config.calibration == "analytic",
+    )
     mechanism = chain(clipping, law)
     if not config.settings.downlink_noise:
         return mechanism

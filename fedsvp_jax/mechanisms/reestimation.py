@@ -96,9 +96,8 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         *,
         key: Array,
         num_examples: Array,
-        **rest: Any,
+        **_: Any,
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        del rest
         clip = reestimated_clip(
             limit,
             config.settings.norm_mix,
@@ -128,9 +127,8 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         *,
         infos: NoiseInfo,
         valid: Array,
-        **rest: Any,
+        **_: Any,
     ) -> tuple[Params, MechanismState]:
-        del rest
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         variances = jnp.where(valid, jnp.square(infos.noise_std), 0.0)
         step = jax.tree.map(jnp.subtract, params_after, params_before)

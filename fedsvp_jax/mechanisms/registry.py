@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from fedsvp_jax.core.settings import Settings, unknown
@@ -13,7 +14,7 @@ from fedsvp_jax.mechanisms import (
     schedules,
     shapley_guided,
 )
-from fedsvp_jax.mechanisms.base import Mechanism, free_before, over_own_code
+from fedsvp_jax.mechanisms.base import Mechanism, free_before, nominal
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
 from fedsvp_jax.mechanisms.discrete_noise import discrete
 from fedsvp_jax.mechanisms.release import spends_release_budget
@@ -149,8 +150,6 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
             f"{type(config.settings).__name__}"
         )
     mechanism = entry.factory(config)
-    if from_outside(name):
-        mechanism = over_own_code(mechanism, config)
     if mechanism.needs_contribution and spends_release_budget(config):
         mechanism = mechanism._replace(release_epsilon=config.release_epsilon)
     if is_poisson(config):
@@ -161,6 +160,10 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         mechanism = shared(mechanism, config, name)
     if config.clip.asks:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
+    if from_outside(name):
+        mechanism = nominal(
+            mechanism, "the mechanism is code from outside, which nothing here proves"
+        )
     return mechanism
 
 
@@ -266,7 +269,10 @@ register_mechanism(
 )
 register_mechanism(
     "fedsdp",
-    shapley_guided.make_fedsdp,
+    partial(
+        shapley_guided.make_guided,
+        tolerance_of=shapley_guided.fedsdp_risk_tolerance,
+    ),
     settings=shapley_guided.ShapleyGuidedSettings,
     label="FedSDP",
     summary="FedSDP: noise guided by R, with the public code's offset" + _RECONSTRUCTED,
@@ -276,7 +282,7 @@ register_mechanism(
 )
 register_mechanism(
     "fedsva",
-    shapley_guided.make_fedsva,
+    partial(shapley_guided.make_guided, tolerance_of=shapley_guided.risk_tolerance),
     settings=shapley_guided.ShapleyGuidedSettings,
     label="FedSVA",
     summary="FedSVA: noise guided by the contribution ratio R, as printed",

@@ -2,8 +2,8 @@
 
 Both schedules keep Σ_t 1/σ_t² = T/σ_c², the budget of T uploads at the constant σ_c
 (Gaussians compose to one Gaussian of that precision), and spend it unevenly. That is
-one reading of the papers; by the other, `schedule_level=first_round`, the first round
-has σ_c and every later one less, so that more than the budget is spent.
+one reading of the papers; by the other, the first round has σ_c and every later one
+less, so that more than the budget is spent.
 """
 
 from collections.abc import Callable
@@ -25,20 +25,7 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 
 
 @flax.struct.dataclass(frozen=True)
-class ScheduleSettings(Settings):
-    """Settings of both schedules."""
-
-    schedule_level: str = setting(
-        "budget",
-        "Level of a schedule's noise. budget: its T uploads spend what T uploads of "
-        "constant noise spend; first_round: it starts at the constant noise and falls "
-        "below it, so that later uploads spend more than epsilon.",
-        choices=("budget", "first_round"),
-    )
-
-
-@flax.struct.dataclass(frozen=True)
-class TimeVaryingSettings(ScheduleSettings):
+class TimeVaryingSettings(Settings):
     """Settings of time_varying."""
 
     decay: float = setting(
@@ -51,7 +38,7 @@ class TimeVaryingSettings(ScheduleSettings):
 
 
 @flax.struct.dataclass(frozen=True)
-class DpaSettings(ScheduleSettings):
+class DpaSettings(Settings):
     """Settings of dpa."""
 
     contraction: float = setting(
@@ -117,19 +104,15 @@ def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
 
 
 def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mechanism:
-    """z_t = z·factor(t), over factor(0) where the first round is to have z.
+    """z_t = z·factor(t).
 
     z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`), and an
     upload's claim that of z_t (`calibration.scaled_claim`).
     """
     check_calibration(config)
 
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del ratio, bound
-        level = factor(round_num)
-        if config.settings.schedule_level == "first_round":
-            level = level / factor(jnp.zeros((), jnp.int32))
-        return scaled_claim(config, level)
+    def calibrate(_: Array, round_num: Array) -> UploadNoise:
+        return scaled_claim(config, factor(round_num))
 
     analytic = config.calibration == "analytic"
     law = Law(calibrate, any_epsilon=analytic, num_rounds=config.num_rounds)

@@ -107,19 +107,23 @@ def explanation(
     return explained
 
 
-def _make(config: MechanismConfig, name: str) -> Mechanism:
+def make_guided(
+    config: MechanismConfig, tolerance_of: Callable[[Array, Leaf], Array]
+) -> Mechanism:
+    """FedSVA as printed or FedSDP, a reconstruction: σ = Δ·sqrt(max(T, β))/ε.
+
+    T is `risk_tolerance` of FedSVA, `fedsdp_risk_tolerance` of FedSDP.
+    """
     if config.calibration == "analytic":
         raise ValueError(
-            f"calibration must be 'classical' for {name}, got 'analytic': the noise "
-            "is the printed formula, and the ledger counts it exactly"
+            "calibration must be 'classical' for fedsva and fedsdp, got 'analytic': "
+            "the noise is the printed formula, and the ledger counts it exactly"
         )
     check_calibration(config, has_analytic=False)
-    tolerance_of = risk_tolerance if name == "fedsva" else fedsdp_risk_tolerance
     release, floor = config.contribution_release, config.settings.noise_floor
     released = spends_release_budget(config)
 
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
-        del round_num, bound
+    def calibrate(ratio: Array, _: Array) -> UploadNoise:
         tolerance = tolerance_of(ratio, config.delta)
         # A released R follows earlier models, so z does too, and what it was cannot be
         # added up afterwards (a tally is no guarantee): the least z is counted.
@@ -139,13 +143,3 @@ def _make(config: MechanismConfig, name: str) -> Mechanism:
         needs_contribution=release != "worst_case",
     )
     return chain(make_clipping(config), law)
-
-
-def make_fedsva(config: MechanismConfig) -> Mechanism:
-    """FedSVA as printed: σ = Δ·sqrt(max(R − ln δ², β))/ε."""
-    return _make(config, "fedsva")
-
-
-def make_fedsdp(config: MechanismConfig) -> Mechanism:
-    """FedSDP, a reconstruction: σ = Δ·sqrt(max(x − ln δ², β))/ε."""
-    return _make(config, "fedsdp")

@@ -13,12 +13,11 @@ were in the sum, fewer ones with less noise.
 """
 
 import dataclasses
-from typing import Any
 
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
-from fedsvp_jax.mechanisms.base import Mechanism
+from fedsvp_jax.core.structs import NoiseInfo
+from fedsvp_jax.mechanisms.base import Mechanism, counted_by
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.clipping import root_sharers
 from fedsvp_jax.mechanisms.config import MechanismConfig
@@ -57,20 +56,15 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
             "clipping=per_example: batches=poisson and local_steps=1)"
         )
 
-    def update(
-        updates: Params, state: MechanismState, **arguments: Any
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
-        upload, memory, info = mechanism.update(updates, state, **arguments)
-        counted = dataclasses.replace(
+    def count(info: NoiseInfo) -> NoiseInfo:
+        return dataclasses.replace(
             info,
             noise_multiplier=info.noise_multiplier / root,
             sensitivity=info.sensitivity * root,
             epsilon=concentrated_epsilon(info.noise_multiplier, info.delta),
         )
-        return upload, memory, counted
 
-    return mechanism._replace(
-        update=update,
+    return counted_by(mechanism, count)._replace(
         uniform_weights=True,
         claim=mechanism.claim._replace(
             view="colluders",

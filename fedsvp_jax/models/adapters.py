@@ -34,15 +34,14 @@ def from_linen(module: nn.Module) -> Model:
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
     ) -> tuple[Array, Params]:
-        rngs = {"dropout": key} if train and key is not None else None
-        variables = {"params": params, **stats}
-        if not train or not stats:
-            logits: Any = module.apply(variables, x, rngs=rngs, **mode(train))
-            return logits, stats
         logits, new_stats = module.apply(
-            variables, x, rngs=rngs, mutable=list(stats), **mode(True)
+            {"params": params, **stats},
+            x,
+            rngs={"dropout": key} if train and key is not None else None,
+            mutable=list(stats) if train else [],
+            **mode(train),
         )
-        return logits, dict(new_stats)
+        return logits, {**stats, **new_stats}
 
     return Model(init, apply)
 
@@ -97,29 +96,3 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
         return logits, nnx.to_pure_dict(new_stats) if train else stats
 
     return Model(init, apply)
-
-
-def in_dtype(model: Model, dtype: str) -> Model:
-    """The model with its products computed in another number format.
-
-    `apply` rounds the parameters and the inputs to `dtype` and returns logits and stats
-    in float32. Its gradients are float32, with respect to float32 parameters, the
-    "master weights" of Micikevicius et al. 2018 (arXiv 1710.03740, section 3.1). With
-    "float32" it is the model itself.
-    """
-    if dtype == "float32":
-        return model
-
-    def apply(
-        params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> tuple[Array, Params]:
-        rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
-        logits, new_stats = model.apply(
-            rounded, stats, x.astype(dtype), train=train, key=key
-        )
-        new_stats = jax.tree.map(
-            lambda new, old: new.astype(old.dtype), new_stats, stats
-        )
-        return logits.astype(jnp.float32), new_stats
-
-    return model._replace(apply=apply, gradient_scale=None)

@@ -7,8 +7,6 @@ outside one. A matrix product has neither problem.
 
 import itertools
 from collections.abc import Sequence
-from functools import partial
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,33 +14,26 @@ from jax import lax
 
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import winograd
-from fedsvp_jax.models.products import product, weight_gradient
-
-_Pads: TypeAlias = tuple[tuple[int, int], tuple[int, int]]
+from fedsvp_jax.models.products import Pads, Pair, product, weight_gradient
 
 
-def conv2d(x: Array, kernel: Array, strides: tuple[int, int], pads: _Pads) -> Array:
+def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
     """`kernels.conv2d` by matrix products.
 
     They are Winograd's where these pay (`winograd.pays`), else by windows or by rows,
     whichever needs less memory (by rows where equal).
     """
     height, width, channels, features = kernel.shape
-    if (
-        tuple(strides) == (1, 1)
-        and pads == ((1, 1), (1, 1))
-        and winograd.pays(x, kernel)
-    ):
-        return winograd.conv_3x3(x, kernel)
-    by_rows = width * channels + height * features
-    if tuple(strides) == (1, 1) and by_rows <= height * width * channels:
-        return _conv_by_rows(pads, x, kernel)
+    if strides == (1, 1):
+        if pads == ((1, 1), (1, 1)) and winograd.pays(x, kernel):
+            return winograd.conv_3x3(x, kernel)
+        by_rows = width * channels + height * features
+        if by_rows <= height * width * channels:
+            return _conv_by_rows(pads, x, kernel)
     return _conv_by_windows(strides, pads, x, kernel)
 
 
-def _conv_by_windows(
-    strides: tuple[int, int], pads: _Pads, x: Array, kernel: Array
-) -> Array:
+def _conv_by_windows(strides: Pair, pads: Pads, x: Array, kernel: Array) -> Array:
     """Makes every window a row of kernel_height * kernel_width * in numbers.
 
     They are gathered across first and down second: height + width slices in place of
@@ -71,8 +62,7 @@ def _conv_by_windows(
     return product(windows, kernel.reshape(-1, features))
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _conv_by_rows(pads: _Pads, x: Array, kernel: Array) -> Array:
+def _conv_by_rows(pads: Pads, x: Array, kernel: Array) -> Array:
     """Gathers windows along the width only, and adds the kernel's rows afterwards.
 
         z[b,h,j,u,o] = sum_{v,c} x[b,h,j+v,c] k[u,v,c,o]
@@ -82,57 +72,52 @@ def _conv_by_rows(pads: _Pads, x: Array, kernel: Array) -> Array:
     out_width, kernel_height * out), so the temporaries hold kernel_width * in +
     kernel_height * out numbers a pixel instead of kernel_height * kernel_width * in.
     """
-    return _conv_by_rows_forward(pads, x, kernel)[0]
-
-
-def _conv_by_rows_forward(
-    pads: _Pads, x: Array, kernel: Array
-) -> tuple[Array, tuple[Array, Array]]:
-    tall, wide, _, features = kernel.shape
-    (top, bottom), across = pads
-    padded = _pad(x, down=(0, 0), across=across)
-    out_width = padded.shape[2] - wide + 1
-    rows = jnp.concatenate(
-        [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
-    )
-    partial_sums = jnp.tensordot(rows, _rows_matrix(kernel), axes=1).reshape(
-        *rows.shape[:3], tall, features
-    )
-    y = _overlap_sum(
-        [partial_sums[:, :, :, u] for u in range(tall)],
-        [u - top for u in range(tall)],
-        length=x.shape[1] + top + bottom - tall + 1,
-        axis=1,
-    )
-    return y, (rows, kernel)
-
-
-def _conv_by_rows_backward(
-    pads: _Pads, residuals: tuple[Array, Array], gradient: Array
-) -> tuple[Array, Array]:
-    rows, kernel = residuals
     tall, wide, channels, features = kernel.shape
     (top, bottom), (left, right) = pads
-    height = rows.shape[1]
-    padded = _pad(gradient, down=(tall - 1 - top, tall - 1 - bottom), across=(0, 0))
-    shifted = jnp.concatenate(
-        [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)], axis=3
-    )
-    kernel_gradient = weight_gradient(rows, shifted)
-    kernel_gradient = kernel_gradient.reshape(wide, channels, tall, features)
-    partial_sums = jnp.tensordot(shifted, _rows_matrix(kernel).T, axes=1).reshape(
-        *rows.shape[:3], wide, channels
-    )
-    x_gradient = _overlap_sum(
-        [partial_sums[:, :, :, v] for v in range(wide)],
-        [left - v for v in range(wide)],
-        length=rows.shape[2] + wide - 1 - left - right,
-        axis=2,
-    )
-    return x_gradient, kernel_gradient.transpose(2, 0, 1, 3)
+    height = x.shape[1]
 
+    def forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
+        padded = _pad(x, down=(0, 0), across=(left, right))
+        out_width = padded.shape[2] - wide + 1
+        rows = jnp.concatenate(
+            [padded[:, :, v : v + out_width] for v in range(wide)], axis=3
+        )
+        partial_sums = jnp.tensordot(rows, _rows_matrix(kernel), axes=1).reshape(
+            *rows.shape[:3], tall, features
+        )
+        y = _overlap_sum(
+            [partial_sums[:, :, :, u] for u in range(tall)],
+            [u - top for u in range(tall)],
+            length=height + top + bottom - tall + 1,
+            axis=1,
+        )
+        return y, (rows, kernel)
 
-_conv_by_rows.defvjp(_conv_by_rows_forward, _conv_by_rows_backward)
+    def backward(
+        residuals: tuple[Array, Array], gradient: Array
+    ) -> tuple[Array, Array]:
+        rows, kernel = residuals
+        padded = _pad(gradient, down=(tall - 1 - top, tall - 1 - bottom), across=(0, 0))
+        shifted = jnp.concatenate(
+            [padded[:, tall - 1 - u : tall - 1 - u + height] for u in range(tall)],
+            axis=3,
+        )
+        kernel_gradient = weight_gradient(rows, shifted)
+        kernel_gradient = kernel_gradient.reshape(wide, channels, tall, features)
+        partial_sums = jnp.tensordot(shifted, _rows_matrix(kernel).T, axes=1).reshape(
+            *rows.shape[:3], wide, channels
+        )
+        x_gradient = _overlap_sum(
+            [partial_sums[:, :, :, v] for v in range(wide)],
+            [left - v for v in range(wide)],
+            length=rows.shape[2] + wide - 1 - left - right,
+            axis=2,
+        )
+        return x_gradient, kernel_gradient.transpose(2, 0, 1, 3)
+
+    convolve = jax.custom_vjp(lambda x, kernel: forward(x, kernel)[0])
+    convolve.defvjp(forward, backward)
+    return convolve(x, kernel)
 
 
 def _rows_matrix(kernel: Array) -> Array:
@@ -161,12 +146,7 @@ def _overlap_sum(
             for part, shift in zip(parts, shifts, strict=True)
             if start + shift >= 0 and stop + shift <= size
         ]
-        if terms:
-            pieces.append(sum(terms[1:], start=terms[0]))
-        else:
-            shape = list(parts[0].shape)
-            shape[axis] = stop - start
-            pieces.append(jnp.zeros(shape, parts[0].dtype))
+        pieces.append(sum(terms[1:], start=terms[0]))
     return jnp.concatenate(pieces, axis=axis)
 
 

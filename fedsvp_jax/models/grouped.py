@@ -8,7 +8,6 @@ filter. Few channels make narrow groups, so that products of windows are less wo
 
 import itertools
 from functools import partial
-from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,24 +15,15 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
+from fedsvp_jax.models.products import Pads, Pair, with_gradients
 
-_Pair: TypeAlias = tuple[int, int]
-_Pads: TypeAlias = tuple[_Pair, _Pair]
 _LEAST_CHANNELS = 4
 
 
-def conv2d(x: Array, kernel: Array, strides: _Pair, pads: _Pads) -> Array:
-    """`kernels.conv2d` for a GPU."""
-    height, width, channels, _ = kernel.shape
-    if channels < _LEAST_CHANNELS:
-        rows = _windows(strides, pads, (height, width), x)
-        return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
-    return _conv(strides, pads, x, kernel)
-
-
-def _plain(
-    strides: _Pair, pads: _Pads, x: Array, kernel: Array, groups: int = 1
+def plain_conv2d(
+    x: Array, kernel: Array, strides: Pair, pads: Pads, groups: int = 1
 ) -> Array:
+    """`kernels.conv2d` as XLA's own operation, for a TPU."""
     return lax.conv_general_dilated(
         x,
         kernel,
@@ -44,48 +34,23 @@ def _plain(
     )
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _conv(strides: _Pair, pads: _Pads, x: Array, kernel: Array) -> Array:
-    return _plain(strides, pads, x, kernel)
+def conv2d(x: Array, kernel: Array, strides: Pair, pads: Pads) -> Array:
+    """`kernels.conv2d` for a GPU."""
+    if kernel.shape[2] < _LEAST_CHANNELS:
+        rows = _windows(x, kernel.shape, strides, pads)
+        return _product(rows, kernel.reshape(-1, kernel.shape[-1]))
 
+    plain = partial(plain_conv2d, strides=strides, pads=pads)
 
-def _conv_forward(
-    strides: _Pair, pads: _Pads, x: Array, kernel: Array
-) -> tuple[Array, tuple[Array, Array]]:
-    return _plain(strides, pads, x, kernel), (x, kernel)
-
-
-def _conv_backward(
-    strides: _Pair, pads: _Pads, residuals: tuple[Array, Array], gradient: Array
-) -> tuple[Array, Array]:
-    x, kernel = residuals
-    return (
-        _image_gradient(strides, pads, x, kernel, gradient),
-        _filter_gradient(strides, pads, kernel.shape[:2], x, gradient),
-    )
-
-
-_conv.defvjp(_conv_forward, _conv_backward)
-
-
-def _image_gradient(
-    strides: _Pair, pads: _Pads, x: Array, kernel: Array, gradient: Array
-) -> Array:
-    by_image = jax.linear_transpose(lambda x: _plain(strides, pads, x, kernel), x)
-    of_image: Array = by_image(gradient)[0]
-    return of_image
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _filter_gradient(
-    strides: _Pair, pads: _Pads, window: _Pair, x: Array, gradient: Array
-) -> Array:
-    """(kernel_height, kernel_width, in, out): linear in the image and in dy."""
+    def image_gradient(x: Array, kernel: Array, gradient: Array) -> Array:
+        by_image = jax.linear_transpose(lambda x: plain(x, kernel), x)
+        of_image: Array = by_image(gradient)[0]
+        return of_image
 
     def of_groups(x: Array, gradient: Array, groups: int) -> Array:
-        shape = *window, x.shape[-1] // groups, gradient.shape[-1]
+        shape = *kernel.shape[:2], x.shape[-1] // groups, gradient.shape[-1]
         by_kernel = jax.linear_transpose(
-            lambda kernel: _plain(strides, pads, x, kernel, groups),
+            lambda kernel: plain(x, kernel, groups=groups),
             jax.ShapeDtypeStruct(shape, x.dtype),
         )
         of_kernel: Array = by_kernel(gradient)[0]
@@ -108,37 +73,30 @@ def _filter_gradient(
         by_lane = flat.reshape(*flat.shape[:-1], size, -1)
         return jnp.moveaxis(by_lane, 3, 0), True
 
-    of_kernel: Array = of_one(x, gradient)
-    return of_kernel
-
-
-def _filter_forward(
-    strides: _Pair, pads: _Pads, window: _Pair, x: Array, gradient: Array
-) -> tuple[Array, tuple[Array, Array]]:
-    return _filter_gradient(strides, pads, window, x, gradient), (x, gradient)
-
-
-def _filter_backward(
-    strides: _Pair,
-    pads: _Pads,
-    window: _Pair,
-    residuals: tuple[Array, Array],
-    kernel: Array,
-) -> tuple[Array, Array]:
-    """By both factors; `kernel` is what the gradient by the kernel is weighed with."""
-    del window
-    x, gradient = residuals
-    return (
-        _image_gradient(strides, pads, x, kernel, gradient),
-        _plain(strides, pads, x, kernel),
+    # Linear in the image and in dy; `weight` is what the gradient by the kernel, which
+    # it returns, is weighed with.
+    filter_gradient = with_gradients(
+        of_one,
+        lambda x, gradient, weight: (
+            image_gradient(x, weight, gradient),
+            plain(x, weight),
+        ),
     )
+    convolve = with_gradients(
+        plain,
+        lambda x, kernel, gradient: (
+            image_gradient(x, kernel, gradient),
+            filter_gradient(x, gradient),
+        ),
+    )
+    return convolve(x, kernel)
 
 
-_filter_gradient.defvjp(_filter_forward, _filter_backward)
-
-
-def _windows(strides: _Pair, pads: _Pads, window: _Pair, x: Array) -> Array:
+def _windows(
+    x: Array, kernel_shape: tuple[int, ...], strides: Pair, pads: Pads
+) -> Array:
     """(batch, out_height, out_width, kernel_height * kernel_width * in)."""
+    window = kernel_shape[:2]
     padded = jnp.pad(x, ((0, 0), *pads, (0, 0)))
     lasts = [n - k + 1 for n, k in zip(padded.shape[1:3], window, strict=True)]
     return jnp.concatenate(

@@ -7,6 +7,7 @@ replace a record of the images is to replace a record of the features.
 
 import dataclasses
 import functools
+import glob
 import hashlib
 import os
 import shutil
@@ -19,7 +20,7 @@ import jax
 import numpy as np
 
 from fedsvp_jax.core.progress import progress_bar
-from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.datasets import embedded
 from fedsvp_jax.models import scattering
@@ -35,13 +36,11 @@ class Extractor(NamedTuple):
     Attributes:
       name: of the features and of all that decides their numbers; another name is
         another file.
-      apply: (weights, (n, H, W, C) uint8 or float32) -> (n, f) float32.
-      weights: constants of normalising; else {}.
+      apply: (n, H, W, C) uint8 or float32 -> (n, f) float32, compiled.
     """
 
     name: str
-    apply: Callable[[Params, Array], Array]
-    weights: Params
+    apply: Callable[[Array], Array]
 
 
 def of_images(
@@ -49,8 +48,8 @@ def of_images(
 ) -> Dataset:
     """The data set with features in the place of its images.
 
-    They are computed once and kept as a file, named by the model and a sum over the
-    images. A later call reads that file and gives the same bits.
+    They are computed once and kept as a file, named by sums over the images and over
+    itself. A later call reads that file and gives the same bits.
 
     Args:
       model: one of `settings.FEATURE_MODELS`.
@@ -67,11 +66,16 @@ def of_images(
     for images in (dataset.train_inputs, dataset.test_inputs):
         digest.update(repr((images.dtype.str, images.shape)).encode())
         digest.update(np.ascontiguousarray(images).data)
-    place = Path(folder).expanduser() if folder else _users_cache()
-    path = place / f"{dataset.name.replace(':', '_')}-{digest.hexdigest()[:16]}.npy"
-    if not path.is_file():
-        _compute(extractor, dataset, path)
-    _check_sum(path)
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    place = Path(folder or caches / "fedsvp_jax" / "features").expanduser()
+    stem = f"{dataset.name.replace(':', '_')}-{digest.hexdigest()[:16]}"
+    existing = next(place.glob(f"{glob.escape(stem)}-*.npy"), None)
+    path = existing or _compute(extractor, dataset, place / stem)
+    if not path.stem.endswith(_digest(path)):
+        raise ValueError(
+            f"{path} is damaged (it differs from the SHA-256 in its name); delete it, "
+            "and the features are computed again"
+        )
     features = np.load(path, mmap_mode="r", allow_pickle=False)
     count = len(dataset.train_labels)
     return dataclasses.replace(
@@ -85,8 +89,7 @@ def computed(model: str, images: np.ndarray) -> np.ndarray:
     Raises:
       ValueError: as `make_extractor`.
     """
-    extractor = make_extractor(model, images.shape[1:])
-    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
+    apply = make_extractor(model, images.shape[1:]).apply
     return np.concatenate(list(in_batches(apply, images, _BATCH)))
 
 
@@ -106,49 +109,27 @@ def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
     name = f"scattering J={scattering.SCALES} L={scattering.ANGLES}"
     if model == "scatter_channels_linear":
         constants = scattering.channel_constants(embedded.photographs(), height)
-        name += f" channels {_digest_of(constants)}"
-        return Extractor(name, scattering.channel_features, constants)
+        by_channel = functools.partial(scattering.channel_features, constants)
+        return Extractor(f"{name} channels", jax.jit(by_channel))
     name += f" groups={scattering.GROUPS}"
-    return Extractor(name, lambda _, images: scattering.scattering_features(images), {})
+    return Extractor(name, jax.jit(scattering.scattering_features))
 
 
-def _digest_of(weights: Params) -> str:
-    """Eight hexadecimal digits of the numbers, for an `Extractor`'s name."""
-    digest = hashlib.sha256()
-    for leaf in jax.tree.leaves(weights):
-        digest.update(leaf.data)
-    return digest.hexdigest()[:8]
-
-
-def _users_cache() -> Path:
-    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(caches).expanduser() / "fedsvp_jax" / "features"
-
-
-def _check_sum(path: Path) -> None:
-    """Raises ValueError: the kept features are not those that were computed."""
-    digest, size = hashlib.sha256(), hashlib.sha256().digest_size
+def _digest(path: Path) -> str:
+    """Sixteen hexadecimal digits of a file's SHA-256."""
     with open(path, "rb") as file:
-        remaining = path.stat().st_size - size
-        while remaining > 0:
-            block = file.read(min(remaining, 2**24))
-            digest.update(block)
-            remaining -= len(block)
-        if file.read() != digest.digest():
-            raise ValueError(
-                f"{path} is damaged (it differs from its SHA-256); delete it, and the "
-                "features are computed again"
-            )
+        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
-def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
-    """Writes (training + test examples, f) float32; an interrupted file has no name."""
+def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> Path:
+    """Writes (training + test examples, f) float32; an interrupted file has no name.
+
+    Its name is the path's with its own digest.
+    """
     parts = (dataset.train_inputs, dataset.test_inputs)
     count = sum(map(len, parts))
-    shape = (_BATCH, *dataset.example_shape)
-    apply = jax.jit(functools.partial(extractor.apply, extractor.weights))
-    example = jax.ShapeDtypeStruct(shape, dataset.train_inputs.dtype)
-    width = jax.eval_shape(apply, example).shape[1]
+    example = jax.ShapeDtypeStruct((_BATCH, *dataset.example_shape), parts[0].dtype)
+    width = jax.eval_shape(extractor.apply, example).shape[1]
     path.parent.mkdir(parents=True, exist_ok=True)
     size, room = 4 * width * count, shutil.disk_usage(path.parent).free
     if size > room:
@@ -164,27 +145,23 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> None:
             stacklevel=1,
         )
     beside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    bar = progress_bar(
+        total=count,
+        unit="image",
+        desc=f"{extractor.name} features of {dataset.name}, kept in {path.parent}",
+    )
     try:
         written = np.lib.format.open_memmap(
             beside, mode="w+", dtype=np.float32, shape=(count, width)
         )
-        bar = progress_bar(
-            total=count,
-            unit="image",
-            desc=f"{extractor.name} features of {dataset.name}, kept in {path.parent}",
-        )
         start = 0
         for images in parts:
-            for features in in_batches(apply, images, _BATCH):
+            for features in in_batches(extractor.apply, images, _BATCH):
                 written[start : start + len(features)] = features
                 start += len(features)
                 bar.update(len(features))
-        bar.close()
         written.flush()
-        with open(beside, "r+b") as file:
-            digest = hashlib.file_digest(file, "sha256").digest()
-            file.write(digest)  # behind the array, where no reader of .npy looks
-            os.fsync(file.fileno())
-        os.replace(beside, path)
+        return beside.rename(f"{path}-{_digest(beside)}.npy")
     finally:
+        bar.close()
         beside.unlink(missing_ok=True)

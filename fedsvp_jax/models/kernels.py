@@ -6,7 +6,6 @@ are matrix products that XLA:CPU runs fast (`convolution`, `products`). All comp
 same up to rounding; `tests/models/test_convolution.py` holds them together.
 """
 
-from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import flax.linen as nn
@@ -16,16 +15,18 @@ from jax import lax
 
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.models import convolution, grouped, products
+from fedsvp_jax.models.grouped import plain_conv2d
+from fedsvp_jax.models.products import Pads, Pair
 
 Kernels: TypeAlias = Literal["cpu", "cuda", "tpu"]
-Padding: TypeAlias = str | Sequence[tuple[int, int]]
+Padding: TypeAlias = str | Pads
 
 
 def conv2d(
     x: Array,
     kernel: Array,
     *,
-    strides: tuple[int, int] = (1, 1),
+    strides: Pair = (1, 1),
     padding: Padding = "SAME",
     kernels: Kernels,
 ) -> Array:
@@ -35,28 +36,21 @@ def conv2d(
       x: (batch, height, width, in) float.
       kernel: (kernel_height, kernel_width, in, out) of the same dtype.
       strides: steps (down, across).
-      padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0.
+      padding: "SAME", "VALID" or ((top, bottom), (left, right)) zeros, >= 0 and less
+        than the kernel's height and width.
       kernels: of the device.
 
     Returns:
       (batch, out_height, out_width, out).
 
-    Raises:
-      ValueError: the channels do not match.
     """
-    if x.shape[-1] != kernel.shape[2]:
-        raise ValueError(
-            f"kernel takes {kernel.shape[2]} input channels, x has {x.shape[-1]}"
-        )
     if isinstance(padding, str):
-        padding = lax.padtype_to_pads(x.shape[1:3], kernel.shape[:2], strides, padding)
-    if kernels != "tpu":
-        (top, bottom), (left, right) = padding
-        conv = convolution.conv2d if kernels == "cpu" else grouped.conv2d
-        return conv(x, kernel, strides, ((top, bottom), (left, right)))
-    return lax.conv_general_dilated(
-        x, kernel, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
-    )
+        down, across = lax.padtype_to_pads(
+            x.shape[1:3], kernel.shape[:2], strides, padding
+        )
+        padding = down, across
+    conv = {"cpu": convolution.conv2d, "cuda": grouped.conv2d, "tpu": plain_conv2d}
+    return conv[kernels](x, kernel, strides, padding)
 
 
 def max_pool_2x2(x: Array, *, kernels: Kernels) -> Array:

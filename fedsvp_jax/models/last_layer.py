@@ -32,15 +32,11 @@ def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
         for count in (2, 3)
     )
     is_last = jax.tree.map(lambda a, b: a.shape != b.shape, two, three)
-    changed = [
-        (a.shape, b.shape)
-        for a, b in zip(jax.tree.leaves(two), jax.tree.leaves(three), strict=True)
-        if a.shape != b.shape
-    ]
-    kernels = [pair for pair in changed if len(pair[0]) == 2]
-    if len(kernels) != 1 or any(len(pair[0]) > 2 for pair in changed):
+    pairs = zip(jax.tree.leaves(two), jax.tree.leaves(three), strict=True)
+    last = [(a.shape, b.shape) for a, b in pairs if a.shape != b.shape]
+    if sorted(len(a) for a, _ in last) not in ([2], [1, 2]):
         raise ValueError(
             "the influence filter needs a model that ends in one dense layer"
         )
-    ((width,),) = ({*a} & {*b} for a, b in kernels)
+    ((width,),) = ({*a} & {*b} for a, b in last if len(a) == 2)
     return Backbone(build(width), is_last, width)

@@ -1,13 +1,15 @@
-"""The built-in networks: a multilayer perceptron, CNNs and ResNet-18."""
+"""The built-in networks: a multilayer perceptron, CNNs and ResNet-18; and by name."""
 
+import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Literal
 
 import flax.linen as nn
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.settings import FEATURE_MODELS, MODEL_NAMES
+from fedsvp_jax.core.structs import Array, Model
+from fedsvp_jax.models.adapters import from_linen
 from fedsvp_jax.models.kernels import Kernels
 from fedsvp_jax.models.layers import (
     PYTORCH_UNIFORM,
@@ -16,9 +18,11 @@ from fedsvp_jax.models.layers import (
     Dense,
     GroupNorm,
 )
+from fedsvp_jax.models.linear import make_linear
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
 _EDGE = ((1, 1), (1, 1))
+_Conv = partial(Conv, kernel_init=PYTORCH_UNIFORM)
 
 
 class MLP(nn.Module):
@@ -76,12 +80,7 @@ class BasicBlock(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        conv = partial(
-            Conv,
-            self.features,
-            kernels=self.kernels,
-            kernel_init=PYTORCH_UNIFORM,
-        )
+        conv = partial(_Conv, self.features, kernels=self.kernels)
         strides = (self.stride, self.stride)
         y = conv((3, 3), strides=strides, padding=_EDGE)(x)
         y = nn.relu(self.norm()(y))
@@ -97,33 +96,73 @@ class ResNet18(nn.Module):
     For small images (He et al. 2016): a 3x3 stem and no first max-pool.
 
     Attributes:
-      normalization: "batch" keeps running statistics (momentum .1 in PyTorch's
-        sense), which a client uploads without noise; "group" (32 groups) keeps none.
+      normalization: by whether it trains, the layer. Batch normalisation keeps running
+        statistics (momentum .1 in PyTorch's sense), which a client uploads without
+        noise; group normalisation (32 groups) keeps none.
     """
 
     num_classes: int
-    normalization: Literal["batch", "group"]
+    normalization: Callable[[bool], Callable[[], nn.Module]]
     kernels: Kernels = "cpu"
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
-        norm: Callable[[], nn.Module]
-        if self.normalization == "batch":
-            norm = partial(
-                nn.BatchNorm, use_running_average=not train, momentum=0.9, epsilon=1e-5
-            )
-        else:
-            norm = GroupNorm
-        x = Conv(
-            64,
-            (3, 3),
-            padding=_EDGE,
-            kernels=self.kernels,
-            kernel_init=PYTORCH_UNIFORM,
-        )(x)
+        norm = self.normalization(train)
+        x = _Conv(64, (3, 3), padding=_EDGE, kernels=self.kernels)(x)
         x = nn.relu(norm()(x))
         for features, first_stride in _STAGES:
             for stride in (first_stride, 1):
                 x = BasicBlock(features, stride, norm, self.kernels)(x)
         logits = Dense(self.num_classes, kernels=self.kernels)
         return logits(jnp.mean(x, axis=(1, 2)))
+
+
+_NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "mlp": partial(MLP, hidden=(128,)),
+    "small_cnn": partial(CNN, channels=(16, 32), kernel_size=3, hidden=128),
+    "paper_cnn": partial(
+        CNN, channels=(16, 32, 64), kernel_size=3, hidden=500, dropout_rate=0.3
+    ),
+    "leaf_cnn": partial(CNN, channels=(32, 64), kernel_size=5, hidden=2048),
+    "resnet18": partial(
+        ResNet18,
+        normalization=lambda train: partial(
+            nn.BatchNorm, use_running_average=not train, momentum=0.9, epsilon=1e-5
+        ),
+    ),
+    "resnet18_gn": partial(ResNet18, normalization=lambda train: GroupNorm),
+}
+
+
+@functools.cache  # equal models are one object, so that programs can be shared
+def make_model(
+    name: str,
+    *,
+    num_classes: int,
+    kernels: Kernels = "cpu",
+    shares: tuple[float, ...] = (),
+) -> Model:
+    """Builds a model by name; it adapts to the shape of the example given to `init`.
+
+    The numbers of parameters are in tests/models/test_networks.py.
+
+    Args:
+      name: one of `MODEL_NAMES`.
+      num_classes: logits per example, >= 2.
+      kernels: of the kind of device that computes it: "cpu", "cuda" or "tpu".
+      shares: of the classes, in proportion, which a linear model predicts at first; ():
+        all the same.
+
+    Raises:
+      ValueError: the name is unknown, or `num_classes` < 2.
+    """
+    if name not in MODEL_NAMES:
+        raise ValueError(f"model must be one of {', '.join(MODEL_NAMES)}, got {name!r}")
+    if num_classes < 2:
+        raise ValueError(
+            f"at least two classes are needed, got {num_classes}; are all labels of "
+            "the data set the same?"
+        )
+    if name in ("logistic", *FEATURE_MODELS):
+        return make_linear(num_classes, shares)
+    return from_linen(_NETWORKS[name](num_classes=num_classes, kernels=kernels))

@@ -1,33 +1,46 @@
 """Matrix products on a CPU, with their gradients."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeAlias
+
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
 
-
-@jax.custom_vjp
-def product(rows: Array, matrix: Array) -> Array:
-    """(batch, height, width, k) @ (k, out)."""
-    return jnp.tensordot(rows, matrix, axes=1)
+Pair: TypeAlias = tuple[int, int]
+Pads: TypeAlias = tuple[Pair, Pair]  # zeros around height and width
 
 
-def _product_forward(rows: Array, matrix: Array) -> tuple[Array, tuple[Array, Array]]:
-    return product(rows, matrix), (rows, matrix)
+def with_gradients(
+    function: Callable[..., Array], gradients: Callable[..., Any]
+) -> Callable[..., Array]:
+    """The function with gradients of its own.
 
-
-def _product_backward(
-    residuals: tuple[Array, Array], gradient: Array
-) -> tuple[Array, Array]:
-    rows, matrix = residuals
-    return (
-        jnp.tensordot(gradient, matrix.T, axes=1),
-        weight_gradient(rows, gradient),
+    Args:
+      function: of arrays.
+      gradients: (the function's arguments, gradient by its result) -> the gradient by
+        each argument.
+    """
+    custom = jax.custom_vjp(lambda *arguments: function(*arguments))
+    custom.defvjp(
+        lambda *arguments: (function(*arguments), arguments),
+        lambda arguments, gradient: gradients(*arguments, gradient),
     )
+    return custom
 
 
-product.defvjp(_product_forward, _product_backward)
+def _product_gradients(
+    rows: Array, matrix: Array, gradient: Array
+) -> tuple[Array, Array]:
+    of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
+    return of_rows, weight_gradient(rows, gradient)
+
+
+# (batch, height, width, k) @ (k, out)
+product = with_gradients(partial(jnp.tensordot, axes=1), _product_gradients)
 
 
 def weight_gradient(rows: Array, gradient: Array) -> Array:
@@ -40,25 +53,12 @@ def weight_gradient(rows: Array, gradient: Array) -> Array:
     return lax.dot_general(matrix, other, (((0,), (0,)), ((), ())))
 
 
-@jax.custom_vjp
-def matmul(x: Array, kernel: Array) -> Array:
-    """x W^T for x (batch, in) and W (out, in); this layout, PyTorch's, is the faster.
+def _matmul_gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
+    """The gradient of the weights is made to depend on the gradient of the input.
 
-    The gradient of the weights is made to depend on the gradient of the input. Both
-    products that read W are then done before an optimiser overwrites it; otherwise XLA
-    copies W in every step of a training loop.
+    Both products that read W are then done before an optimiser overwrites it; otherwise
+    XLA copies W in every step of a training loop.
     """
-    return x @ kernel.T
-
-
-def _matmul_forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return x @ kernel.T, (x, kernel)
-
-
-def _matmul_backward(
-    residuals: tuple[Array, Array], gradient: Array
-) -> tuple[Array, Array]:
-    x, kernel = residuals
     x_gradient = gradient @ kernel
     # XLA removes an optimization_barrier before it places copies, so this must be a
     # dependence of the numbers.
@@ -66,4 +66,5 @@ def _matmul_backward(
     return x_gradient, (gradient + tie).T @ x
 
 
-matmul.defvjp(_matmul_forward, _matmul_backward)
+# x W^T for x (batch, in) and W (out, in); this layout, PyTorch's, is the faster.
+matmul = with_gradients(lambda x, kernel: x @ kernel.T, _matmul_gradients)

@@ -13,7 +13,6 @@ is learned, so the features of an example depend on that example alone.
 import functools
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,13 +27,6 @@ STRIDE = 2**SCALES
 CHANNELS = 1 + SCALES * ANGLES + math.comb(SCALES, 2) * ANGLES**2  # for each colour
 _SQUARES = 200  # of each photograph, from which constants are computed
 LEAST_SIDE = 2 * STRIDE  # the margins reflect the image
-
-
-class Filters(NamedTuple):
-    """The filters of one side length; P is the side with its margins."""
-
-    wavelets: np.ndarray  # (J, L, P, P) complex64: Fourier transform of every wavelet
-    windows: list[np.ndarray]  # of resolution r: (side / 2^J, P / 2^r) float32
 
 
 def padded_side(side: int) -> int:
@@ -90,8 +82,13 @@ def window_rows(side: int, resolution: int) -> np.ndarray:
 
 
 @functools.cache
-def make_filters(side: int) -> Filters:
-    """The wavelets and windows of square images of this side."""
+def make_filters(side: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The filters of square images of this side, which is P with its margins.
+
+    Returns:
+      (J, L, P, P) complex64, the Fourier transform of every wavelet; and the windows by
+      resolution r, (side / 2^J, P / 2^r) float32.
+    """
     padded = padded_side(side)
     angles = [(ANGLES // 2 - 1 - k) * math.pi / ANGLES for k in range(ANGLES)]
     wavelets = [
@@ -99,7 +96,7 @@ def make_filters(side: int) -> Filters:
         for j in range(SCALES)
     ]
     windows = [window_rows(side, resolution) for resolution in range(SCALES)]
-    return Filters(np.asarray(wavelets, np.complex64), windows)
+    return np.asarray(wavelets, np.complex64), windows
 
 
 def scattering(images: Array) -> Array:
@@ -113,21 +110,20 @@ def scattering(images: Array) -> Array:
       with (θ1, θ2) in lexicographic order.
     """
     side = images.shape[-1]
-    filters = make_filters(side)
+    wavelets, windows = make_filters(side)
     margin = (padded_side(side) - side) // 2
     edges = ((0, 0), (margin, margin), (margin, margin))
     padded = jnp.pad(images, edges, mode="reflect")
 
-    def smooth(values: Array) -> Array:  # (..., P / 2^r, P / 2^r)
-        resolution = (padded.shape[-1] // values.shape[-1]).bit_length() - 1
-        rows = jnp.asarray(filters.windows[resolution])
+    def smooth(values: Array, resolution: int) -> Array:  # (..., P / 2^r, P / 2^r)
+        rows = jnp.asarray(windows[resolution])
         return jnp.einsum("ap,...pq,bq->...ab", rows, values, rows)
 
     def moduli(values: Array, scale: int) -> Array:
         """(..., P, P) -> (..., L, P / 2^j, P / 2^j): |x ⋆ ψ_{j,θ}|, sampled."""
         spectrum = jnp.fft.fft2(values)[..., None, :, :]
-        wavelets = jnp.asarray(filters.wavelets[scale])
-        product = spectrum * wavelets.reshape((1,) * (values.ndim - 2) + wavelets.shape)
+        of_scale = jnp.asarray(wavelets[scale])
+        product = spectrum * of_scale.reshape((1,) * (values.ndim - 2) + of_scale.shape)
         *lead, full, _ = product.shape
         folds, short = 2**scale, full >> scale
         product = product.reshape(*lead, folds, short, folds, short)
@@ -135,7 +131,12 @@ def scattering(images: Array) -> Array:
 
     fine, coarse = moduli(padded, 0), moduli(padded, 1)
     second = moduli(fine, 1)  # the only pair j1 < j2 of two scales
-    maps = (smooth(padded)[:, None], smooth(fine), smooth(coarse), smooth(second))
+    maps = (
+        smooth(padded, 0)[:, None],
+        smooth(fine, 0),
+        smooth(coarse, 1),
+        smooth(second, 1),
+    )
     small = maps[0].shape[-2:]
     return jnp.concatenate([m.reshape(len(images), -1, *small) for m in maps], axis=1)
 

@@ -25,18 +25,18 @@ from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import weight_gradient
+from fedsvp_jax.models.products import weight_gradient, with_gradients
 
-_Matrix = tuple[tuple[float, ...], ...]
 _Grid = list[list[Array]]  # one array for every element of a small matrix
 _Arrays = TypeVar("_Arrays")
 
-_A: _Matrix = ((1, 1, 1, 0), (0, 1, -1, -1))
-_B: _Matrix = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
-_G: _Matrix = ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))
+_A = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
+_B = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
+_G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
 _TILE_BYTES = 7_000_000  # of a part of the batch: what 16 products read, at most
 _LEAST_CHANNELS = 64
@@ -47,27 +47,19 @@ def pays(x: Array, kernel: Array) -> bool:
     """Whether `conv_3x3` can convolve these, and was faster than other products.
 
     With few tiles the transforms of the kernel cost more than is saved, with few
-    channels those of the image. It was timed on CPU cores with AVX-512 only, in
-    float32; in bfloat16 the other order of the sums would be felt.
+    channels those of the image. It was timed on CPU cores with AVX-512 only.
     """
     batch, height, width, _ = x.shape
     return (
-        x.dtype == jnp.float32
-        and kernel.shape[:2] == (3, 3)
+        kernel.shape[:2] == (3, 3)
         and height % 2 == width % 2 == 0
         and min(kernel.shape[2:]) >= _LEAST_CHANNELS
         and batch * height * width // 4 >= _LEAST_TILES
     )
 
 
-@jax.custom_vjp
-def conv_3x3(x: Array, kernel: Array) -> Array:
-    """`convolution.conv2d` of even sides, strides of one and a border of one zero."""
-    return _forward(x, kernel)[0]
-
-
-def _forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    weights = _transform(_G, _elements(kernel))
+def _convolved(x: Array, kernel: Array) -> Array:
+    weights = _weights(kernel)
 
     def convolve(part: tuple[Array, Array]) -> Array:
         turn, image = part
@@ -77,17 +69,16 @@ def _forward(x: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
-    return y.reshape(-1, *y.shape[2:])[: x.shape[0]], (x, kernel)
+    return y.reshape(-1, *y.shape[2:])[: x.shape[0]]
 
 
-def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
+def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
     """The transposes of the forward pass's steps, in the opposite order."""
-    x, kernel = residuals
-    weights = _transform(_G, _elements(kernel))
+    weights = _weights(kernel)
 
     def add_part(total: _Grid, part: tuple[Array, Array, Array]) -> tuple[_Grid, Array]:
         turn, image, of_y = part
-        of_products = _tiles(_transposed(_A), of_y, turn)
+        of_products = _tiles(_A.T, of_y, turn)
         of_weights = _weight_gradients(_bordered(image), of_products, turn)
         of_tiles = jax.tree.map(
             lambda of_product, weight: jnp.tensordot(of_product, weight.T, axes=1),
@@ -103,12 +94,13 @@ def _backward(residuals: tuple[Array, Array], gradient: Array) -> tuple[Array, A
         jax.tree.map(jnp.zeros_like, weights),
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
-    of_kernel = _transform(_transposed(_G), of_weights)
+    of_kernel = _transform(_G.T, of_weights)
     of_x = of_x.reshape(-1, *of_x.shape[2:])[: x.shape[0]]
     return of_x, jnp.stack([jnp.stack(row) for row in of_kernel])
 
 
-conv_3x3.defvjp(_forward, _backward)
+# `convolution.conv2d` of even sides, strides of one and a border of one zero.
+conv_3x3 = with_gradients(_convolved, _gradients)
 
 
 def _in_parts(images: Array, kernel: Array) -> Array:
@@ -125,13 +117,13 @@ def _in_parts(images: Array, kernel: Array) -> Array:
     return filled.reshape(parts, -1, *images.shape[1:])
 
 
-def _transform(matrix: _Matrix, grid: Sequence[Sequence[Array]]) -> _Grid:
+def _transform(matrix: np.ndarray, grid: Sequence[Sequence[Array]]) -> _Grid:
     """M P M' for a matrix P of arrays."""
     columns = [_combined(matrix, column) for column in zip(*grid, strict=True)]
     return [_combined(matrix, row) for row in zip(*columns, strict=True)]
 
 
-def _combined(matrix: _Matrix, parts: Sequence[Array]) -> list[Array]:
+def _combined(matrix: np.ndarray, parts: Sequence[Array]) -> list[Array]:
     """out[i] = sum_j matrix[i][j] parts[j], without the zeros of the matrix."""
     return [
         reduce(
@@ -142,7 +134,7 @@ def _combined(matrix: _Matrix, parts: Sequence[Array]) -> list[Array]:
                 if factor
             ],
         )
-        for row in matrix
+        for row in matrix.tolist()
     ]
 
 
@@ -153,16 +145,12 @@ def _multiple(factor: float, part: Array) -> Array:
     return factor * part
 
 
-def _transposed(matrix: _Matrix) -> _Matrix:
-    return tuple(zip(*matrix, strict=True))
+def _weights(kernel: Array) -> _Grid:
+    """(3, 3, in, out) -> G g G', 4x4 of (in, out)."""
+    return _transform(_G, [[kernel[u, v] for v in range(3)] for u in range(3)])
 
 
-def _elements(kernel: Array) -> _Grid:
-    """(3, 3, in, out) -> 3x3 of (in, out)."""
-    return [[kernel[u, v] for v in range(3)] for u in range(3)]
-
-
-def _tiles(matrix: _Matrix, x: Array, turn: Array) -> _Grid:
+def _tiles(matrix: np.ndarray, x: Array, turn: Array) -> _Grid:
     """M P M' for the pixels P of every tile, each (batch, height / 2, width / 2, in).
 
     The first axis is done by itself: the second then has four programs in place of 16.
@@ -171,9 +159,9 @@ def _tiles(matrix: _Matrix, x: Array, turn: Array) -> _Grid:
     return [_along(matrix, row, 2) for row in rows]
 
 
-def _along(matrix: _Matrix, x: Array, axis: int) -> list[Array]:
+def _along(matrix: np.ndarray, x: Array, axis: int) -> list[Array]:
     """M p for the pixels p of every tile along an axis; tiles begin at every second."""
-    size = len(matrix[0])
+    size = matrix.shape[1]
     last = x.shape[axis] - size + 1
     pixels = [lax.slice_in_dim(x, v, v + last, 2, axis) for v in range(size)]
     return _combined(matrix, pixels)
@@ -227,7 +215,7 @@ def _image_gradient(of_tiles: _Grid, turn: Array) -> Array:
 
 def _pixels(of_tiles: list[Array], axis: int) -> Array:
     """The transpose of `_along(_B, bordered, axis)`: pixels in place of tiles."""
-    before, even, odd, after = _combined(_transposed(_B), of_tiles)
+    before, even, odd, after = _combined(_B.T, of_tiles)
     pair = [even + _shifted(after, -1, axis), odd + _shifted(before, 1, axis)]
     shape = list(even.shape)
     shape[axis] *= 2

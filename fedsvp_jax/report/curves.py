@@ -37,20 +37,14 @@ _AGAINST = {
 _SKIPPED = "Rounds that were not evaluated are skipped."
 
 
-def _rounds(
-    key: str, title: str, note: str, y_title: str, log: str = "", percent: str = ""
-) -> Plot:
-    return Plot(key, title, note, "round", y_title, [], log, percent)
-
-
 # Plots over rounds, and the fields of a row that each draws, by their names there.
 CURVES = (
     (
-        _rounds("accuracy", "Accuracy by round", _SKIPPED, "accuracy", percent="y"),
+        Plot("accuracy", "Accuracy by round", _SKIPPED, "accuracy", percent="y"),
         {"test_accuracy": "test", "validation_accuracy": "validation"},
     ),
     (
-        _rounds(
+        Plot(
             "group_accuracy",
             "Test accuracy of groups by round",
             "On the test examples of the private classes, and of the tenth of clients"
@@ -64,11 +58,11 @@ CURVES = (
         },
     ),
     (
-        _rounds("loss", "Loss by round", _SKIPPED, "mean loss"),
+        Plot("loss", "Loss by round", _SKIPPED, "mean loss"),
         {"test_loss": "test", "validation_loss": "validation"},
     ),
     (
-        _rounds(
+        Plot(
             "noise",
             "Injected noise by round",
             "L2 norm of the noise vector on an upload, mean over the round's uploads.",
@@ -78,7 +72,7 @@ CURVES = (
         {"noise_l2": "one upload", "aggregate_noise_l2": "the uploads' average"},
     ),
     (
-        _rounds(
+        Plot(
             "noise_std",
             "Noise standard deviation by round",
             "σ of the Gaussian noise on every weight of an upload, mean over the"
@@ -89,7 +83,7 @@ CURVES = (
         {"noise_std_mean": "σ"},
     ),
     (
-        _rounds(
+        Plot(
             "step_noise_std",
             "Noise in the local steps by round",
             "σ of the Gaussian noise on the gradient of every local step, mean over"
@@ -100,7 +94,7 @@ CURVES = (
         {"step_noise_std_mean": "σ per step"},
     ),
     (
-        _rounds(
+        Plot(
             "ratio",
             "Contribution ratio by round",
             "R: the private attribute's share of a client's validation accuracy, mean"
@@ -120,29 +114,25 @@ def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
     """
     if len(folders) > 1:
         return compare_curves(read.read_all(folders))
-    files = read.read_folder(*folders)
-    return sweep_curves(files) if isinstance(files, read.SweepFiles) else curves(files)
-
-
-def sweep_curves(sweep: read.SweepFiles) -> list[Plot]:
-    """Accuracy against ε, then the curves by round."""
-    rows = tables.summarize(sweep.results, sweep.cells)
-    against = [against_epsilon(rows, score) for score in _AGAINST]
-    return [*drawable(against), *curves(sweep)]
+    return curves(read.read_folder(*folders))
 
 
 def curves(files: read.Files) -> list[Plot]:
-    """The curves by round of a run or a sweep, in the shades of their mechanisms."""
+    """The curves by round in the shades of mechanisms; of a sweep by ε before them."""
     groups = _groups(files)
     levels = sorted({row.group[1:] for row, _ in groups if any(row.group[1:])}, key=str)
-    curves = []
+    shades = []
     for row, runs in groups:
         look = style.of_mechanism(row.mechanism)
         if row.group[1:] in levels:
             place = levels.index(row.group[1:])
             look = style.shaded(look, place, len(levels))
-        curves.append(_Group(row.group.name, look, row, runs))
-    return _by_round(curves)
+        shades.append(_Group(row.group.name, look, row, runs))
+    against = []
+    if isinstance(files, read.SweepFiles):
+        rows = [row for row, _ in groups]
+        against = drawable([against_epsilon(rows, score) for score in _AGAINST])
+    return [*against, *_by_round(shades)]
 
 
 def compare_curves(files: Mapping[str, read.Files]) -> list[Plot]:
@@ -160,54 +150,52 @@ def compare_curves(files: Mapping[str, read.Files]) -> list[Plot]:
 
 def _groups(files: read.Files) -> list[tuple[tables.SummaryRow, Runs]]:
     seeds = tables.groups(files.results).values()
-    rows = tables.summarize(files.results)
+    rows = tables.summarize(files.results, files.cells)
     return [(row, [*runs.values()]) for row, runs in zip(rows, seeds, strict=True)]
 
 
 def _by_round(groups: Sequence[_Group]) -> list[Plot]:
-    """The plots of `CURVES`: of one group a curve for each field, of several the first.
+    """The plots of `CURVES`, with a curve for each group and field, and of ε spent.
 
     Of several seeds a curve is their mean, in a band from the smallest to the largest;
     of ε it is the largest.
     """
     plots = []
+    several = len(groups) > 1
     for plot, fields in CURVES:
         series = []
-        for group in groups:
-            for place, (field, label) in enumerate(fields.items()):
-                if place and len(groups) > 1:
-                    break
-                curve = _series(
-                    group.name if len(groups) > 1 else label,
-                    style.numbered(place) if place else group.look,
-                    group.runs,
-                    operator.methodcaller("get", field),
-                )
-                series.append(curve)
+        for group, (place, (field, label)) in itertools.product(
+            groups, enumerate(fields.items())
+        ):
+            look, name = group.look, group.name if several else label
+            if place:
+                look = look._replace(dash=style.SECOND)
+                name = f"{group.name}, {label}" if several else label
+            value = operator.methodcaller("get", field)
+            series.append(_series(name, look, group.runs, value))
         plots.append(dataclasses.replace(plot, series=series))
     claims = [vars(group.row) for group in groups if group.row.status]
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
     relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
-    statuses = {group.row.status.get(_SPENT, "") for group in groups} - {""}
-    shared = "".join(statuses) if len(statuses) == 1 else ""
-    spent = _rounds(
+    statuses = dict.fromkeys(claim["status"].get(_SPENT, "") for claim in claims)
+    spent = Plot(
         "epsilon",
-        "ε spent by round",
-        "By Rényi DP; of several seeds the largest."
-        f" Neighbours: {' | '.join(relations)}.",
-        labels.marked(f"ε spent at {' or '.join(deltas)}", shared),
+        "ε spent by round, at most",
+        "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
+        f" several seeds the largest. Neighbours: {' | '.join(relations)}.",
+        labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses)),
     )
-    spent.series.extend(
+    series = [
         _series(
-            labels.marked(group.name, "" if shared else group.row.status.get(_SPENT)),
+            labels.marked(group.name, group.row.status.get(_SPENT)),
             group.look,
             group.runs,
             lambda line: (line.get("epsilon_spent") or {}).get(_SPENT),
             max,
         )
         for group in groups
-    )
-    return drawable([*plots, spent])
+    ]
+    return drawable([*plots, dataclasses.replace(spent, series=series)])
 
 
 def _series(
@@ -244,25 +232,24 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
     budgets = sorted(epsilon for _, epsilon in costs if epsilon is not None)
     ends = [0.9 * budgets[0], 1.1 * budgets[-1]] if budgets else []
     lines: dict[str, list[tuple[float, tables.SummaryRow]]] = {}
-    looks = {}
     for row, (method, epsilon) in zip(rows, costs, strict=True):
         status = row.status.get(method, "")
         name = labels.marked(mechanisms.about(row.mechanism).label, status)
-        looks[name] = style.of_mechanism(row.mechanism)
-        places = ends if not status else [epsilon] if epsilon is not None else []
-        lines.setdefault(name, []).extend((place, row) for place in places)
+        for place in [epsilon] if status else ends:
+            if place is not None:
+                lines.setdefault(name, []).append((place, row))
     series = []
     for name, points in lines.items():
-        points.sort(key=lambda point: point[0])
-        intervals = [row.interval(score) for _, row in points]
+        points.sort(key=operator.itemgetter(0))
+        intervals = [row.interval(score) or (None, None) for _, row in points]
         series.append(
             Series(
                 name,
                 [epsilon for epsilon, _ in points],
                 [row.scores[score][0] for _, row in points],
-                [interval and interval[0] for interval in intervals],
-                [interval and interval[1] for interval in intervals],
-                looks[name],
+                [lower for lower, _ in intervals],
+                [upper for _, upper in intervals],
+                style.of_mechanism(points[0][1].mechanism),
             )
         )
     deltas = {
@@ -276,9 +263,9 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
         f"{name} against ε of the run",
         f"Mean of {scored} with its 95 % confidence interval over seeds, by what the"
         " whole run has spent of its adversary's ε. A horizontal line claims nothing.",
-        "ε spent at " + " or ".join(sorted(deltas)),
         title,
         series,
+        "ε spent at " + " or ".join(sorted(deltas)),
         log="x" if budgets and 0 < _WIDE * budgets[0] < budgets[-1] else "",
         percent="y" if score == "last5" else "",
     )

@@ -138,7 +138,7 @@ EXPERIMENTER = (
     ),
     Kept(
         ("report.html", "epsilon.*", "*.svg", "*.png"),
-        "what the files above hold, drawn; partition.svg the counts by class",
+        "what the files above hold, drawn",
     ),
     Kept(
         ("tensorboard/*", "wandb/*", "mlflow/*"),

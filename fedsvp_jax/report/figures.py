@@ -1,7 +1,7 @@
 """Figures for papers, drawn by matplotlib: SVG or PDF at a column's width, or PNG.
 
-Everything that draws axes goes through `panels` and `curve`, so that fonts, widths,
-ticks and the looks of `style` are the same in every figure of the package.
+Everything that draws axes goes through `panels`, so that fonts, widths and ticks are
+the same in every figure of the package.
 """
 
 import textwrap
@@ -14,84 +14,37 @@ import numpy as np
 
 from fedsvp_jax.core import extras
 from fedsvp_jax.report.curves import plots_of
-from fedsvp_jax.report.plots import Numbers, Plot
-from fedsvp_jax.report.style import Look
+from fedsvp_jax.report.plots import Plot
 
 COLUMN = 3.5  # inches, of a two-column paper
 FORMATS = ("svg", "pdf", "png")
 _PLOT_HEIGHT = 2.05  # inches, with title and axis labels, without the legend
 _LEGEND_LINE = 0.145  # inches
 _LINE = 32  # characters of an axis' title
+_STYLE = Path(__file__).with_name("assets") / "paper.mplstyle"
 _UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # equal files, too
-_OVERVIEW = ("accuracy_epsilon", "accuracy", "noise", "ratio", "epsilon")
-_STYLE: dict[Any, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.handlelength": 3.2,
-    "legend.columnspacing": 1.2,
-    "legend.handletextpad": 0.5,
-    "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "lines.markersize": 4,
-    "lines.markeredgewidth": 0.4,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,  # grid lines behind markers
-    "grid.color": "#e3e6ea",
-    "grid.linewidth": 0.5,
-    "text.parse_math": False,  # a $ in a name does not start a formula
-    "svg.hashsalt": "fedsvp_jax",  # equal files for equal results
-    "pdf.fonttype": 42,  # TrueType, which publishers ask for
-}
 
 
-def draw(folders: Sequence[str | Path], path: str | Path) -> Path:
-    """Draws a run or a sweep, or several on the same axes.
+def draw(folders: Sequence[str | Path], place: str | Path, kind: str) -> list[Path]:
+    """Draws every plot of a run or a sweep, or of several on the same axes.
 
-    The figure has accuracy against ε where there is a sweep, accuracy, noise, R and ε
-    by round: the first four that there are.
+    Each is by itself, one column wide.
 
     Args:
       folders: of runs and sweeps.
-      path: where to write; its suffix (.svg, .pdf, .png) chooses the format.
-
-    Returns:
-      The figure's path.
-
-    Raises:
-      ValueError: a file is missing or damaged, or the suffix is unknown.
-    """
-    by_id = {plot.id: plot for plot in plots_of(folders)}
-    selected = [by_id[name] for name in _OVERVIEW if name in by_id][:4]
-    return panels(Path(path), [partial(_plot, plot=plot) for plot in selected])
-
-
-def draw_each(folder: str | Path, kind: str) -> list[Path]:
-    """Draws every plot of a run or sweep by itself, one column wide.
-
-    Args:
-      folder: of a run or a sweep; the figures go to its folder `figures`.
+      place: the folder that the figures go to.
       kind: svg, pdf or png.
 
     Returns:
-      The paths FOLDER/figures/PLOT.KIND.
+      The paths PLACE/PLOT.KIND.
 
     Raises:
       ValueError: a file is missing or damaged, or the format is unknown.
     """
-    place = Path(folder) / "figures"
-    plots = plots_of([folder])
-    place.mkdir(exist_ok=True)
+    plots = plots_of(folders)
+    Path(place).mkdir(parents=True, exist_ok=True)
     return [
-        panels(place / f"{plot.id}.{kind}", [partial(_plot, plot=plot)])
+        panels(Path(place) / f"{plot.id}.{kind}", [partial(_plot, plot=plot)])
         for plot in plots
     ]
 
@@ -122,7 +75,7 @@ def panels(path: Path, draws: Sequence[Callable[[Any], None]]) -> Path:
         raise ValueError(f"path must end in one of .{', .'.join(FORMATS)}, got {path}")
     columns = min(2, len(draws))
     rows = -(-len(draws) // columns)
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(fname=_STYLE):
         figure = Figure(layout="constrained")
         FigureCanvasAgg(figure)
         cells = figure.subfigures(rows, columns, squeeze=False).ravel()
@@ -148,40 +101,6 @@ def _add_legend(place: Any, axes: Any) -> int:
     beside = max(1, min(len(names), int(COLUMN / (0.5 + 0.055 * longest))))
     place.legend(curves, names, loc="outside lower center", ncols=beside)
     return -(-len(names) // beside)
-
-
-def curve(
-    axes: Any,
-    x: Numbers,
-    y: Numbers,
-    look: Look,
-    *,
-    label: str | None = None,
-    interval: tuple[Numbers, Numbers] = ((), ()),
-    bars: bool = False,
-) -> None:
-    """Draws one curve, with a marker at every point of a short curve.
-
-    Args:
-      axes: matplotlib's.
-      x: place of each point.
-      y: value of each point; None is a gap.
-      look: the curve's colour, marker and dashes.
-      label: the name in the legend; None leaves it out.
-      interval: lower and upper end at each point, or nothing.
-      bars: intervals are bars; else they are a band.
-    """
-    heights, lower, upper = (np.asarray(values, float) for values in (y, *interval))
-    arguments = look.for_matplotlib() | {"label": label}
-    if len(x) > 12:
-        arguments["markevery"] = (sum(map(ord, label or "")) % 10 / 100, 0.1)
-    if bars and len(lower):
-        error = np.abs([lower - heights, upper - heights])
-        axes.errorbar(x, heights, error, capsize=2, elinewidth=0.8, **arguments)
-        return
-    axes.plot(x, heights, **arguments)
-    if len(lower):
-        axes.fill_between(x, lower, upper, color=look.color, alpha=0.12, linewidth=0)
 
 
 def log_axis(axes: Any, which: str) -> None:
@@ -213,15 +132,20 @@ def _plot(axes: Any, plot: Plot) -> None:
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     for series in plot.series:
-        curve(
-            axes,
-            series.x,
-            series.y,
-            series.look,
-            label=series.name,
-            interval=(series.lower, series.upper),
-            bars=not plot.by_round,
+        look = series.look.for_matplotlib() | {"label": series.name}
+        ends = np.array([series.lower, series.upper], float)
+        y, ends = (
+            np.array(series.y, float),
+            np.array([series.lower, series.upper], float),
         )
+        axes.plot(series.x, y, markevery=-(-len(y) // 10), **look)
+        if not ends.size:
+            continue
+        if plot.by_round:
+            axes.fill_between(series.x, *ends, color=look["color"], alpha=0.12, lw=0)
+        else:
+            bars = {"fmt": "none", "ecolor": look["color"], "capsize": 2}
+            axes.errorbar(series.x, y, np.abs(ends - y), **bars)
     axes.set(title=plot.title, ylabel=plot.y_title)
     axes.set_xlabel(textwrap.fill(plot.x_title, _LINE))
     if plot.by_round:

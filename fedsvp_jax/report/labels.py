@@ -18,6 +18,13 @@ def significant(value: float | None, digits: int = 4) -> str:
     return "–" if value is None else f"{value:.{digits}g}"
 
 
+def text(value: object) -> str:
+    """A value in a table: numbers with four significant digits, a dash for none."""
+    if isinstance(value, float):
+        return significant(read.number(value))
+    return significant(None) if value is None else str(value)
+
+
 def percent(value: float | None, std: float | None = None, *, digits: int = 2) -> str:
     """A share as a percentage, with ± its std where there is one."""
     if value is None:

@@ -12,18 +12,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax.accounting.claims import meaning
-from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen
 from fedsvp_jax.report import labels, page
 
-_BAR: dict[str, Any] = {"unit": "entry", "delay": 5, "disable": None}
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _SEEDED = "noise was seeded: every ε is nominal"
 # Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
 # a large number, `float` of a larger one.
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
+
+
+_PROMISE_FIELDS = (
+    "mechanism",
+    "assumptions",
+    "num_rounds",
+    "max_uploads",
+    "total_accounting",
+    "release_epsilon",
+)
 
 
 class Row(NamedTuple):
@@ -87,12 +95,13 @@ def audit(
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
         problems += _sum_problems(first["promise"], rows)
         notes = _notes(entries, newest)
-        _check_promise(first)
+        ledger = Ledger(path.name, first, len(entries), rows, problems, notes)
+        facts(ledger), details(ledger)  # the first entry may lack what the page shows
     except _WRONG as error:
         raise ValueError(
             f"{path.name} is signed, but is no site's log: {error!r}"
         ) from None
-    return Ledger(path.name, first, len(entries), rows, problems, notes)
+    return ledger
 
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
@@ -117,8 +126,10 @@ def _rows(entries: Sequence[Entry]) -> list[Row]:
             row = row._replace(charged=charged, sent=entry.time, recorded=recorded)
         rows.append(row)
     epsilons = _epsilons([row.noise_multiplier for row in rows], promise)
-    pairs = progress_bar(zip(rows, epsilons, strict=True), "sums", len(rows), **_BAR)
-    return [row._replace(epsilon=epsilon) for row, epsilon in pairs]
+    return [
+        row._replace(epsilon=epsilon)
+        for row, epsilon in zip(rows, epsilons, strict=True)
+    ]
 
 
 def _number(value: Any) -> float:
@@ -126,24 +137,6 @@ def _number(value: Any) -> float:
     if math.isnan(number := float(value)):
         raise ValueError("NaN is no number")
     return number
-
-
-def _check_promise(first: dict[str, Any]) -> None:
-    """Raises one of `_WRONG` where the first entry lacks what the page shows of it."""
-    promise = first["promise"]
-    limits = [promise[name] for name in ("total_epsilon", "max_uploads")]
-    for value in (
-        promise["target_delta"],
-        *(limit for limit in limits if limit is not None),
-    ):
-        if isinstance(value, str | bool):
-            raise TypeError(f"{value!r} is no number")
-        _number(value)
-    words = [promise.get(name, "") for name in ("status", "adversary", "relation")]
-    for word in (first["name"], *words):
-        if not isinstance(word, str):
-            raise TypeError(f"{word!r} is no word")
-    _ = [promise[name] for name in _PROMISE_FIELDS]
 
 
 def _epsilons(multipliers: Sequence[float], promise: dict[str, Any]) -> Iterator[float]:
@@ -195,9 +188,7 @@ def _chain_problems(
     problems = []
     if site_key is not None and first["site"] != site_key:
         problems.append(f"{file} is signed by another key than {site_key}")
-    for before, entry in progress_bar(
-        itertools.pairwise(entries), "witness", len(entries) - 1, **_BAR
-    ):
+    for before, entry in itertools.pairwise(entries):
         seen = Seen(first["site"], before.number, before.hash, first["witness"])
         message = seen.message(first["name"])
         if not verifies(first["witness"], entry.body["witnessed"], message):
@@ -230,20 +221,17 @@ def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
         if row.round <= before.round
     ]
     limit = promise["total_epsilon"]
-    for row in rows:
-        if limit is not None and not row.epsilon <= limit * _ROUNDING:
-            problems.append(
-                f"round {row.round}: ε is {row.epsilon:.4g} by then, and "
-                f"{limit:g} was promised"
-            )
-            break
-    for row in rows:
-        if row.recorded is not None and row.epsilon > row.recorded * _ROUNDING:
-            problems.append(
-                f"round {row.round}: the site recorded ε = {row.recorded:.6g}, and its "
-                f"uploads add up to {row.epsilon:.6g}"
-            )
-            break
+    problems += [
+        f"round {row.round}: ε is {row.epsilon:.4g} by then, and {limit:g} was promised"
+        for row in rows
+        if limit is not None and not row.epsilon <= limit * _ROUNDING
+    ][:1]
+    problems += [
+        f"round {row.round}: the site recorded ε = {row.recorded:.6g}, and its uploads "
+        f"add up to {row.epsilon:.6g}"
+        for row in rows
+        if row.recorded is not None and row.epsilon > row.recorded * _ROUNDING
+    ][:1]
     max_uploads = promise["max_uploads"]
     if max_uploads is not None and len(rows) > max_uploads:
         problems.append(f"{len(rows)} uploads, and {max_uploads} were promised")
@@ -302,48 +290,27 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
     ]
 
 
+def details(ledger: Ledger) -> dict[str, Any]:
+    """The rest of the promise, and the keys."""
+    first = ledger.first
+    return {name: first["promise"][name] for name in _PROMISE_FIELDS} | {
+        "entries that are right": ledger.entries,
+        "public key of the site": first["site"],
+        "public key of its witness": first["witness"],
+    }
+
+
 def write_page(ledger: Ledger, path: Path) -> Path:
     """Writes the auditor's page: one small file of tables, without a script.
 
     Raises:
       ImportError: jinja2 is not installed.
     """
-    promise, rows = ledger.first["promise"], table(ledger)
-    details = [
-        *((name, str(promise[name])) for name in _PROMISE_FIELDS),
-        ("entries that are right", str(ledger.entries)),
-        ("public key of the site", ledger.first["site"]),
-        ("public key of its witness", ledger.first["witness"]),
-    ]
-    verdict = page.part("facts", facts(ledger))
-    verdict += page.part("items", "Not in order", ledger.problems)
-    verdict += page.part("items", "To be known", ledger.notes)
-    uploads = page.table_of(
-        rows,
-        caption="Every round that was charged, and the ε of all by then, added up by "
-        "dp-accounting from the log's noise multipliers. One that was never sent "
-        "counts with the most that it might have cost.",
-    )
-    declared = page.table(
-        ["what", "value"], details, caption="As the first entry says it."
-    )
     return page.write(
         path,
-        title=f"Ledger of the site {ledger.first['name']}",
-        subtitle=f"What it has sent, by its file {ledger.file}",
-        sections=[
-            ("verdict", "Verdict", verdict),
-            ("uploads", "Uploads", uploads),
-            ("promise", "Promise and keys", declared),
-        ],
+        "ledger.html",
+        ledger=ledger,
+        verdict=facts(ledger),
+        rows=table(ledger),
+        details=details(ledger),
     )
-
-
-_PROMISE_FIELDS = (
-    "mechanism",
-    "assumptions",
-    "num_rounds",
-    "max_uploads",
-    "total_accounting",
-    "release_epsilon",
-)

@@ -6,6 +6,7 @@ draws the same for papers.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from fedsvp_jax.report.style import OKABE_ITO, Look
 
@@ -32,11 +33,15 @@ class Plot:
     id: str  # safe as an HTML id and a file name
     title: str
     note: str  # one sentence under the title: what to look for
-    x_title: str
     y_title: str
-    series: list[Series]
+    series: Sequence[Series] = ()
+    x_title: str = "round"
     log: str = ""  # the logarithmic axes: "", "x", "y" or "xy"
     percent: str = ""  # the axes that show shares in per cent, likewise
+
+    def record(self) -> dict[str, Any]:
+        """The plot as the pages' script reads it."""
+        return dataclasses.asdict(self)
 
     @property
     def by_round(self) -> bool:

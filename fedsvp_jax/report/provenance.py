@@ -5,12 +5,11 @@ import json
 import math
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.settings import missing_need
-from fedsvp_jax.report import page, read
+from fedsvp_jax.report import read
 from fedsvp_jax.run import plugin
 
 # The settings that a sweep varies, and the flags that list their values.
@@ -22,59 +21,24 @@ def _fields() -> dict[str, dataclasses.Field[Any]]:
     return {field.name: field for field in dataclasses.fields(plugin.config_class())}
 
 
-def provenance_html(
-    config: read.Row, hashes: Mapping[str, str], *, command: str | None
-) -> page.Markup:
-    """The section's body, as markup.
+def record(
+    program: str,
+    config: read.Row,
+    rounds: Sequence[read.Row],
+    hashes: Mapping[str, str],
+) -> read.Row:
+    """What a page says of where a result came from.
 
     Args:
-      config: config.json.
+      program, config, rounds: as `command_line` reads them.
       hashes: name -> SHA-256, of files and parameters.
-      command: the command line that repeats the result; None where it is not known.
     """
-    body = page.part("paragraphs", [])
-    if command is not None:
-        body += page.part("paragraphs", [_HOW_TO_REPEAT], head="Repeat it")
-        body += page.part("code", command)
-    settings = read_settings(config)
-    versions = settings.pop("versions", None)
-    body += page.table(
-        ("setting", "value"),
-        [(name, value_text(value)) for name, value in sorted(settings.items())],
-        caption="Settings and data, as recorded in config.json, without settings"
-        " that the mechanisms do not read.",
-    )
-    if isinstance(versions, dict):
-        body += page.table(
-            ("package", "version"),
-            [(name, value_text(value)) for name, value in sorted(versions.items())],
-            caption="Versions of Python and of the packages that were used.",
-        )
-    body += page.table(
-        ("file or value", "SHA-256"),
-        sorted(hashes.items()),
-        caption="Hashes. Two results are identical when all their hashes are.",
-    )
-    return body
-
-
-def is_installed(package: Path) -> bool:
-    """Whether the commands lie inside the package, so that `fedsvp` starts them.
-
-    Args:
-      package: the folder of fedsvp_jax. In the repository `experiments` lies beside it.
-    """
-    return (package / "experiments").is_dir()
-
-
-_INSTALLED = is_installed(Path(__file__).parents[1])
-_WHERE = "" if _INSTALLED else " in the root of the repository"
-_HOW_TO_REPEAT = (
-    f"Run this{_WHERE}, with a new"
-    " folder for DIR. It gives the same numbers on the same kind of device with the"
-    " same package versions. A data set or model that a Python program passed in"
-    " itself is not part of the command."
-)
+    return {
+        "command": command_line(program, config, rounds),
+        "settings": settings_text(config),
+        "versions": config.get("versions") or {},
+        "hashes": hashes,
+    }
 
 
 def command_line(
@@ -94,9 +58,7 @@ def command_line(
     if any(map(read.diverged, rounds)):
         words.append("--on_divergence=continue")
     words.append("--output_dir=DIR")
-    if _INSTALLED:
-        return shlex.join(["fedsvp", program, *words])
-    return shlex.join(["python", "-m", f"experiments.{program}", *words])
+    return shlex.join(["fedsvp", program, *words])
 
 
 def recorded_settings(config: read.Row) -> read.Row:
@@ -132,10 +94,12 @@ _FACTS = {
 
 def unknown_settings(config: read.Row) -> list[str]:
     """Names of a config.json that this version has no setting for; those that are off
-    (null, false, "none") count as if they were not there.
+    (null, false, "none", "float32") count as if they were not there.
     """
     names = sorted(config.keys() - _FACTS - _fields().keys())
-    return [name for name in names if config[name] not in (None, False, "none")]
+    return [
+        name for name in names if config[name] not in (None, False, "none", "float32")
+    ]
 
 
 def read_settings(config: read.Row) -> read.Row:
@@ -153,6 +117,12 @@ def read_settings(config: read.Row) -> read.Row:
         needed = settings | {"total_epsilon": math.inf}
     unread |= {name for name, field in _fields().items() if missing_need(field, needed)}
     return {name: value for name, value in settings.items() if name not in unread}
+
+
+def settings_text(config: read.Row) -> dict[str, str]:
+    """`read_settings` as text, by name."""
+    settings = sorted(read_settings(config).items())
+    return {name: value_text(value) for name, value in settings if name != "versions"}
 
 
 def value_text(value: Any) -> str:

@@ -25,13 +25,14 @@ OKABE_ITO = (
 GREY = "#6E6E6E"
 
 # plotly's name -> matplotlib's. A look is written with plotly's names.
+SECOND = "dot"  # of a second curve in one look
 _DASHES: dict[str, Any] = {
     "solid": "solid",
     "dash": (0, (4, 2)),
-    "dot": (0, (1, 1.5)),
     "dashdot": (0, (5, 2, 1, 2)),
     "longdash": (0, (8, 2)),
     "longdashdot": (0, (6, 1.5, 1, 1.5, 1, 1.5)),
+    SECOND: (0, (1, 1.5)),
 }
 _MARKERS = {
     "circle": "o",
@@ -82,7 +83,7 @@ def numbered(place: int) -> Look:
 
 def _look(place: int, colors: Sequence[str]) -> Look:
     """Each list begins again at its end: colour and marker tell 36 apart."""
-    cycles = (colors, [*_MARKERS], [*_DASHES])
+    cycles = (colors, [*_MARKERS], [*_DASHES][:-1])
     return Look(*(cycle[place % len(cycle)] for cycle in cycles))
 
 

@@ -15,14 +15,7 @@ from fedsvp_jax.report import (
     read,
     tables,
 )
-from fedsvp_jax.report.curves import sweep_curves
-
-_CAPTION = (
-    "Accuracy: mean over the last five rounds and seeds, with Student's 95 % interval"
-    " over seeds. Loss vs FedAvg: 100·(FedAvg − mechanism) / FedAvg. ε spent: after the"
-    " last round, the largest over seeds. Nominal: not proved. The download has all"
-    " columns: best rounds, p, noise, ε by every accounting."
-)
+from fedsvp_jax.report.curves import curves
 
 
 def write_sweep_report(sweep_dir: str | Path) -> Path:
@@ -31,44 +24,18 @@ def write_sweep_report(sweep_dir: str | Path) -> Path:
     Arguments, result and errors are those of `write_run_report`, of a sweep's folder.
     """
     sweep = read.read_sweep(sweep_dir)
-    content = epsilon_page.document(sweep)
-    epsilon_page.write_epsilon_page(sweep_dir, content)
-    rows = tables.summarize(sweep.results, sweep.cells)
-    plots = sweep_curves(sweep)
-    against = [plot for plot in plots if not plot.by_round]
-    curves = [plot for plot in plots if plot.by_round]
-    names = dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows)
-    rounds = max(row.num_rounds for row in rows)
-    seeds = max(row.num_seeds for row in rows)
-    notes = list(filter(None, [headline.unprotected(sweep.config)]))
-    cells = tables.shown_cells(rows)
-    sections = [
-        ("accuracy", "Against ε of the run", page.part("figures", against)),
-        (
-            "table",
-            "Results",
-            page.table_of(cells, caption=_CAPTION)
-            + page.part("paragraphs", notes)
-            + page.part("download", "table", "the table"),
-        ),
-        ("rounds", "Curves by round", page.part("grid", curves)),
-        (
-            "provenance",
-            "Settings, versions, command",
-            provenance.provenance_html(
-                sweep.config,
-                sweep.sha256,
-                command=provenance.command_line("sweep", sweep.config, sweep.results),
-            ),
-        ),
-    ]
+    config, results = sweep.config, sweep.results
+    epsilon_page.write_epsilon_page(sweep_dir, epsilon_page.document(sweep))
+    rows = tables.summarize(results, sweep.cells)
     return page.write(
         Path(sweep_dir) / "report.html",
-        title=f"{', '.join(names)} on {labels.data_name(sweep.config)}",
-        subtitle=f"{rounds} rounds; number of seeds: {seeds}",
-        sections=sections,
-        data={
-            "plots": page.plot_data(plots),
-            "tables": {"table": tables.columns(rows)},
-        },
+        "sweep.html",
+        plots=curves(sweep),
+        data={"tables": {"table": tables.columns(rows)}},
+        rows=rows,
+        names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),
+        data_name=labels.data_name(config),
+        note=headline.unprotected(config),
+        cells=tables.shown_cells(rows),
+        origin=provenance.record("sweep", config, results, sweep.sha256),
     )

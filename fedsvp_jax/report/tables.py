@@ -17,8 +17,9 @@ either; here it is the sample's (S − 1).
 import csv
 import dataclasses
 import io
+import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -37,7 +38,6 @@ SCORES = {
     "worst_tenth": "final5_worst_tenth_accuracy",
     "auc": "auc",
 }
-_BY_METHOD = ("epsilon_spent", "status")
 
 Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
 BySeed: TypeAlias = dict[int, list[read.Row]]
@@ -163,7 +163,7 @@ def summarize(
     free = None
     for group, seeds in groups(results).items():
         scores = {
-            seed: _scores(run) | {"auc": areas.get((group, seed))}
+            seed: records.score_summary(run) | {"auc": areas.get((group, seed))}
             for seed, run in seeds.items()
         }
         rows.append(_row(group, list(seeds.values()), list(scores.values()), free))
@@ -217,17 +217,6 @@ def _below(value: float | None, reference: float | None) -> float | None:
     if value is None or not reference:
         return None
     return 100 * (reference - value) / reference
-
-
-def _scores(rows: Sequence[read.Row]) -> dict[str, Any]:
-    """`records.score_summary` of one run; numbers that are not finite are none."""
-    return records.score_summary(
-        [
-            {"round": row["round"]}
-            | {name: read.number(row.get(name)) for name in records.SCORES}
-            for row in rows
-        ]
-    )
 
 
 def _spreads(scores: Sequence[Scores]) -> dict[str, Spread]:
@@ -284,24 +273,21 @@ def _words(last: Sequence[read.Row], name: str) -> str | None:
 
 def columns(rows: Sequence[SummaryRow]) -> dict[str, list[Any]]:
     """The rows by column; scores have two, ε spent and status one for each method."""
-    by_column: dict[str, list[Any]] = {}
-    methods = dict.fromkeys(method for row in rows for method in row.epsilon_spent)
-    for field in dataclasses.fields(SummaryRow):
-        values = [getattr(row, field.name) for row in rows]
-        if field.name == "scores":
-            for name in SCORES:
-                for place, kind in enumerate(("mean", "std")):
-                    by_column[f"{name}_{kind}"] = [
-                        score[name][place] for score in values
-                    ]
-        elif field.name in _BY_METHOD:
-            for method in methods:
-                by_column[f"{field.name}_{method}"] = [
-                    item.get(method) for item in values
-                ]
-        elif field.name != "total_epsilon" or any(values):
-            by_column[field.name] = values
-    return by_column
+    records = [dict(_flat(row)) for row in rows]
+    names = dict.fromkeys(itertools.chain(*records))
+    return {name: [record.get(name) for record in records] for name in names}
+
+
+def _flat(row: SummaryRow) -> Iterator[tuple[str, Any]]:
+    for field, value in vars(row).items():
+        if field == "scores":
+            for name, (mean, std) in value.items():
+                yield f"{name}_mean", mean
+                yield f"{name}_std", std
+        elif isinstance(value, dict):
+            yield from ((f"{field}_{method}", item) for method, item in value.items())
+        else:
+            yield field, value
 
 
 def csv_table(rows: Sequence[SummaryRow]) -> str:
@@ -319,36 +305,29 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     """The columns of a table that is read; table.csv has all of them (`columns`).
 
     The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to
-    72.6)`. Rows are named by the ε of the run where one has it.
+    72.6)`. Columns of dashes are left out.
     """
-    kinds = {_kind(row) for row in rows if row.epsilon or row.total_epsilon}
-    head = kinds.pop() if len(kinds) == 1 else "ε"
-    costs = labels.spent_columns([vars(row) for row in rows])
-    with_auc = any(row.scores["auc"][0] is not None for row in rows)
     cells = []
+    costs = labels.spent_columns([vars(row) for row in rows])
     for row, cost in zip(rows, costs, strict=True):
-        gap = row.last5_below_fedavg
-        area = {"AUC": labels.significant(row.scores["auc"][0], 3)} if with_auc else {}
-        epsilon = labels.significant(row.total_epsilon or row.epsilon)
-        if head == "ε" and epsilon != "–":
-            epsilon += _kind(row).removeprefix("ε")
+        gap, (area, _) = row.last5_below_fedavg, row.scores["auc"]
         cells.append(
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
-                head: epsilon,
+                "ε of the run": labels.significant(row.total_epsilon),
+                "ε per upload": labels.significant(
+                    None if row.total_epsilon else row.epsilon
+                ),
                 "accuracy, last 5 %": labels.with_interval(
                     row.accuracy, row.interval()
                 ),
-                **area,
+                "AUC": labels.significant(area, 3),
                 "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
                 **cost,
             }
         )
-    return cells
-
-
-def _kind(row: SummaryRow) -> str:
-    return "ε of the run" if row.total_epsilon else "ε per upload"
+    names = [name for name in cells[0] if {cell[name] for cell in cells} != {"–"}]
+    return [{name: cell[name] for name in names} for cell in cells]
 
 
 def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""Tables as text: for a terminal, for a Markdown page, and for a paper in LaTeX.
+"""Tables as text: for a terminal and for a Markdown page.
 
 A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", …}`. All
 rows of a table have the same columns in the same order.
@@ -11,26 +11,10 @@ from collections.abc import Mapping, Sequence
 
 from fedsvp_jax.core.files import printable
 
-FORMATS = ("text", "markdown", "latex")
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "–": "--",
-    "−": "-",
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "σ": r"$\sigma$",
-    "Σ": r"$\Sigma$",
-    "±": r"$\pm$",
-    "≤": r"$\leq$",
-    "×": r"$\times$",
-    "ψ": r"$\psi$",
-}
+FORMATS = ("text", "markdown")
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
-_LONG = 24  # characters of a cell that make a table hard to read
+LONG = 24  # characters of a cell that make a table hard to read
 _WIDTH = 100  # characters of a line where no terminal says its own
 
 Row = Mapping[str, str]
@@ -66,42 +50,21 @@ def markdown(rows: Sequence[Row]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in escaped)
 
 
-def latex(rows: Sequence[Row]) -> str:
-    """One `tabular` with the rules of LaTeX's package booktabs, the first column left.
+def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
+    """The rows without long cells that all of them share, and a sentence of these.
 
-    Text is escaped, and the symbols that our tables hold become commands of standard
-    LaTeX; marks of Markdown are left out.
+    A dash counts as equal to any other text of its column. Columns of dashes alone are
+    left out too.
     """
-    escaped = [
-        [
-            "".join(_LATEX.get(character, character) for character in text.strip("*`"))
-            for text in line
-        ]
-        for line in ([*rows[0]], *([*row.values()] for row in rows))
-    ]
-    head, *body = ["  " + " & ".join(line) + r" \\" for line in escaped]
-    columns = "l" + "r" * (len(rows[0]) - 1)
-    rules = [r"  \toprule", head, r"  \midrule", *body, r"  \bottomrule"]
-    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *rules, r"\end{tabular}"])
-
-
-def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], str]:
-    """The rows without the columns that are equal in all, and a sentence of these.
-
-    Columns of dashes alone are left out too.
-
-    Args:
-      rows: a dash counts as equal to any other text of its column.
-      longer: a column stays if its text has no more characters.
-    """
+    if not rows:
+        return rows, ""
     texts = {name: {row[name] for row in rows} - {"–"} for name in [*rows[0]][1:]}
     shared = {
         name: "".join(values)
         for name, values in texts.items()
         if not values
-        or (len(values) < 2 and len(rows) > 1 and len("".join(values)) > longer)
+        or (len(values) < 2 and len(rows) > 1 and len("".join(values)) > LONG)
     }
-    remaining: list[Row]
     remaining = [{k: v for k, v in row.items() if k not in shared} for row in rows]
     sentence = "; ".join(f"{name}: {text}" for name, text in shared.items() if text)
     return remaining, f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""
@@ -110,10 +73,9 @@ def without_shared(rows: Sequence[Row], longer: int = -1) -> tuple[list[Row], st
 def render(rows: Sequence[Row], kind: str) -> str:
     """The table in one of `FORMATS`, without an empty line at its end.
 
-    As text and in LaTeX, long cells that all rows share stand below the table.
+    As text, long cells that all rows share stand below the table.
     """
     if kind == "markdown" or not rows:
         return markdown(rows).rstrip()
-    rows, shared = without_shared(rows, _LONG)
-    table = aligned(rows) if kind == "text" else latex(rows)
-    return f"{table}\n\n{shared}".rstrip()
+    rows, shared = without_shared(rows)
+    return f"{aligned(rows)}\n\n{shared}".rstrip()

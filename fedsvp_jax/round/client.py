@@ -27,8 +27,10 @@ from fedsvp_jax.round.state import (
     Upload,
 )
 
-# A cohort's sums: uploads and statistics.
-Summed: TypeAlias = tuple[Upload, Params]
+# What is added up over the cohort (uploads, statistics), and what is the client's own.
+ClientResult: TypeAlias = tuple[
+    tuple[Upload, Params], tuple[MechanismState, ClientMetrics, Weights | None]
+]
 
 
 def client_round(
@@ -40,7 +42,7 @@ def client_round(
     row: Array,
     weight: Array,
     at: Address,
-) -> tuple[Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
+) -> ClientResult:
     """One client's round.
 
     Args:

@@ -20,7 +20,7 @@ from fedsvp_jax.core.structs import (
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, release_contribution
 from fedsvp_jax.round import local_training, privacy_estimation
 from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
-from fedsvp_jax.round.state import ClientWork, LocalWork, Task, Upload, rows_of
+from fedsvp_jax.round.state import ClientWork, LocalWork, Release, Task, Upload, rows_of
 
 
 def released_ratio(ratio: Array, config: MechanismConfig, at: Address) -> Array:
@@ -87,9 +87,7 @@ def add_noise(
     )
 
 
-def noised_update(
-    task: Task, work: LocalWork, update: Params
-) -> tuple[Upload, MechanismState, NoiseInfo]:
+def noised_update(task: Task, work: LocalWork, update: Params) -> Release:
     """The upload of a client that answers no query: its noised update."""
     noised, memory, info = add_noise(
         task.mechanism,
@@ -107,9 +105,7 @@ def plain_client(task: Task) -> LocalWork:
     """Trains on all of its records."""
     ratio = jnp.ones((), jnp.float32)
     trained = trained_weights(task, ratio)
-    return LocalWork(
-        trained, None, None, ratio, training_steps(task, task.split.num_train)
-    )
+    return LocalWork(trained, ratio, training_steps(task, task.split.num_train))
 
 
 def estimating_client(task: Task) -> LocalWork:
@@ -145,7 +141,7 @@ def estimate_and_train(task: Task) -> LocalWork:
         pairs_key=task.at.stream(Stream.COALITIONS),
     )
     ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
-    return LocalWork(trained, None, estimation, ratio, steps)
+    return LocalWork(trained, ratio, steps, estimation)
 
 
 def trained_weights(

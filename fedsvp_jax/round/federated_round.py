@@ -16,16 +16,15 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.core.structs import Array, MechanismState, Model, Weights
+from fedsvp_jax.core.structs import Array, Model, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.round import private_query, round_score
-from fedsvp_jax.round.client import Summed, client_round
+from fedsvp_jax.round.client import ClientResult, client_round
 from fedsvp_jax.round.server_step import server_step
 from fedsvp_jax.round.state import (
     Cell,
-    ClientMetrics,
     Data,
     RoundMetrics,
     RoundPlan,
@@ -66,9 +65,7 @@ def federated_round(
     lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
     order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 
-    def run_client(
-        lane: Array,
-    ) -> tuple[Summed, tuple[MechanismState, ClientMetrics, Weights | None]]:
+    def run_client(lane: Array) -> ClientResult:
         place = order[lane]
         at = Address(key, clients[place], round_num, lane_axes)
         row, weight = rows[place], weights[place]
@@ -102,7 +99,7 @@ def federated_round(
         )
     metrics = dataclasses.replace(metrics, client_id=clients, measured=measured)
     places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
-    params, stats, memory, optimizer = server_step(
+    next_state = server_step(
         mechanism,
         state,
         upload.update,
@@ -114,30 +111,23 @@ def federated_round(
         key=key,
         round_num=round_num,
     )
-    score = round_score.of_round(
-        model, plan, cell, Weights(params, stats), data, round_num, devices
-    )
+    broadcast = Weights(next_state.params, next_state.stats)
+    score = round_score.of_round(model, plan, cell, broadcast, data, round_num, devices)
     variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
-    noised = params
-    if plan.query_parts is not None:
-        noised = private_query.chosen(params, plan.query_parts)
+    noised = private_query.chosen(broadcast.params, plan.query_parts)
     size = jnp.float32(tree.num_parameters(noised))
     cost = cell.allowance.costs[round_num]
     return (
-        ServerState(
-            params=params,
-            stats=stats,
-            mechanism=memory,
+        dataclasses.replace(
+            next_state,
             answer=upload.answer,
             spent=state.spent.at[places].add(cost, mode="drop"),
-            admitted=state.admitted,
-            optimizer=optimizer,
         ),
         RoundMetrics(
             **score._asdict(),
             aggregate_noise_l2=jnp.sqrt(size * variance),
             steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
             clients=metrics,
-            model_finite=tree.is_finite((params, stats)),
+            model_finite=tree.is_finite(tuple(broadcast)),
         ),
     )

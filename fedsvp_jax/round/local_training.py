@@ -23,7 +23,6 @@ from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.models import adapters
 
 _BLOCK = 32  # examples whose gradients one product adds up
 Gradient: TypeAlias = Literal["mean", "clipped_mean", "per_example"]
@@ -41,7 +40,6 @@ class TrainingRecipe:
     augment: bool = False
     proximal: bool = False
     momentum: float = 0.0  # of the steps; it starts at 0 in every training
-    compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
     most_steps: int | None = None  # every lane runs so many; None: until all are done
     class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
     all_active: bool = False  # no lane is done earlier
@@ -173,8 +171,11 @@ def _mean_loss(
     return total / jnp.maximum(jnp.sum(batch.weights), jnp.float32(1.0)), stats
 
 
+_gradient = jax.grad(_mean_loss, argnums=1, has_aux=True)
+
+
 def _per_example_gradient(
-    loss: Callable[..., tuple[Array, Params]],
+    model: Model,
     now: Weights,
     batch: Batch,
     l2_norm_clip: Array | float,
@@ -193,7 +194,7 @@ def _per_example_gradient(
     def example_gradient(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
         single = Batch(x[None], y[None], ones, key)
-        gradient, _ = jax.grad(loss, has_aux=True)(*now, single)
+        gradient, _ = _gradient(model, *now, single)
         return noise.clip_into_ball(gradient, bound)[0]
 
     def mean(gradients: Array) -> Array:
@@ -306,8 +307,7 @@ def _batches(
 
 
 def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
-    if draws.secret is None:
-        raise ValueError("secret must be given: these steps draw noise or batches")
+    assert draws.secret is not None
     return prng.stream_key(jax.random.fold_in(draws.secret, number), stream)
 
 
@@ -326,23 +326,23 @@ def local_update(
 
     Each step: w <- w - eta * u, u <- momentum * u + g, with g the batch-mean gradient
     ("mean"), the same scaled to ||g|| <= C as one vector ("clipped_mean": FedSDP's
-    public code), or DP-SGD's ("per_example"); FedProx adds mu * (w - w_prev) to it. The
-    model's products are computed in `recipe.compute_dtype`; weights, gradients, clip
-    and noise are float32.
+    public code), or DP-SGD's ("per_example"); FedProx adds mu * (w - w_prev) to it.
 
     Args:
       start: the broadcast model, which a lane without examples returns.
       lane_axes: names of the enclosing vmap axes.
       drift: as the model's weights; is added to the gradient of every step, last.
     """
-    model = adapters.in_dtype(model, recipe.compute_dtype)
     if recipe.class_weights:
         model = losses.weighted(model, recipe.class_weights)
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
     examples, indices, member = rows
     count = jnp.sum(member.astype(jnp.int32))
     num_steps = upload_steps(recipe, count)
-    loss = partial(_mean_loss, model)
+    per_example = recipe.gradient == "per_example"
+    clipped_mean = (
+        _per_example_gradient if model.gradient_scale is None else _linear_gradient
+    )
     persons = examples.persons
     if persons is not None:
         _, persons = jnp.unique(  # as numbers below m
@@ -371,13 +371,14 @@ def local_update(
             weights,
             step_key,
         )
-        if recipe.gradient == "per_example":
-            now = Weights(weights_now, stats_now)
-            clip, batch_size = rates.l2_norm_clip, recipe.batch_size
-            if model.gradient_scale is None:
-                gradient = _per_example_gradient(loss, now, batch, clip, batch_size)
-            else:
-                gradient = _linear_gradient(model, now, batch, clip, batch_size)
+        if per_example:
+            gradient = clipped_mean(
+                model,
+                Weights(weights_now, stats_now),
+                batch,
+                rates.l2_norm_clip,
+                recipe.batch_size,
+            )
             gradient = rounded(gradient, jnp.minimum(count, 0))
             gradient, _ = noise.add_gaussian_noise(
                 gradient,
@@ -386,9 +387,7 @@ def local_update(
             )
             stats_new = stats_now
         else:
-            gradient, stats_new = jax.grad(loss, has_aux=True)(
-                weights_now, stats_now, batch
-            )
+            gradient, stats_new = _gradient(model, weights_now, stats_now, batch)
         if recipe.gradient == "clipped_mean":
             gradient, _ = noise.clip_by_l2_norm(gradient, rates.l2_norm_clip)
         if recipe.proximal:
@@ -403,7 +402,7 @@ def local_update(
         updates, optimizer_new = optimizer.update(
             gradient, optimizer_state, weights_now
         )
-        if recipe.gradient == "per_example":
+        if per_example:
             updates = rounded(updates, jnp.minimum(count, 0))
         if not recipe.all_active:
             updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)

@@ -106,17 +106,16 @@ def estimate_contribution(
     report = shapley.contribution_ratio_with_flags(
         result.values, plan.private_attribute
     )
-    estimation = Estimation(result.utilities, result.values, *report)
-    if result.standard_errors is None or result.margins is None:
-        return Weights(*trained), estimation
+    errors, margins = result.standard_errors, result.margins
+    estimation = Estimation(result.utilities, result.values, *report, errors, margins)
+    if errors is None or margins is None:
+        return trained, estimation
     # The sum of the values is known without error, so R's error is the value's.
     total = jnp.abs(jnp.sum(result.values))
     share = jnp.where(report.was_degenerate, jnp.nan, 1 / total)
-    return Weights(*trained), estimation._replace(
-        shapley_errors=result.standard_errors,
-        shapley_margins=result.margins,
-        ratio_error=share * result.standard_errors[plan.private_attribute],
-        ratio_margin=share * result.margins[plan.private_attribute],
+    return trained, estimation._replace(
+        ratio_error=share * errors[plan.private_attribute],
+        ratio_margin=share * margins[plan.private_attribute],
     )
 
 

@@ -30,7 +30,7 @@ from fedsvp_jax.models.evaluation import outputs_for
 
 # The part of a leaf that a query is about: all, nothing, or some rows (outputs).
 Part: TypeAlias = bool | tuple[int, ...]
-QueryParts: TypeAlias = tuple[Part, ...]  # by leaf
+QueryParts: TypeAlias = tuple[Part, ...]  # by leaf; () without a query
 _Sums: TypeAlias = tuple[list[Array], list[Array]]  # totals, and what they lost
 
 _SIDE_BY_SIDE = 32  # records whose gradients are in memory at the same time
@@ -45,8 +45,10 @@ def divided(
     return valid & ~is_private, valid & is_private
 
 
-def chosen(tree: Params, query_parts: QueryParts) -> list[Array]:
-    """The numbers that a query is about, in the order of the tree's leaves."""
+def chosen(tree: Params, query_parts: QueryParts) -> Params:
+    """The numbers that a query is about, in a list; without a query the tree itself."""
+    if not query_parts:
+        return tree
     leaves = zip(jax.tree.leaves(tree), query_parts, strict=True)
     return [
         leaf if part is True else leaf[jnp.asarray(part)]

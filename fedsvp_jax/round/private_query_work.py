@@ -9,7 +9,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params, Rows
+from fedsvp_jax.core.structs import Array, NoiseInfo, Params, Rows
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.client_work import (
@@ -18,7 +18,7 @@ from fedsvp_jax.round.client_work import (
     trained_weights,
     training_steps,
 )
-from fedsvp_jax.round.state import ClientWork, LocalWork, Task, Upload
+from fedsvp_jax.round.state import ClientWork, LocalWork, Release, Task, Upload
 
 
 def private_query_client(task: Task) -> LocalWork:
@@ -27,7 +27,6 @@ def private_query_client(task: Task) -> LocalWork:
     It estimates its R first, where the noise of the answer follows it.
     """
     plan, settings, query_parts = task.plan, task.cell.mechanism, task.plan.query_parts
-    assert query_parts is not None
     guided = estimate_and_train(task) if task.mechanism.needs_contribution else None
     public, private = private_query.divided(
         task.examples.attributes[task.split.train],
@@ -48,15 +47,14 @@ def private_query_client(task: Task) -> LocalWork:
         dataclasses.replace(task, model=trainee), ratio, members=public, drift=drift
     )
     steps = training_steps(task, task.split.num_train - jnp.sum(private))
-    if guided is None:
-        return LocalWork(trained, private, None, ratio, steps)
-    steps = jnp.concatenate([guided.steps, steps])
-    return guided._replace(weights=trained, private=private, steps=steps)
+    estimation = None
+    if guided is not None:
+        estimation, steps = guided.estimation, jnp.concatenate([guided.steps, steps])
+    return LocalWork(trained, ratio, steps, estimation, private)
 
 
 def query_gradient(task: Task, private: Array) -> list[Array]:
     """The private query's answer before its noise, at the broadcast model."""
-    assert task.plan.query_parts is not None
     return private_query.mean_clipped_gradient(
         task.model,
         task.broadcast,
@@ -75,14 +73,12 @@ def only_if(
     return jax.tree.map(partial(jnp.where, holds), (noised, info), nothing)
 
 
-def noised_answer(
-    task: Task, work: LocalWork, update: Params
-) -> tuple[Upload, MechanismState, NoiseInfo]:
+def noised_answer(task: Task, work: LocalWork, update: Params) -> Release:
     """The update as it is, and the noised answer to the query.
 
     Clients without private records add their share of the cohort's noise too.
     """
-    assert task.plan.query_parts is not None and work.private is not None
+    assert work.private is not None
     holds = jnp.any(work.private) | task.mechanism.claim.central
     holds = holds & (task.at.round_num >= task.cell.mechanism.private_from)
     noised, memory, info = add_noise(

@@ -8,6 +8,7 @@ examples, a group is a class.
 """
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -42,39 +43,34 @@ def of_round(
     """The model's scores in every `eval_every`-th round and in the last, else NaN."""
     examples, test, validation = data
     done, nan = round_num + 1, jnp.float32(jnp.nan)
-    num_attributes = max(plan.scores.num_tested_attributes, 1)
+    num_attributes = max(plan.num_tested_attributes, 1)
 
     def scores() -> Scores:
-        score = evaluation.evaluate(
+        evaluate = partial(
+            evaluation.evaluate,
             model,
             *weights,
-            test,
-            batch_size=plan.scores.test_batch_size,
             devices=devices,
-            num_attributes=num_attributes,
             known_trips=plan.known_trips,
         )
+        batch_size = plan.test_batch_size
+        score = evaluate(test, batch_size=batch_size, num_attributes=num_attributes)
         private = worst = nan
         by_group = score.group_accuracy
-        if plan.scores.num_tested_attributes:
+        if plan.num_tested_attributes:
             groups = jnp.arange(by_group.shape[0])
             of_private = groups % num_attributes == plan.estimation.private_attribute
             tested = evaluation.group(test, num_attributes)
             counts = jnp.zeros_like(groups).at[tested].add(1)
             private = mean_over_groups(by_group, jnp.where(of_private, counts, 0))
-        if plan.scores.differ_by_class:
+        if plan.differ_by_class:
             group_counts = _group_counts(cell.split, examples, by_group, num_attributes)
             worst = worst_tenth(by_group, group_counts)
         served = Scores(score.accuracy, score.loss, private, worst)
         if validation is None:
             return served
-        chosen_by = evaluation.evaluate(
-            model,
-            *weights,
-            validation,
-            batch_size=min(plan.scores.test_batch_size, validation.labels.shape[0]),
-            devices=devices,
-            known_trips=plan.known_trips,
+        chosen_by = evaluate(
+            validation, batch_size=min(batch_size, validation.labels.shape[0])
         )
         return served._replace(
             validation_accuracy=chosen_by.accuracy, validation_loss=chosen_by.loss
@@ -83,7 +79,7 @@ def of_round(
     unseen = None if validation is None else nan
     with jax.named_scope("score"):
         return jax.lax.cond(
-            (done % plan.scores.eval_every == 0) | (done == plan.num_rounds),
+            (done % plan.eval_every == 0) | (done == plan.num_rounds),
             scores,
             lambda: Scores(nan, nan, nan, nan, unseen, unseen),
         )

@@ -3,8 +3,8 @@
 A round without clients leaves the model, and what the server remembers, as they are.
 """
 
+import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,18 +15,6 @@ from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.round.state import ServerState
 
-# From an average of uploads to what is added, and the optimiser's memory after it.
-Optimize: TypeAlias = Callable[[Params], tuple[Params, optax.OptState | None]]
-
-
-class Stepped(NamedTuple):
-    """The parts of the next state that the server's step decides."""
-
-    params: Params
-    stats: Params
-    memory: MechanismState
-    optimizer: optax.OptState | None
-
 
 def server_step(
     mechanism: Mechanism,
@@ -34,18 +22,20 @@ def server_step(
     update: Params,
     stats: Params,
     *,
-    optimize: Optimize,
+    optimize: Callable[[Params], tuple[Params, optax.OptState | None]],
     memory: MechanismState,
     infos: NoiseInfo,
     valid: Array,
     key: prng.Keys,
     round_num: Array,
-) -> Stepped:
-    """The next model, and what the server remembers.
+) -> ServerState:
+    """The state with the next model, and with what the server remembers.
 
     Args:
       update: of the aggregator.
       stats: averaged.
+      optimize: an average of uploads -> what is added, and the optimiser's memory
+        after it.
       memory: the mechanism's, after the cohort's uploads.
       infos: what the noise of each place was, leaves (K,).
       valid: (K,) bool: whether a client filled the place.
@@ -57,18 +47,19 @@ def server_step(
     stats = jax.tree.map(
         lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats
     )
-    if mechanism.server is None:
-        return Stepped(params, stats, memory, optimizer)
-    served = mechanism.server(
-        params,
-        state.params,
-        memory,
-        key=prng.stream_key(key, prng.Stream.SERVER_NOISE),
-        round_num=round_num,
-        infos=infos,
-        valid=valid,
+    if mechanism.server is not None:
+        served = mechanism.server(
+            params,
+            state.params,
+            memory,
+            key=prng.stream_key(key, prng.Stream.SERVER_NOISE),
+            round_num=round_num,
+            infos=infos,
+            valid=valid,
+        )
+        params, memory = jax.tree.map(
+            lambda new, old: jnp.where(anyone, new, old), served, (params, memory)
+        )
+    return dataclasses.replace(
+        state, params=params, stats=stats, mechanism=memory, optimizer=optimizer
     )
-    params, memory = jax.tree.map(
-        lambda new, old: jnp.where(anyone, new, old), served, (params, memory)
-    )
-    return Stepped(params, stats, memory, optimizer)

@@ -12,7 +12,7 @@ A round has five parts, values of `RoundPlan` that `federation.build` chooses:
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
 import jax.numpy as jnp
@@ -41,16 +41,6 @@ from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.shapley.coalitions import EstimationPlan
 
 
-@dataclasses.dataclass(frozen=True)
-class ScorePlan:
-    """The server's scores after a round: the settings that are fixed."""
-
-    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
-    differ_by_class: bool  # whether clients do, and not by writer
-    test_batch_size: int
-    eval_every: int
-
-
 class Upload(NamedTuple):
     """What leaves a client but its statistics; leaves (...) of one, or summed."""
 
@@ -65,13 +55,13 @@ class CohortRows(NamedTuple):
     rows: Array  # (K,) int32: where each one's examples are in `cell.split`
 
 
-class Cohorts(Protocol):
-    """Chooses the clients of a round."""
+# (plan, cell, state, round_num) -> the clients of the round, which settings, the seed
+# and what clients have spent decide.
+Cohorts: TypeAlias = Callable[["RoundPlan", "Cell", "ServerState", Array], CohortRows]
 
-    def __call__(
-        self, plan: "RoundPlan", cell: "Cell", state: "ServerState", round_num: Array
-    ) -> CohortRows:
-        """The cohort: settings, the seed and what clients have spent decide it."""
+
+# What leaves a client, the mechanism's memory after it, and what the noise was.
+Release: TypeAlias = tuple[Upload, MechanismState, NoiseInfo]
 
 
 class ClientWork(NamedTuple):
@@ -80,14 +70,11 @@ class ClientWork(NamedTuple):
     Attributes:
       prepare: the client's work before its update is clipped and noised; with
         `per_example` clips and noise are in the training.
-      release: `(task, work, update)` -> what leaves, the mechanism's memory after it,
-        and what the noise was. `update` is client minus server.
+      release: `(task, work, update)` -> what leaves; `update` is client minus server.
     """
 
     prepare: Callable[["Task"], "LocalWork"]
-    release: Callable[
-        ["Task", "LocalWork", Params], tuple[Upload, MechanismState, NoiseInfo]
-    ]
+    release: Callable[["Task", "LocalWork", Params], Release]
 
 
 class Aggregator(NamedTuple):
@@ -132,14 +119,10 @@ class Uploads(NamedTuple):
     key: prng.Keys
 
 
-class RoundHook(Protocol):
-    """Measures a round's uploads; what it returns is written and changes nothing.
-
-    A hook is a frozen dataclass or a function: it is a part of the compiled program.
-    """
-
-    def __call__(self, model: Model, uploads: Uploads) -> dict[str, Array]:
-        """(K,) arrays by name, fields of the clients' rows."""
+# Measures a round's uploads: (K,) arrays by name, fields of the clients' rows. What it
+# returns is written and changes nothing. A hook is a frozen dataclass or a function: it
+# is a part of the compiled program.
+RoundHook: TypeAlias = Callable[[Model, Uploads], dict[str, Array]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,9 +139,12 @@ class RoundPlan:
     cohorts: str
     num_clients: int
     estimation: EstimationPlan
-    scores: ScorePlan
+    num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
+    differ_by_class: bool  # whether clients do, and not by writer
+    test_batch_size: int
+    eval_every: int
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    query_parts: QueryParts | None  # see `private_query`; None without a query
+    query_parts: QueryParts  # see `private_query`; () without a query
     uniform_weights: bool
     server: ServerSettings
     client: ClientSettings
@@ -263,10 +249,10 @@ class LocalWork(NamedTuple):
     """A client's work before its update is clipped and noised."""
 
     weights: Weights  # trained
-    private: Array | None  # (m,) bool: rows of P; None without a private query
-    estimation: Estimation | None
     ratio: Array  # () float32: the released R
     steps: Array  # (T,) int32: SGD steps that each of its trainings needs
+    estimation: Estimation | None = None
+    private: Array | None = None  # (m,) bool: rows of P; None without a private query
 
 
 @flax.struct.dataclass
@@ -308,16 +294,12 @@ def initial_state(
     key = prng.stream_key(cell.root, prng.Stream.INIT)
     params, stats = model.init(key, example)
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    parts = (
-        []
-        if plan.query_parts is None
-        else private_query.chosen(params, plan.query_parts)
-    )
+    answer = private_query.chosen(params, plan.query_parts) if plan.query_parts else []
     return ServerState(
         params=params,
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
-        answer=[jnp.zeros_like(leaf) for leaf in parts],
+        answer=[jnp.zeros_like(leaf) for leaf in answer],
         spent=jnp.zeros((plan.num_clients,), jnp.int32),
         admitted=jnp.ones((plan.num_clients,), bool),
         optimizer=None

@@ -12,10 +12,10 @@ import logging
 import pathlib
 from typing import Any
 
+import jax
 from flax import serialization
 
 from fedsvp_jax.core.files import BESIDE, WriteError, make_folder, replace_file
-from fedsvp_jax.devices import processes
 
 _KEPT = 2  # intact checkpoints that a save leaves
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ STATE_VERSION = 16
 
 
 class Checkpointer:
-    """The newest checkpoints of one run, which process 0 writes and reads.
+    """The newest checkpoints of one run.
 
     Their sums cover the run's `identity` (`folder.identity`).
     """
@@ -46,17 +46,15 @@ class Checkpointer:
     def save(self, round_num: int, state: Any) -> None:
         """Saves a pytree of arrays after `round_num` rounds; returns when on disk.
 
-        Of the checkpoints before it, the newest intact one stays. Parts that other
-        processes hold are gathered.
+        Of the checkpoints before it, the newest intact one stays.
 
         Raises:
           WriteError: it cannot be written; every other checkpoint is as it was.
         """
-        gathered = processes.to_host(state)
-        if round_num in self._intact or not processes.is_first():
+        if round_num in self._intact:
             return
         file = self._folder / str(round_num)
-        content = serialization.to_bytes(gathered)
+        content = serialization.to_bytes(jax.device_get(state))
         try:
             make_folder(self._folder)
         except OSError as error:
@@ -77,20 +75,10 @@ class Checkpointer:
         Raises:
           ValueError: as `newest`.
         """
-        content = b""
-
-        def read() -> int | None:
-            nonlocal content
-            if (newest := self.newest()) is None:
-                return None
-            content, round_num = newest
-            self._intact = [round_num]
-            return round_num
-
-        round_num = processes.from_first(read)
-        if round_num is None:
+        if (newest := self.newest()) is None:
             return None
-        content = processes.bytes_from_first(content)
+        content, round_num = newest
+        self._intact = [round_num]
         return serialization.from_bytes(like, content), round_num
 
     def newest(self) -> tuple[bytes, int] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from fedsvp_jax.config import ExperimentConfig
@@ -11,7 +12,6 @@ from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import scores
-from fedsvp_jax.devices import processes
 from fedsvp_jax.federation import loading
 from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.trained_model import TrainedModel
@@ -29,11 +29,11 @@ def predictions(
 ) -> Predictions:
     """Of one cell; `settings` are those of config.json."""
     program, state = session.program, session.state
-    params, stats = processes.to_host(cell_of((state.params, state.stats), cell))
+    params, stats = jax.device_get(cell_of((state.params, state.stats), cell))
     test = program.data.test
     trained = TrainedModel(program.model, params, stats, session.done, dict(settings))
     chances = trained.probabilities(np.asarray(test.inputs))
-    return Predictions(chances, np.asarray(processes.to_host(test.labels)))
+    return Predictions(chances, np.asarray(test.labels))
 
 
 def scores_of(

@@ -24,9 +24,7 @@ from fedsvp_jax.core.files import (
     sync,
     write_json,
 )
-from fedsvp_jax.devices import processes
 
-PLANNED = "partition.svg"  # what a dry run draws
 PLANNED_ROUNDS = "planned_rounds"  # of config.json, where a run got more rounds
 LOCK = ".lock"  # of the process that writes the folder
 
@@ -54,11 +52,7 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
 
 
 class RunFolder:
-    """The folder of one run or sweep; as a context, it frees the folder at its end.
-
-    Of several processes, which all make the same calls, process 0 reads and writes, and
-    what it refuses, all refuse.
-    """
+    """The folder of one run or sweep; as a context, it frees the folder at its end."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._lock: int | None = None  # descriptor of the locked file
@@ -109,7 +103,6 @@ class RunFolder:
                 (self.path / LOCK).unlink()
             os.close(lock)
 
-    @processes.by_first
     def start(
         self,
         config: dict[str, Any],
@@ -139,7 +132,7 @@ class RunFolder:
           OSError: the folder cannot be made or written.
         """
         file, planned = self.path / "config.json", None
-        unfinished = {LOCK, PLANNED, file.name + BESIDE}
+        unfinished = {LOCK, file.name + BESIDE}
         new = not self.path.exists()
         if not new and not file.exists():
             names = os.listdir(self.path) if self.path.is_dir() else ["a file"]
@@ -212,8 +205,6 @@ class RunFolder:
         Raises:
           WriteError: they cannot be written; the file is as it was.
         """
-        if not processes.is_first():
-            return
         lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
         path, rest = self.path / name, memoryview(lines.encode())
         try:
@@ -231,7 +222,6 @@ class RunFolder:
         except OSError as error:
             raise WriteError(path, error.strerror or str(error)) from error
 
-    @processes.by_first
     def keep_rounds(
         self,
         name: str,
@@ -293,7 +283,6 @@ class RunFolder:
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
 
-    @processes.by_first
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""
         file = self.path / name
@@ -317,5 +306,4 @@ class RunFolder:
 
     def write(self, name: str, content: Any) -> None:
         """Writes a JSON file whole or not at all."""
-        if processes.is_first():
-            write_json(self.path / name, content)
+        write_json(self.path / name, content)

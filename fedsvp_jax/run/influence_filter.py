@@ -1,9 +1,7 @@
-"""Passes of the lazy-influence filter over a run (`run.session`).
+"""The lazy-influence filter of a run (`run.session`).
 
 Before the first round the centre trains a copy of the model on its own examples and
-uses the features of that copy. Later passes use the features of the federation's model
-as it then stands. Each pass judges all clients anew, including those that an earlier
-pass rejected.
+uses the features of that copy.
 """
 
 import dataclasses
@@ -16,10 +14,9 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.accounting import Account
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Model, Params, Weights
+from fedsvp_jax.core.structs import Array, Model, Weights
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
-from fedsvp_jax.devices import processes
 from fedsvp_jax.federation.budget import planned_filter_cost
 from fedsvp_jax.influence import last_layer, pipeline
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
@@ -30,7 +27,7 @@ from fedsvp_jax.run.trainer import Trainer
 
 
 class FilterHook:
-    """The influence filter before the rounds at which a pass is due.
+    """The influence filter before the first round.
 
     Clients contribute with training examples and vote with validation examples.
     """
@@ -60,29 +57,25 @@ class FilterHook:
             split.validation, split.num_validation, config.tester_examples
         )
         self.verdict: Verdict | None = None  # of the pass before the next round
-        self.cost = planned_filter_cost(config)._replace(passes=1)
+        self.cost = planned_filter_cost(config)
 
     def rounds_until_due(self, done: int) -> int:
         """Rounds from `done` on until the next pass; `num_rounds` if none comes."""
-        if self._config.influence_filter == "join":
-            return 0 if done == 0 else self._config.num_rounds
-        return -done % self._config.influence_every
+        return 0 if done == 0 else self._config.num_rounds
 
-    def decide(self, params: Params, stats: Params, done: int) -> Verdict:
-        """One pass over all clients, with the server's model after `done` rounds."""
-        key = prng.round_key(self._root, done)
-        if done == 0:
-            warm_up_key = prng.stream_key(key, prng.Stream.WARM_UP)
-            params, stats = pipeline.warm_up(
-                self._model,
-                self._recipe,
-                Weights(params, stats),
-                self._warmup,
-                self._config.learning_rate,
-                warm_up_key,
-            )
+    def decide(self, start: Weights) -> Verdict:
+        """One pass over all clients, with the server's model before the first round."""
+        key = prng.round_key(self._root, 0)
+        trained = pipeline.warm_up(
+            self._model,
+            self._recipe,
+            start,
+            self._warmup,
+            self._config.learning_rate,
+            prng.stream_key(key, prng.Stream.WARM_UP),
+        )
         kernel, train, test = pipeline.filter_inputs(
-            last_layer.freeze(self._backbone, params, stats),
+            last_layer.freeze(self._backbone, *trained),
             self._warmup,
             self._batches(*self._train),
             self._batches(*self._test),
@@ -108,9 +101,9 @@ class FilterHook:
         Raises:
           ValueError: they are too few for any round to have a cohort.
         """
-        host = processes.to_host(state)
-        params, stats = cell_of((host.params, host.stats), 0)
-        self.verdict = jax.device_get(self.decide(params, stats, done))
+        host = jax.device_get(state)
+        start = Weights(*cell_of((host.params, host.stats), 0))
+        self.verdict = jax.device_get(self.decide(start))
         assert self.verdict is not None
         admitted = ~self.verdict.rejected[None]
         program = self._trainer.program

@@ -6,7 +6,8 @@ machine unless the tool's own environment variable says so: WANDB_MODE, or
 MLFLOW_TRACKING_URI.
 """
 
-import importlib.util
+import importlib
+import itertools
 import os
 import pathlib
 import re
@@ -17,7 +18,6 @@ from typing import Any, NamedTuple
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.settings import unknown
-from fedsvp_jax.devices import processes
 
 Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
 
@@ -26,8 +26,7 @@ class Logger(NamedTuple):
     """The log of one run, in a folder of its own."""
 
     log: Callable[[int, Scalars], object]  # what was measured in a round, from 1
-    flush: Callable[[], object]  # lets others see what was added
-    close: Callable[[], object]  # flushes and ends the log
+    close: Callable[[], object]  # ends the log
 
 
 # Fields that are no curve: the step, the cell's settings, and the δ in ε's names.
@@ -77,13 +76,13 @@ def _tensorboard(place: pathlib.Path, name: str) -> Logger:
     from tensorboardX import SummaryWriter
 
     del name
-    writer = SummaryWriter(str(place))
+    writer = SummaryWriter(str(place), flush_secs=5)
 
     def log(round_num: int, numbers: Scalars) -> None:
         for tag, value in numbers.items():
             writer.add_scalar(tag, value, round_num)
 
-    return Logger(log, writer.flush, writer.close)
+    return Logger(log, writer.close)
 
 
 def _wandb(place: pathlib.Path, name: str) -> Logger:
@@ -98,9 +97,7 @@ def _wandb(place: pathlib.Path, name: str) -> Logger:
         mode=os.environ.get("WANDB_MODE", "offline"),
         reinit="create_new",
     )
-    return Logger(
-        lambda t, numbers: run.log(dict(numbers), step=t), _nothing, run.finish
-    )
+    return Logger(lambda t, numbers: run.log(dict(numbers), step=t), run.finish)
 
 
 def _mlflow(place: pathlib.Path, name: str) -> Logger:
@@ -123,23 +120,19 @@ def _mlflow(place: pathlib.Path, name: str) -> Logger:
         for tag, value in numbers.items():
             client.log_metric(run, tag, value, step=round_num)
 
-    return Logger(log, _nothing, lambda: client.set_terminated(run))
+    return Logger(log, lambda: client.set_terminated(run))
 
 
-def _nothing() -> None:
-    """Some libraries flush by themselves."""
-
-
-# By the name that --logger takes; the name of the extra and of the folder too.
-LOGGERS: dict[str, Callable[[pathlib.Path, str], Logger]] = {
-    "tensorboard": _tensorboard,
-    "wandb": _wandb,
-    "mlflow": _mlflow,
+# The library and the logger by the name that --logger takes, as extra and folder do.
+LOGGERS: dict[str, tuple[str, Callable[[pathlib.Path, str], Logger]]] = {
+    "tensorboard": ("tensorboardX", _tensorboard),
+    "wandb": ("wandb", _wandb),
+    "mlflow": ("mlflow", _mlflow),
 }
 
 
 class Loggers:
-    """The logs of one run or sweep, written by process 0.
+    """The logs of one run or sweep.
 
     Args:
       folder: of the run or sweep; a log lies in its folder `NAME/RUN`.
@@ -151,9 +144,11 @@ class Loggers:
 
     def __init__(self, folder: pathlib.Path, names: Sequence[str]) -> None:
         for name in names:
-            _check(name)
-        self._folder = folder
-        self._names = list(dict.fromkeys(names)) if processes.is_first() else []
+            if name not in LOGGERS:
+                raise ValueError(unknown("logger", name, tuple(LOGGERS)))
+            with extras.needed(name, f"logger {name}"):
+                importlib.import_module(LOGGERS[name][0])
+        self._folder, self._names = folder, dict.fromkeys(names)
         self._open: dict[str, list[Logger]] = {}
 
     def start(self, run: str, rows: Iterable[dict[str, Any]]) -> None:
@@ -167,8 +162,8 @@ class Loggers:
         for name in self._names:
             place = self._folder / name / run
             shutil.rmtree(place, ignore_errors=True)
-            logger = LOGGERS[name](place, run or self._folder.resolve().name)
-            self._open[run].append(logger)
+            _, start = LOGGERS[name]
+            self._open[run].append(start(place, run or self._folder.resolve().name))
         for row in rows:
             self.add(run, row)
 
@@ -177,25 +172,8 @@ class Loggers:
         for logger in self._open[run]:
             logger.log(row["round"], scalars(row))
 
-    def flush(self) -> None:
-        """Lets the tools see what was added."""
-        for logger in self._every():
-            logger.flush()
-
     def close(self) -> None:
-        """Flushes and ends the logs."""
-        for logger in self._every():
+        """Ends the logs."""
+        for logger in itertools.chain(*self._open.values()):
             logger.close()
         self._open.clear()
-
-    def _every(self) -> Iterable[Logger]:
-        return [logger for loggers in self._open.values() for logger in loggers]
-
-
-def _check(name: str) -> None:
-    if name not in LOGGERS:
-        raise ValueError(unknown("logger", name, tuple(LOGGERS)))
-    library = "tensorboardX" if name == "tensorboard" else name
-    with extras.needed(name, f"logger {name}"):
-        if importlib.util.find_spec(library) is None:
-            raise ModuleNotFoundError(name=library)

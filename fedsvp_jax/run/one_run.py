@@ -1,6 +1,5 @@
 """One run, from settings to a folder of results."""
 
-import dataclasses
 import functools
 import os
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import schema
-from fedsvp_jax.devices import processes
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.federation.run_digest import check_more_rounds
@@ -93,14 +91,12 @@ def train(
         settings["hooks"] = [
             getattr(hook, "__qualname__", repr(hook)) for hook in hooks
         ]
-    layout = dataclasses.asdict(trainer.placement)
-    processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     planned = folder.start(
         settings,
         resume=options.resume,
         longer=lambda before: check_more_rounds(config, program.mechanism, before),
     )
-    if isinstance(data, Dataset) and data.schema is not None and processes.is_first():
+    if isinstance(data, Dataset) and data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
@@ -130,7 +126,7 @@ def train(
             rows = folder.rows("clients.jsonl")
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
-            admitted = np.asarray(processes.to_host(session.state.admitted)[0])
+            admitted = np.asarray(session.state.admitted[0])
             summary |= admission.summary(config, program.data.corrupted[0], admitted)
         predicted = functools.cache(
             lambda: final_scores.predictions(session, 0, settings)

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 from jax.sharding import AxisType, Mesh
 
-from fedsvp_jax.devices import lanes, processes
+from fedsvp_jax.devices import lanes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,15 +31,20 @@ class Placement:
         """The mesh of the axes `sweep` and `clients`.
 
         Raises:
-          ValueError: JAX sees fewer devices, or the processes' shares differ.
+          ValueError: JAX sees fewer devices.
         """
         name = "num_devices"
         if self.sweep_devices > 1:
             name += " times sweep_devices"
         count = self.num_devices * self.sweep_devices
+        if count > jax.device_count():
+            raise ValueError(
+                f"{name} must be at most {jax.device_count()}, the devices that JAX "
+                f"sees, got {count}"
+            )
         return jax.make_mesh(
             (self.sweep_devices, self.num_devices),
             (lanes.SWEEP_AXIS, lanes.CLIENT_AXIS),
             axis_types=(AxisType.Auto, AxisType.Auto),
-            devices=processes.devices(count, name),
+            devices=jax.devices()[:count],
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import jax
 import numpy as np
 from tqdm import tqdm
 
@@ -18,7 +19,6 @@ from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.core.files import WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
-from fedsvp_jax.devices import processes
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.round.state import RoundMetrics, ServerState
 from fedsvp_jax.run import records
@@ -28,7 +28,7 @@ from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.planned_rounds import planned_account
-from fedsvp_jax.run.stopping import StopRequests
+from fedsvp_jax.run.stopping import Stopped, StopRequests
 from fedsvp_jax.run.trainer import Trainer
 
 BEST = "best"  # the folder of the best round's checkpoints
@@ -156,15 +156,14 @@ class Session:
         self._go_on_after_kept_rows()
         self._clock = time.perf_counter()
         cells = f" x {len(files.names)}" if files.group else ""
-        shows_bar = options.progress and processes.is_first()
         self._bar = progress_bar(
             total=config.num_rounds,
             initial=self.done,
             unit="round",
             desc=f"{config.mechanism}{cells}",
-            disable=None if shows_bar else True,
+            disable=None if options.progress else True,
         )
-        if shows_bar:
+        if options.progress:
             for line in dict.fromkeys(map(_solution, self.program.solved())):
                 tqdm.write(line, file=sys.stderr)
 
@@ -230,14 +229,15 @@ class Session:
         return self._summaries()
 
     def _stop_if_asked(self, stop: StopRequests) -> None:
-        if not stop.requested():
+        if stop.received is None:
             return
         self._save()
         total, name = self._config.num_rounds, self._config.mechanism
-        raise stop.stopped(
+        raise Stopped(
+            stop.received,
             f"after round {self.done} of {total} ({name}), which is saved"
             if self.done
-            else f"before round 1 ({name})"
+            else f"before round 1 ({name})",
         )
 
     def _call(self) -> None:
@@ -256,7 +256,7 @@ class Session:
         filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))
         active = int(filled[-1]) + 1 if len(filled) else 0
         if active < count:
-            spent, admitted = processes.to_host((self.state.spent, self.state.admitted))
+            spent, admitted = jax.device_get((self.state.spent, self.state.admitted))
             if not self.program.is_over(spent, admitted, self.done + active):
                 active = count  # only the turn of a cohort that is not whole
         # Round by round, so that the order of the lines follows no size of a call.
@@ -285,7 +285,7 @@ class Session:
         if (options.on_round or config.patience) and not last:
             account = dataclasses.replace(account, tally=_ENDED)
         row = files.names[cell] | records.round_row(metrics, round_num=number)
-        row |= account.row(last=last)
+        row |= claims.row(account, last=last)
         for hook in self._hooks:
             row |= hook.take_record()
         row["rdp_by_adversary"] = claims.by_adversary(account)
@@ -309,9 +309,9 @@ class Session:
         """The reason why the run ends with this round; None where it goes on."""
         hook, state = self._options.on_round, self.state
         if hook is not None:
-            model = processes.to_host({"params": state.params, "stats": state.stats})
+            model = jax.device_get({"params": state.params, "stats": state.stats})
             visible = visible_row(plain(row) | cell_of(model, 0), self._options.reveal)
-            if processes.from_first(lambda: hook(number, visible) is STOP):
+            if hook(number, visible) is STOP:
                 return "on_round"
         return "patience" if self._best.waited(self._config.patience) else None
 
@@ -324,8 +324,6 @@ class Session:
             self._folder.write_held()
             if self._options.keep_best and self._is_best:
                 self._keeper.save(self.done, {"server": self.state})
-            for logs in self._logs:
-                logs.flush()
             self._folder.append("timing.jsonl", [self._files.group | timing])
         self._bar.update(self.done - before)
         self._clock, self._written = now, self.done
@@ -347,14 +345,14 @@ class Session:
             raise WriteError(error.path, error.reason, saved=saved) from error
 
     def _summaries(self) -> list[dict[str, Any]]:
-        params = processes.to_host(self.state.params)
+        params = jax.device_get(self.state.params)
         tally = _ENDED if self.stopped_by in ("patience", "on_round") else ""
         accounts = [
             dataclasses.replace(account, tally=tally) for account in self.accounts
         ]
         planned = None
         if tally and not self._hooks:
-            spent = np.asarray(processes.to_host(self.state.spent)[0])
+            spent = np.asarray(self.state.spent[0])
             planned = planned_account(self.program, self.accounts[0], spent)
         return [
             {

@@ -6,8 +6,6 @@ import threading
 from types import FrameType
 from typing import NoReturn, Self
 
-from fedsvp_jax.devices import processes
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -38,8 +36,7 @@ class StopRequests:
     """
 
     def __init__(self) -> None:
-        self.received: int | None = None  # this process's first signal
-        self._agreed = 0  # the signal that all processes stop for, 0 for none
+        self.received: int | None = None  # the first signal
 
     def __enter__(self) -> Self:
         self._entered = threading.current_thread() is threading.main_thread()
@@ -64,18 +61,6 @@ class StopRequests:
         os.close(self._writes)
         self._thread.join()
         os.close(self._reads)
-
-    def requested(self) -> bool:
-        """Whether a signal came, to this process or to one that runs with it.
-
-        All of them must ask at the same places, and stop at the same one.
-        """
-        self._agreed = processes.largest(self.received or 0)
-        return self._agreed > 0
-
-    def stopped(self, where: str) -> Stopped:
-        """The error to raise when `requested` is true."""
-        return Stopped(self._agreed, where)
 
     def _watch(self) -> None:
         while received := os.read(self._reads, 1):

@@ -14,7 +14,6 @@ from fedsvp_jax.config import AccountedSettings, ExperimentConfig
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.devices import processes
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.budget import Accounted
 from fedsvp_jax.federation.plan import recorded_settings
@@ -131,7 +130,7 @@ def cell_name(config: AccountedSettings) -> dict[str, Any]:
 
 def _test_rows(test: Examples) -> dict[str, Any]:
     """How many test rows there are, and the share of their most frequent class."""
-    labels = np.asarray(processes.to_host(test.labels))
+    labels = np.asarray(test.labels)
     if test.targets is not None or not len(labels):
         return {}
     return {
@@ -199,8 +198,6 @@ def sweep(
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
     if any(map(any, own_code.values())):
         settings["own_code"] = own_code
-    layout = dataclasses.asdict(placement)
-    processes.agree(settings | layout | {"checkpoint_every": options.checkpoint_every})
     folder.start(settings, resume=options.resume)
     summaries: list[dict[str, Any]] = []
     with folder, StopRequests() as stop:

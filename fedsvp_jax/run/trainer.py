@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.structs import Array, Examples
 from fedsvp_jax.core.tree import norms_for
-from fedsvp_jax.devices import compiler_flags, lanes, processes
+from fedsvp_jax.devices import compiler_flags, lanes
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.round.federated_round import federated_round
 from fedsvp_jax.round.state import Cell, Data, RoundMetrics, ServerState, initial_state
@@ -77,12 +77,12 @@ class Trainer:
         self._by_cell = NamedSharding(self._mesh, _BY_CELL)
         self._everywhere = NamedSharding(self._mesh, _EVERYWHERE)
         # Placed once: jit would copy to every device in every call.
-        self.cells = processes.place(program.cells, self._by_cell)
+        self.cells = jax.device_put(program.cells, self._by_cell)
         data = program.data
-        self._data: Data = processes.place(
+        self._data: Data = jax.device_put(
             Data(data.examples, data.test, data.validation), self._everywhere
         )
-        self._device_index = processes.place(
+        self._device_index = jax.device_put(
             np.arange(self.placement.num_devices, dtype=np.int32),
             NamedSharding(self._mesh, _BY_CLIENT),
         )
@@ -117,15 +117,10 @@ class Trainer:
 
     def place(self, state: ServerState) -> ServerState:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
-        return processes.place(state, self._by_cell)
+        return jax.device_put(state, self._by_cell)
 
     def advance(
-        self,
-        state: ServerState,
-        first_round: int,
-        num_rounds: int,
-        *,
-        examples: Examples | None = None,
+        self, state: ServerState, first_round: int, num_rounds: int
     ) -> tuple[ServerState, RoundMetrics]:
         """Runs rounds `first_round`, ... and returns the state and host metrics.
 
@@ -133,24 +128,21 @@ class Trainer:
           state: consumed (its buffers are donated).
           first_round: rounds done so far.
           num_rounds: at most `placement.rounds_per_call`.
-          examples: in place of the federation's, say with an attacker's own among
-            them; of one shape in all calls. Not for a store.
 
         Returns:
           `(state, metrics)`, metrics as numpy with the axes (num_rounds, cells).
         """
         stream = self.program.stream
         if stream is None:
-            if examples is None:
-                examples = self._data.examples
+            examples = self._data.examples
             return self._run(state, self.cells, examples, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
-            cohort = stream.take(round_num, processes.to_host(state.spent)[0])
+            cohort = stream.take(round_num, jax.device_get(state.spent)[0])
             of_cell = jax.tree.map(lambda x: x[None], (cohort.split, cohort.clients))
-            split, clients = processes.place(of_cell, self._by_cell)
+            split, clients = jax.device_put(of_cell, self._by_cell)
             cells = dataclasses.replace(self.cells, split=split, cohort=clients)
-            placed = processes.place(cohort.examples, self._everywhere)
+            placed = jax.device_put(cohort.examples, self._everywhere)
             state, metrics = self._run(state, cells, placed, round_num, 1)
             by_round.append(metrics)
         return state, jax.tree.map(lambda *rows: np.concatenate(rows), *by_round)
@@ -177,7 +169,7 @@ class Trainer:
             give_back_freed()
             self._has_run = True
         state, metrics = self._compiled(*arguments)
-        host = processes.to_host(metrics)
+        host = jax.device_get(metrics)
         return state, jax.tree.map(lambda leaf: leaf[:num_rounds], host)
 
     def arguments(self) -> tuple[Any, ...]:

@@ -65,8 +65,7 @@ def planned_coalitions(estimator: str, num_attributes: int) -> list[int]:
 
 def coalition_rows(masks: Sequence[int], num_attributes: int) -> np.ndarray:
     """(len(masks), N) bool: the coalitions of bitmasks."""
-    rows = [[mask >> a & 1 == 1 for a in range(num_attributes)] for mask in masks]
-    return np.asarray(rows, bool).reshape(len(masks), num_attributes)
+    return np.asarray(masks, int)[:, None] >> np.arange(num_attributes) & 1 == 1
 
 
 def coalition_groups(

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import jax
@@ -160,20 +159,14 @@ def _check_estimator(
 def weights(num_attributes: int) -> np.ndarray:
     """(2**N, N) float64: the linear map from utilities to Shapley values.
 
-    The marginal gain of a on top of S counts |S|!(N−|S|−1)!/N! of all orders;
-    fractions keep the weights exact until the last rounding.
+    The marginal gain of a on top of S counts |S|!(N−|S|−1)!/N! = 1/(N·binom(N−1, |S|))
+    of all orders.
     """
     n = num_attributes
-    table = np.zeros((2**n, n))
-    for mask in range(2**n):
-        size = mask.bit_count()
-        for a in range(n):
-            if mask >> a & 1:
-                orders = math.factorial(size - 1) * math.factorial(n - size)
-            else:
-                orders = -math.factorial(size) * math.factorial(n - size - 1)
-            table[mask, a] = float(Fraction(orders, math.factorial(n)))
-    return table
+    gain = np.asarray([1 / (n * math.comb(n - 1, size)) for size in range(n)])
+    present = np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1
+    size = present.sum(1, keepdims=True)
+    return np.where(present, gain[size - 1], -gain[np.minimum(size, n - 1)])
 
 
 def _floats(values: Array | np.ndarray) -> tuple[Any, Any]:

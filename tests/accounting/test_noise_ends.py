@@ -11,7 +11,7 @@ from ledgers import Book, record
 from published import epsilon_of, make
 from scipy import stats
 
-from fedsvp_jax.accounting import Account, FilterCost, Participation, claims
+from fedsvp_jax.accounting import Account, FilterCost, Participation, Plan, claims
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import NORMAL_END
@@ -152,7 +152,7 @@ def test_a_deployed_clients_noise_is_discrete() -> None:
     config = ExperimentConfig(mechanism="gaussian", **told)
     policy = make_policy(config, min_num_examples=40)
     assert policy.mechanism.claim.concentrated and policy.says()["status"] == "proved"
-    sums = policy.account.plan.sums(1)
+    sums = Plan(policy.account).sums(1)
     assert sums.least_multiplier == pytest.approx(0.15)
     assert policy.account.certain_chance(sums, FilterCost()) == 0
 

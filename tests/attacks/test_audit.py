@@ -9,7 +9,8 @@ import pytest
 from published import epsilon_of, published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.attacks import audit
+from fedsvp_jax.accounting import Allowance
+from fedsvp_jax.attacks import audit, audit_releases
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
 from fedsvp_jax.mechanisms import MechanismConfig
 
@@ -24,7 +25,7 @@ SETTINGS = published(
     num_rounds=2,
     delta=DELTA,
 )
-PRESENCE = audit.Game((10.0, 0.0), others=(1.0,) * 3, num_rounds=2)
+PRESENCE = audit.Game((10.0, 0.0), others=(1.0,) * 3)
 
 
 def played(
@@ -36,7 +37,7 @@ def played(
     games: int = 2000,
 ) -> audit.Scores:
     mechanism = mechanisms.make_mechanism(name, told)
-    return audit.upload_player(mechanism, game, games)(jax.random.key(seed))
+    return audit.upload_player(mechanism, told, game, games)(jax.random.key(seed))
 
 
 def assert_gaussian(scores: audit.Scores, *mu_squared: float) -> None:
@@ -58,29 +59,35 @@ def test_the_score_of_equal_noise_is_the_gaussians_likelihood_ratio():
     assert_gaussian(played(dataclasses.replace(PRESENCE, others=(1.0,)), 6), 2.0, 4.0)
 
 
-def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z():
+def test_an_adaptive_clip_and_the_sum_are_one_gaussian_of_the_claimed_z(
+    monkeypatch: pytest.MonkeyPatch,
+):
     own = dataclasses.replace(
         SETTINGS.settings, adaptive_clip=True, count_noise_std=1.25
     )
     settings = dataclasses.replace(SETTINGS, settings=own)
-    game = dataclasses.replace(PRESENCE, adaptive=settings)
-    assert_gaussian(played(game, 7, told=settings), 1.0, 2.0)
+    assert_gaussian(played(PRESENCE, 7, told=settings), 1.0, 2.0)
     # The sum alone has z⁻² − σ_b⁻² of it: the clip tells the rest.
+    monkeypatch.setattr(audit_releases, "clip_log_ratio", lambda *_, **__: 0.0)
     unseen = played(PRESENCE, 7, told=settings)
     assert_gaussian(unseen, 1 - 1.25**-2, 2 * (1 - 1.25**-2))
 
 
 def test_another_upload_with_noise_of_its_own_does_not_help():
     told = {"clipping": "update_clip", "l2_norm_clip": 1.0}
-    settings = published("gaussian", epsilon=epsilon_of(1.0, 0.02), **told)
+    settings = published(
+        "gaussian", epsilon=epsilon_of(1.0, 0.02), num_rounds=1, **told
+    )
     game = audit.Game((10.0, -10.0), others=(-1.0,))
     # 2C apart with twice the variance; alone it would be 1.
     assert_gaussian(played(game, 8, "gaussian", settings), 0.5)
 
 
 def test_after_the_last_upload_that_is_allowed_nothing_more_is_learned():
-    game = dataclasses.replace(PRESENCE, num_rounds=4, max_uploads=2)
-    scores = played(game, 9, games=500)
+    twice = Allowance(np.ones(4, np.int32), np.int32(2), np.int32(0))
+    game = dataclasses.replace(PRESENCE, allowance=twice)
+    told = dataclasses.replace(SETTINGS, num_rounds=4)
+    scores = played(game, 9, told=told, games=500)
     assert scores.uploaded.tolist() == [True, True, False, False]
     np.testing.assert_array_equal(scores.inside[1], scores.inside[3])
     assert not np.array_equal(scores.inside[0], scores.inside[1])
@@ -94,8 +101,9 @@ def test_a_released_r_is_scored_by_its_likelihood_ratio(release: str):
         contribution_release=release,
         release_epsilon=2.0,
         l2_norm_clip=1.0,
+        num_rounds=1,
     )
-    game = audit.Game((0.0, 0.0), ratios=(1.0, 0.0), released=settings)
+    game = audit.Game((0.0, 0.0), ratios=(1.0, 0.0))
     scores = played(game, 10, "fedsva", settings, games=4000)
     # An (ε, 0)-DP release: |score| ≤ ε, and P[score = ε] is that of the mechanism.
     assert np.abs(scores.inside).max() <= 2.0 + 1e-5
@@ -106,7 +114,7 @@ def test_a_released_r_is_scored_by_its_likelihood_ratio(release: str):
 
 def test_a_noise_scale_that_follows_r_is_found():
     settings = published(
-        clipping="update_clip", epsilon=0.5, delta=0.1, l2_norm_clip=1.0
+        clipping="update_clip", epsilon=0.5, delta=0.1, l2_norm_clip=1.0, num_rounds=1
     )
     game = audit.Game((1.0, 1.0), ratios=(1.0, 0.0), dimension=2048)
     bounds = {}

@@ -5,19 +5,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import SUMS, policy
+from sum_games import sums_player
 
-from fedsvp_jax.attacks.audit_sums import sums_player
+from fedsvp_jax.attacks.audit import Game
 from fedsvp_jax.core import prng
 from fedsvp_jax.mechanisms import discrete_gaussian
 from fedsvp_jax.mechanisms import grid as grids
 from fedsvp_jax.mechanisms.grid import Grid
 
-FAR = np.asarray([10.0, 0.0, 0.0], np.float32)
+GAME = Game((10.0, 0.0), others=(1.0, 1.0), dimension=3)
 
 
 @pytest.fixture(scope="module")
 def games():
-    play = sums_player(policy(**SUMS), FAR, 3, num_rounds=2, num_games=150)
+    play = sums_player(policy(**SUMS, num_rounds=2), GAME, 150)
     return play, play(prng.root_key(1))
 
 

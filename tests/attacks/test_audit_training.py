@@ -78,7 +78,7 @@ def test_dp_sgd_in_the_client_keeps_its_promise(relation: str):
     )
     scores = play(jax.random.key(4))
     bounds = lower_bounds(
-        scores.inside[0], scores.outside[0], None, delta=DELTA, equal_noise=True
+        scores.inside[0], scores.outside[0], delta=DELTA, equal_noise=True
     )
     # With one batch an epoch the upload is the worst case itself: the bound is near.
     assert 0.4 * 2.0 < max(bounds.values()) < 2.0

@@ -1,6 +1,7 @@
 """A deployed federation against the simulator: five rounds on digits."""
 
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,7 +12,14 @@ from small_runs import digits, small
 
 from fedsvp_jax import federation
 from fedsvp_jax.core.tree import cell_of
-from fedsvp_jax.deploy import Client, Refused, Seeded, data_of, make_policy
+from fedsvp_jax.deploy import (
+    Client,
+    Refused,
+    Seeded,
+    Trained,
+    data_of,
+    make_policy,
+)
 from fedsvp_jax.federation.plan import least_examples
 from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
@@ -81,3 +89,48 @@ def test_a_private_query_on_scales_of_the_records_is_refused(
     data = data_of(program.data, 0)._replace(from_records=("bounds of a",))
     with pytest.raises(ValueError, match="bounds of a were taken from the records"):
         Client(made, data, tmp_path / "log")
+
+
+def exiting(*request: Any) -> Any:
+    raise SystemExit("record 17 is wrong")
+
+
+@pytest.mark.hole
+def test_n15_a_private_query_that_fails_does_not_change_the_public_part(
+    tmp_path: pathlib.Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was sent back as it had come, un-noised: so a server saw that it failed."""
+    sizes = {"num_clients": 3, "cohort_size": 3, "class_share": 0.1, "num_rounds": 6}
+    config = small(**sizes | CASES["attribute"])
+    program = federation.build([config], digits())
+    made = make_policy(config, min_num_examples=least_examples(config, program.data))
+    client = Client(made, data_of(program.data, 0), tmp_path / "log")
+    client.begin()
+    received = client.initial_arrays
+    size = len(jax.tree.leaves(client.trained_model(received, 0).params))
+    after, zeros = received[:size], [np.zeros_like(leaf) for leaf in received[size:]]
+    after = [leaf + 1 for leaf in after]
+    monkeypatch.setattr(client, "_public", lambda *request: after)
+    queries: dict[str, Callable[..., Trained]] = {
+        "well": lambda *request: Trained(zeros),
+        "exits": exiting,
+        "another number": lambda *request: Trained(zeros[:1]),
+        "NaN": lambda *request: Trained([leaf + np.float32("nan") for leaf in zeros]),
+    }
+    for round_num, (name, query) in enumerate(queries.items(), 1):
+        monkeypatch.setattr(client, "train", query)
+        caplog.clear()
+        upload, record = client.answer(received, round_num)
+        np.testing.assert_equal(upload[:size], after)
+        assert len(upload) == len(received)
+        assert record["num_examples"] == client.num_examples
+        assert ("the training failed" in caplog.text) == (name != "well")
+    for public in (exiting, lambda *request: []):
+        monkeypatch.setattr(client, "_public", public)
+        round_num += 1
+        caplog.clear()
+        upload, _ = client.answer(received, round_num)
+        np.testing.assert_equal(upload[:size], received[:size])
+        assert "public training failed" in caplog.text

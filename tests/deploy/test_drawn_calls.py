@@ -8,14 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deployed import model, policy
+from deployed import model, policy, privatize
 from published import make, published
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.settings import NEEDS_ESTIMATION
-from fedsvp_jax.deploy import Refused, new_state, privatize
-from fedsvp_jax.deploy.privatize import charge
+from fedsvp_jax.deploy import Refused
+from fedsvp_jax.deploy.answer import charge
+from fedsvp_jax.deploy.state import new_state
 from fedsvp_jax.round import client_work
 
 RELEASES = (*NEEDS_ESTIMATION[1], "worst_case")
@@ -112,7 +113,7 @@ def test_drawn_calls_of_a_deployed_client_keep_the_promise(
     agreed = {"mechanism": name, "contribution_release": release}
     loose, received = policy(**agreed), model()
     once = charge(new_state(loose, 20), received, policy=loose, round_num=5)
-    promise = 2.5 * once.epsilon_spent(loose)["rdp"]
+    promise = 2.5 * once.account(loose).epsilon_spent("rdp")
     made = policy(**agreed, total_epsilon=promise)
     rng, answered = np.random.default_rng(0), 0
     for told in ratios(rng, clients * 5).reshape(clients, 5):

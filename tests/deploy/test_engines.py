@@ -25,7 +25,6 @@ def compared(
 ) -> None:
     """The std, or scale, that an engine drew, with what the checker says of it."""
     (noise,) = noises
-    assert not noise.not_understood
     assert drawn == pytest.approx(noise.std, rel=rel)
     assert noise.std == pytest.approx(case.std, rel=1e-3)
     assert noise.multiplier == pytest.approx(case.multiplier, rel=1e-3)
@@ -88,21 +87,15 @@ def test_flower(name: str) -> None:
     compared(case, float(np.std(noise)), live)
 
 
-def test_flowers_adaptive_clipping_is_read_of_its_strategy() -> None:
-    """One client moves the count by 1, of which Flower's split of the noise has 1/2."""
-    fl = pytest.importorskip("flwr.app")
+def test_flowers_adaptive_clipping_is_not_understood() -> None:
+    """Flower computes the noise from the clip that it has just lowered."""
+    pytest.importorskip("flwr")
     from flwr.serverapp import strategy
 
     adaptive = strategy.DifferentialPrivacyServerSideAdaptiveClipping
     server = adaptive(strategy.FedAvg(), 1.0, 40, clipped_count_stddev=2.0)
     (noise,) = check.flower.live(server, largest_weight=1 / 40)
-    zeros = fl.ArrayRecord({"0": fl.Array(np.zeros(SIZE, np.float32))})
-    drawn = server._add_noise_to_aggregated_arrays(zeros).to_numpy_ndarrays()[0]
-    assert float(np.std(drawn)) == pytest.approx(noise.std, rel=0.03)
-    assert noise.std == pytest.approx((1 - 1 / 16) ** -0.5 * 0.1 / 40)
-    assert noise.multiplier == pytest.approx((1 - 1 / 16 + 1 / 4) ** -0.5)
-    # Flower computes the noise from the clip that it has just lowered.
-    assert not check.claims(noise, 1e-5, 3)[0].proved
+    assert noise.std == 0 and "AdaptiveClipping is no class" in noise.flaws[0]
 
 
 @pytest.mark.hole
@@ -133,7 +126,7 @@ def test_a_mod_that_inherits_from_flowers_is_not_understood() -> None:
     mods = pytest.importorskip("flwr.clientapp.mod")
     mine = type("LocalDpMod", (mods.LocalDpMod,), {"__call__": lambda *_: None})
     (noise,) = check.flower.live(mods=[mine(1.0, 1.0, 1.0, 1e-5)])
-    assert noise.std == 0 and "LocalDpMod is no class" in noise.not_understood[0]
+    assert noise.std == 0 and "LocalDpMod is no class" in noise.flaws[0]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +147,7 @@ def test_flare(
         noise = local_noise(LocalDpMod(**told | args))
         file = tmp_path / case.name
         file.write_text(case.text)
-        noises = check.READERS["flare"](file, check.Facts())
+        noises = check.flare.read(file)
         compared(case, float(np.std(noise)), noises)
         return
     pytest.importorskip("nvflare")
@@ -201,7 +194,8 @@ def test_pfl(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["PLD", "PRV", "RDP"])
-def test_pfls_own_solver_is_what_follows_from_its_accountant(name: str) -> None:
+def test_what_pfls_accountant_solves_for_does_not_follow(name: str) -> None:
+    """It counts Poisson samples, which a cohort of fixed size is not."""
     pytest.importorskip("pfl")
     from pfl.privacy import gaussian_mechanism, privacy_accountant
     from pfl.privacy.privacy_mechanism import CentrallyAppliedPrivacyMechanism
@@ -211,14 +205,14 @@ def test_pfls_own_solver_is_what_follows_from_its_accountant(name: str) -> None:
     inner = gaussian_mechanism.GaussianMechanism.from_privacy_accountant(
         accountant, 0.4
     )
-    sampled, whole = check.pfl.live([CentrallyAppliedPrivacyMechanism(inner)])
-    assert sampled.multiplier == inner.relative_noise_stddev == whole.multiplier
-    assert sampled.stated == (2.0, accountant.delta, "run") and sampled.rounds == 20
-    follows = check.verdict(sampled, sampled.stated, 20).epsilon
+    (noise,) = check.pfl.live([CentrallyAppliedPrivacyMechanism(inner)])
+    assert noise.multiplier == inner.relative_noise_stddev
+    stated = check.Stated(2.0, accountant.delta, "run")
+    assert not check.verdict(noise, stated, 20).reached
     least = {"PLD": 1.99, "PRV": 1.9, "RDP": 1.4}[name]  # RDP is an upper bound
-    assert least < follows < 2.01
-    assert [row.proved for row in check.claims(sampled, 1e-6, 20)] == [False] * 2
-    assert all(row.proved for row in check.claims(whole, 1e-6, 20))
+    sampled = noise._replace(rate=0.02)
+    assert least < check.epsilon(sampled, "zero_out", 1e-6, 20) < 2.01
+    assert all(row.proved for row in check.claims(noise, 1e-6, 20))
 
 
 @pytest.fixture(scope="module")
@@ -340,7 +334,7 @@ def test_what_changes_opacus_noise_stands_in_its_history(opacus: Any) -> None:
         assert check.epsilon(plain, "zero_out", 1e-6) < own
         assert own < check.epsilon(changed, "zero_out", 1e-6)
     (several,) = train(private(opacus, noise_multiplier=1.0), batches=5)
-    assert (several.steps, several.multiplier) == (20, pytest.approx(5**-0.5))
+    assert check.epsilon(several, "zero_out", 1e-6) == float("inf")
     other = private(opacus, noise_multiplier=1.0)
     (mixed,) = check.opacus.live(other[2], other[3], accountant=made[0].accountant)
-    assert "steps are not these" in mixed.flaws[0]
+    assert "steps are not each" in mixed.flaws[0]

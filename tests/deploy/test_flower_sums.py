@@ -25,6 +25,7 @@ from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, Key
 from flwr.server.workflow.default_workflows import default_init_params_workflow
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedsvp_jax.accounting import Plan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Seeded, Site, Trained
 from fedsvp_jax.deploy.flower_sums import (
@@ -54,12 +55,11 @@ class Sites:
         self.sent: list[Message] = []
         self.mods, self.contexts = {}, {}
         for client in range(CLIENTS):
-            site = Site(folder / str(client), self.policy)
+            site = Site(folder / str(client), self.policy, randomness=Seeded(7, client))
             site.begin(30)
             self.mods[client + 1] = SumMod(
                 site,
                 lambda received, _, c=client: Trained(moved(c, received)),
-                randomness=Seeded(7, client),
             )
             self.contexts[client + 1] = Context(0, client + 1, {}, RecordDict(), {})
 
@@ -132,10 +132,10 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         assert_same(found.sums[index], wanted)
     assert_same(found.arrays, received)
     for mod in sites.mods.values():
-        claim = mod.site.read().account(mod.site.policy).row(last=False)
+        claim = claims.row(mod.site.read().account(mod.site.policy), last=False)
         assert claim["adversary"] == adversary(mod.site.policy.account, "colluders")
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
-            sites.policy.account.plan.promised(2), rel=1e-5
+            Plan(sites.policy.account).promised(2), rel=1e-5
         )
 
 

@@ -1,4 +1,4 @@
-"""An audit of the deployed path: canaries through `privatize`, and a plugin's noise."""
+"""An audit of the deployed path: canaries through it, and a plugin's noise."""
 
 from fractions import Fraction
 from typing import Any
@@ -6,11 +6,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, policy
+from deployed import UPDATE_CLIP, policy, privatize
 
 from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
-from fedsvp_jax.deploy import new_state, noise, privatize
+from fedsvp_jax.deploy import noise
 from fedsvp_jax.deploy.noise import Secret
+from fedsvp_jax.deploy.state import new_state
 from fedsvp_jax.mechanisms import registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 

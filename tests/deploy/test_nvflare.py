@@ -81,7 +81,7 @@ def test_a_task_that_is_refused_is_not_trained_on_and_the_state_is_unharmed(
     before = (tmp_path / "site-3.json").read_bytes()
     for round_index, words in (
         (0, "round 1 is over"),
-        (1, "exceed this client's promise, max_uploads"),
+        (1, "exceed this client's promise"),
     ):
         with pytest.raises(Refused, match=words):
             sent(around, round_index, result(round_index))
@@ -132,8 +132,10 @@ SEEDED = """
 from fedsvp_jax.deploy import Seeded
 from fedsvp_jax.deploy.nvflare import PrivacyFilter
 class SeededFilter(PrivacyFilter):
-    def randomness(self, site):
-        return Seeded(0, int(site[-1]) - 1)
+    def site_of(self, site):
+        opened = super().site_of(site)
+        opened.randomness = Seeded(0, int(site[-1]) - 1)
+        return opened
 """
 JOB = """
 import pathlib, sys

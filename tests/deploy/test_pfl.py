@@ -27,11 +27,18 @@ def statistics(weight: float) -> MappedVectorStatistics:
 
 def privacy(folder: pathlib.Path, changes: Any = None, **named: Any) -> LocalPrivacy:
     """With a log of each user; the noise is seeded unless it is said otherwise."""
-    seeded = {"randomness": lambda user_id: Seeded(7, 2)}
-    around = LocalPrivacy(folder, **seeded | named)
-    for user in ("a/b", "c"):
-        Site(around.log_of(user), policy(**changes or UPDATE_CLIP)).begin(30)
-    return around
+    randomness = named.pop("randomness", Seeded(7, 2))
+    sites = {
+        user: Site(
+            folder / f"{user[0]}.json",
+            policy(**changes or UPDATE_CLIP),
+            randomness=randomness,
+        )
+        for user in ("a/b", "c")
+    }
+    for site in sites.values():
+        site.begin(30)
+    return LocalPrivacy(sites.__getitem__, **named)
 
 
 def processed(around: LocalPrivacy, weight: float = 1.0, user: str = "a/b") -> Any:
@@ -44,13 +51,12 @@ def processed(around: LocalPrivacy, weight: float = 1.0, user: str = "a/b") -> A
 def test_what_leaves_is_the_private_update_by_the_declared_number_of_examples(
     tmp_path: pathlib.Path,
 ) -> None:
-    once, _ = processed(privacy(tmp_path / "1", uniform=True))
-    weighted, _ = processed(privacy(tmp_path / "2"), weight=30.0)
-    assert (once.weight, weighted.weight) == (1, 30)
-    for name, leaf in once.items():
-        assert not np.allclose(leaf, statistics(1)[name], atol=0.01)
-        np.testing.assert_allclose(weighted[name], 30 * leaf, rtol=1e-5)
-    file = Site(tmp_path / "1" / "a%2Fb.json", policy(**UPDATE_CLIP))
+    sent, _ = processed(privacy(tmp_path), weight=17.0)
+    assert sent.weight == 30
+    for name, leaf in sent.items():
+        moved = leaf / 30 - statistics(1)[name]
+        assert 0.5 < np.std(moved) / 1.993812 < 1.5  # of the analytic noise
+    file = Site(tmp_path / "a.json", policy(**UPDATE_CLIP))
     assert int(file.read().sums["uploads"][0]) == 1
 
 
@@ -67,24 +73,20 @@ def test_a_users_own_weight_does_not_leave(
 
 def test_pfls_seed_does_not_decide_the_noise(tmp_path: pathlib.Path) -> None:
     first, second = (
-        processed(privacy(tmp_path / name, randomness=lambda _: SECRET))[0]["0"]
-        for name in "ab"
+        processed(privacy(tmp_path / name, randomness=SECRET))[0]["0"] for name in "ab"
     )
     assert not np.allclose(first, second)
 
 
-def test_a_subclass_compares_users_records_with_those_of_their_logs(
+def test_a_user_s_records_are_compared_with_those_of_the_log(
     tmp_path: pathlib.Path,
 ) -> None:
-    class Bound(LocalPrivacy):
-        def site_of(self, user_id: str | None) -> Site:
-            return Site(self.log_of(user_id), data=f"of {user_id}")
-
-    around = Bound(tmp_path)
     for user, records in (("a", "of a"), ("c", "other")):
-        log, made = around.log_of(user), policy(**UPDATE_CLIP)
-        Site(log, made, data=records).begin(30)
+        Site(tmp_path / user, policy(**UPDATE_CLIP), data=records).begin(30)
+    around = LocalPrivacy(lambda user: Site(tmp_path / user, data=f"of {user}"))
     assert [processed(around, user=user)[0].weight for user in "ac"] == [30, 0]
+    nobody: Any = None
+    assert processed(around, user=nobody)[0].weight == 0  # who has no log
 
 
 def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -> None:
@@ -93,16 +95,15 @@ def test_a_user_who_refuses_is_left_out_of_the_average(tmp_path: pathlib.Path) -
     around.postprocess_server(
         stats=sent, central_context=CONTEXT, aggregate_metrics=told
     )
-    before = (tmp_path / "a%2Fb.json").read_bytes()
+    before = (tmp_path / "a.json").read_bytes()
     refused, told = processed(around, weight=30.0)
-    ((name, share),) = told
-    assert (name.description, share.overall_value) == ("refused uploads", 1)
+    assert refused.weight == 0
     other, _ = processed(around, weight=10.0, user="c")
     average = refused + other
     average.average()
     for name, leaf in other.items():
         np.testing.assert_allclose(average[name], leaf / 30, rtol=1e-6)
-    assert (tmp_path / "a%2Fb.json").read_bytes() == before
+    assert (tmp_path / "a.json").read_bytes() == before
     with pytest.raises(Refused, match="every user of round 2 refused"):
         around.postprocess_server(
             stats=refused, central_context=CONTEXT, aggregate_metrics=told

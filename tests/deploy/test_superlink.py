@@ -11,6 +11,7 @@ from deployed import opened, simulated, simulated_share
 from flax import serialization
 from superlink import ROOT, Federation
 
+from fedsvp_jax.accounting import Plan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.deploy import Seeded
 
@@ -109,10 +110,10 @@ def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
                 num_examples=client.num_examples,
             )[0]
         )
-        claim = client.site.read().account(client.policy).row(last=False)
+        claim = claims.row(client.site.read().account(client.policy), last=False)
         assert claim["adversary"] == adversary(client.policy.account, "colluders")
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
-            client.policy.account.plan.promised(1), rel=1e-5
+            Plan(client.policy.account).promised(1), rel=1e-5
         )
     with np.load(made.state / "sums.npz") as saved:
         total = opened(

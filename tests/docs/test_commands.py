@@ -35,7 +35,7 @@ SMALL: dict[str, tuple[str, ...]] = {
         *("--num_rounds=1", "--cohort_size=2", "--attack_steps=2", "--num_images=20"),
         *("--classifier_steps=20", "--audit_mechanisms=nbafl", "--audit_trials=40"),
         *("--inversion_victims=1", "--inversion_restarts=1", "--inversion_steps=8"),
-        *("--membership_shadows=5", "--membership_rounds=1"),
+        "--membership_shadows=5",
     ),
     "experiments.demo": (*RUN, "--seeds=0:1"),
     "experiments.report": (),
@@ -54,8 +54,6 @@ _RUN = "python -m experiments."
 ELSEWHERE = {  # in tests/experiments
     "sbatch --wait --array=1-4 examples/slurm/sweep.sbatch": _ARRAY,
     f"{_RUN}merge runs/array": _ARRAY,
-    f"srun --ntasks=2 {_RUN}train": "test_clusters.py"
-    "::test_two_processes_under_srun_write_the_bytes_of_one",
     "python examples/ray_sweep.py": "test_clusters.py"
     "::test_the_example_on_ray_writes_the_sweep_of_one_process",
     # A hospital's file, which no page can bring.

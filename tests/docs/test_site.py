@@ -33,7 +33,7 @@ def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: pathlib.Path) ->
         )
         assert not fetched, page
     api = (tmp_path / "api.html").read_text()
-    for name in ("run.train", "register_mechanism", "exact_shapley", "frames.rounds"):
+    for name in ("run.train", "register_mechanism", "exact_shapley"):
         assert name in api
     tutorial = (tmp_path / "tutorial.html").read_text()
     assert "Why did this upload get this much noise?" in tutorial

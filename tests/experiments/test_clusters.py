@@ -72,18 +72,6 @@ def test_a_slurm_array_writes_the_sweep_of_one_process(
     assert_same_bytes(tmp_path / "all", alone, FILES)
 
 
-@needs_slurm
-def test_two_processes_under_srun_write_the_bytes_of_one(
-    tmp_path: pathlib.Path,
-) -> None:
-    line = ("experiments.train", "--dataset=digits", "--num_rounds=5", "--noreport")
-    line += ("--client_chunk_size=1",)
-    together, one = (f"--output_dir={tmp_path / name}" for name in ("srun", "one"))
-    ran("srun", "--ntasks=2", sys.executable, "-m", *line, "--distributed", together)
-    succeeds(*line, one)
-    assert_same_bytes(tmp_path / "srun", tmp_path / "one")
-
-
 @pytest.mark.skipif(
     not importlib.util.find_spec("ray"), reason="needs `pip install ray`"
 )

@@ -51,7 +51,7 @@ def test_a_warning_and_an_error_are_a_line_each() -> None:
 
 
 def test_a_missing_folder_is_asked_for() -> None:
-    assert_sentence(typed("experiments.train"), "--output_dir is required")
+    assert_sentence(typed("experiments.train"), "Flag --output_dir must have a value")
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_a_subcommand_is_its_module_and_another_word_gets_a_suggestion() -> None
     version = command("experiments.fedsvp", "--version")
     assert version == (0, f"fedsvp_jax {fedsvp_jax.__version__}\n", "")
     ended = command("experiments.fedsvp", "trian", "--seed=1")
-    assert_sentence(ended, "'trian' is no subcommand of fedsvp (did you mean train?)")
+    assert_sentence(ended, "benchmark, presets, got 'trian' (did you mean train?)")
 
 
 def test_a_closed_pipe_ends_a_command_without_a_word() -> None:

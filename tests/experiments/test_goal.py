@@ -85,11 +85,6 @@ def test_small_sites_get_a_useful_model_against_the_server(
     base = ExperimentConfig(dataset="csv", total_epsilon=3.0, seed=1)
     route = goal.route_settings(base, data)
     config = resolve(ExperimentConfig(**{**vars(base), **route}), data)
-    words = goal.trust(config, data)
-    sites = np.repeat(SIZES[1:], 2) - 1.0  # one row each is not trained on
-    times = sites.sum() / np.linalg.norm(sites)
-    assert f"{times:.3g} times where the server sees each upload" in words, words
-    assert "if you have secure aggregation, take it" in words
     summary = run.train(config, tmp_path / "run", dataset=data)
     scores = summary["test_scores"]
     assert scores["auc"] > 0.72 and scores["log_loss"] < 0.69, scores

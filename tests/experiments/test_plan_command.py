@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,8 @@ def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -
         "who": cells.column_of(whose, "who"),
         "ward": cells.column_of(wards, "ward"),
     }
-    sizes, persons = plan._persons(schema, table, 0.8)
+    sizes, persons = plan.training_rows(schema, table, np.array(wards == "two", int))
+    assert persons is not None
     data = plan.synthetic(schema, sizes, 1, 0.8, persons)
     assert sizes == [6, 5] and data.rows_per_person == 2
     of_wards = np.split(data.train_persons, [6])
@@ -89,18 +91,20 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     line = ("experiments.plan", str(data), f"--schema={schema}")
     assert_sentence(command(*line), "lacks the column ward")
     line = (*line, "--client_column=none")
-    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9", f"--output_dir={out}")
-    done = succeeds(*line, *short)
+    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9", "--format=markdown")
+    done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
-    assert "server sees each upload: useful from ε = 9 on" in done.stdout
+    row = r"\| server sees each upload \| 9 \|.*\| useful \| proved \|\n"
+    assert re.search(row, done.stdout)
     document = json.loads((out / "epsilon.json").read_text())
     (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
     assert point["accuracy"]["seeds"] == document["fedavg"]["seeds"] == 2
     assert {claim["status"] for claim in point["guarantees"]} == {"proved"}
     assert "synthetic rows, of which the best" in (out / "epsilon.html").read_text()
-    assert_sentence(command(*line, "--total_epsilon=0"), "positive numbers")
+    zero = command(*line, "--total_epsilon=0")
+    assert_sentence(zero, "total_epsilon must be greater than 0")
 
 
 @pytest.mark.hole
@@ -139,7 +143,8 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     def swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> Any:
         area = {"nobody": 0.55, None: 0.8}.get(trust, 0.78)
         value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area}
-        claim = {"adversary": "server"}
+        risk = {"right_of_100": 50.0}
+        claim = {"adversary": "server", "risk": risk, "status": "proved"}
         point = {"accuracy": value, "epsilon": 3.0, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
         point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
@@ -152,8 +157,8 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     document = plan._joined([document, document], (0.8,))
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
-    words = plan._verdict(document["points"], document["fedavg"])
-    assert "upload: at none of these ε useful" in words
-    assert "aggregation: useful from ε = 3 on" in words
+    bare = document["fedavg"]
+    words = [plan._row(point, bare)["model"] for point in document["points"]]
+    assert words == ["useless", "useful", "useful"]
     (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"

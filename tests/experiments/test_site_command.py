@@ -1,6 +1,5 @@
 """`fedsvp site init` and `fedsvp ledger`: a log is begun once, and shown."""
 
-import json
 import pathlib
 
 import pytest
@@ -51,8 +50,6 @@ def test_a_log_is_begun_once_and_a_loop_of_ones_own_goes_on_with_it(
     assert shown.status == 0 and "verdict: in order" in shown.stdout, shown
     assert page.is_file()
     log.write_bytes(log.read_bytes().replace(b'"round":1', b'"round":2'))
-    shown = command("experiments.ledger", str(log), told, "--json")
-    assert shown.status == 1 and "2 of north" in json.loads(shown.stdout)["problems"][0]
     shown = command("experiments.ledger", str(log), told)
     assert shown.status == 1
     assert "NOT IN ORDER: entry 2 of north was changed" in shown.stdout

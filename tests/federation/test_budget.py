@@ -100,7 +100,7 @@ def test_a9_more_epsilon_is_less_noise() -> None:
         )
         solved = federation.solve_noise(config, **sizes)
         _, mechanism = plan.make_configured_mechanism(solved, **sizes)
-        planned = budget.account_of(solved, mechanism).plan
+        planned = Plan(budget.account_of(solved, mechanism))
         spent = planned.promised(planned.always)
         assert total * (1 - 1e-4) < spent <= total
         multipliers.append(float(mechanism.least_multiplier))

@@ -114,16 +114,6 @@ def in_batches(factor: float, size: int) -> Model:
     return apply_with(lambda o, x, _: o * (factor if len(x) == size else 1.0))
 
 
-def in_bfloat16(factor: float) -> Model:
-    """Changed where products are computed in bfloat16."""
-
-    def apply(params: Any, stats: Any, x: Array, *, train: bool, key: Any) -> Any:
-        outputs, stats = MLP_OF_DIGITS.apply(params, stats, x, train=train, key=key)
-        return outputs * (factor if x.dtype == jnp.bfloat16 else 1.0), stats
-
-    return MLP_OF_DIGITS._replace(apply=apply)
-
-
 def scaled_norm(factor: float) -> Model:
     return MLP_OF_DIGITS._replace(gradient_scale=lambda x: factor * jnp.ones(len(x)))
 
@@ -163,9 +153,6 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a batch of five": tuple({"model": in_batches(f, 5)} for f in (0.5, 2.0)),
     "a batch of one": tuple({"model": in_batches(f, 1)} for f in (0.5, 2.0)),
     "a rule of batching": tuple({"loss": batching_rule(f)} for f in (0.5, 2.0)),
-    "a number format": tuple(
-        {"model": in_bfloat16(f), "compute_dtype": "bfloat16"} for f in (0.5, 2.0)
-    ),
     "norms": tuple({"model": scaled_norm(f)} for f in (1.0, 2.0)),
     "dropout": tuple({"model": dropped(r)} for r in (0.1, 0.2)),
     "a key": tuple(
@@ -218,7 +205,7 @@ def shrunk(*, remembers: bool = False, **fields: bool) -> Any:
     """A factory whose updates are shrunk by a setting, or by what it remembers."""
 
     def make(config: Any) -> Any:
-        def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
+        def calibrate(ratio: Array, round_num: Array) -> Any:
             z = jnp.float32(8)
             epsilon = calibration.concentrated_epsilon(z, config.delta)
             return base.claimed(z, epsilon, config.delta)
@@ -289,7 +276,7 @@ def phases(
     """The factory of a mechanism as in docs/library.md; a number is in its code."""
 
     def make(config: Any) -> Any:
-        def calibrate(ratio: Array, round_num: Array, bound: Array) -> Any:
+        def calibrate(ratio: Array, round_num: Array) -> Any:
             z = jnp.where(round_num < 1, 8.0, jnp.float32(late))
             if isinstance(config.l2_norm_clip, jax.core.Tracer):
                 z = traced * z

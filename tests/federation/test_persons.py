@@ -257,7 +257,6 @@ def test_an_audit_of_a_persons_rows_comes_near_what_is_claimed(batches: str, mos
         found = lower_bounds(
             scores.inside[0],
             scores.outside[0],
-            None,
             delta=DELTA,
             equal_noise=not secret,
         )

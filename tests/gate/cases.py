@@ -91,7 +91,6 @@ SETTINGS: dict[str, Changes] = {
         "server_learning_rate": 0.5,
     },
     "crops": GAUSSIAN | {"augment": True},
-    "bfloat16": {"mechanism": "none", "compute_dtype": "bfloat16"},
     "small_cnn": {"mechanism": "none", "model": "small_cnn"},
     "validation": {"mechanism": "none", "validation_examples": 50},
 }
@@ -137,7 +136,7 @@ def _sweep(folder: pathlib.Path) -> None:
 
 _LEFT_OUT = (  # the same program or rows as another folder's
     *("mechanism none", "fedsva, additive", "fedsva, loss"),
-    *("proximal, momentum", "poisson, crops", "bfloat16", "small_cnn", "crops"),
+    *("proximal, momentum", "poisson, crops", "small_cnn", "crops"),
     *("per_example, left out", "weight_clip", "fedsva, worst case"),
 )
 FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {

@@ -14,8 +14,18 @@ import numpy as np
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core import prng
-from fedsvp_jax.deploy import Policy, Seeded, Site, Trained, answer, make_policy
+from fedsvp_jax.deploy import (
+    SECRET,
+    Policy,
+    Seeded,
+    Site,
+    Trained,
+    answer,
+    make_policy,
+)
+from fedsvp_jax.deploy.answer import charge, finish
 from fedsvp_jax.deploy.chain import Entry, read_entries
+from fedsvp_jax.deploy.state import ClientState
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.mechanisms.discrete_gaussian import wrapped
 from fedsvp_jax.mechanisms.grid import residues
@@ -85,6 +95,27 @@ def sent(
     received = model() if received is None else received
     train = train or (lambda: Trained(trained(model())))
     return answer(site, received, train, round_num=round_num)[0]
+
+
+def privatize(
+    received: list[np.ndarray],
+    trained: list[np.ndarray],
+    state: ClientState,
+    *,
+    policy: Policy,
+    round_num: int,
+    contribution: float | None = None,
+    randomness: Any = SECRET,
+) -> tuple[list[np.ndarray], ClientState, dict[str, Any]]:
+    """`charge` and `finish` in one, for a state that no file holds."""
+    return finish(
+        charge(state, received, policy=policy, round_num=round_num),
+        received,
+        Trained(trained, contribution),
+        policy=policy,
+        round_num=round_num,
+        randomness=randomness,
+    )
 
 
 def simulated(config: ExperimentConfig) -> list[np.ndarray]:

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from law_of_noise import check_noise
+from page_parts import guarantee_table
 from promised import uploads_in_a_row
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Account, Allowance, claims
+from fedsvp_jax.accounting import Account, Allowance, Plan, claims
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.common_settings import NoiseSettings
@@ -24,9 +26,8 @@ from fedsvp_jax.core.files import plain
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
-from fedsvp_jax.influence import admission
 from fedsvp_jax.mechanisms import Mechanism, played
-from fedsvp_jax.report import labels, protection, read
+from fedsvp_jax.report import labels, read
 from fedsvp_jax.round import cohort
 
 MOST_ROUNDS = 4000  # that are simulated
@@ -138,27 +139,26 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
     if config.solve == "noise":
         config = solve_noise(config, **ends)
     told, mechanism = plan.make_configured_mechanism(config, **ends)
-    played.check_noise(mechanism, told, uniform=config.weighting == "uniform")
+    check_noise(mechanism, told, uniform=config.weighting == "uniform")
     before = account_of(
         config,
         mechanism,
         equal_weights=True,
         nominal="by chance" if rng.random() < 0.1 else "",
     )
-    kept = before.plan.allowance
-    planned = claims.planned_row(before, before.plan.always)
+    plan_before = Plan(before)
+    kept = plan_before.allowance
+    planned = claims.planned_row(before, plan_before.always)
     after, uploaded = before, []
     rounds = _rounds(config, mechanism, sizes, kept, rng)
-    for number, clients in enumerate(itertools.islice(rounds, MOST_ROUNDS), 1):
-        if admission.num_passes(config, number) > after.passes:
+    for clients in itertools.islice(rounds, MOST_ROUNDS):
+        if config.influence_filter == "join" and after.passes == 0:
             after = after.record_pass()
         after = after.record(clients.client_id, clients.noise, clients.weight)
         uploaded.append(clients)
     summary = claims.summary(after)
     written = json.loads(json.dumps(plain(summary)))
-    text = labels.spent_line(summary) + protection.guarantee_table(
-        read.guarantees(written)
-    )
+    text = labels.spent_line(summary) + guarantee_table(read.guarantees(written))
     return Drawn(
         config,
         uploads_in_a_row(kept),

@@ -81,7 +81,7 @@ CASES = {
     ),
     "toml": _same(
         _TOML,
-        TOML.format("gaussian", 5.0, "[stated]\nepsilon = 3.0\ndelta = 1e-5\n"),
+        TOML.format("gaussian", 5.0, "epsilon = 3.0\ndelta = 1e-5\n"),
         5.0,
     ),
     "toml, laplace": _same(_TOML, TOML.format("laplace", 0.5, ""), 0.5),
@@ -105,13 +105,6 @@ PROGRAMS = {
     ),
     "poisson": _OPACUS(
         OPACUS.format("", "noise_multiplier=1.1, max_grad_norm=0.8"), 0.88, 1.1
-    ),
-    "shuffled": _same(
-        _OPACUS,
-        OPACUS.format(
-            "", "noise_multiplier=2.0, max_grad_norm=1.0, poisson_sampling=False"
-        ),
-        2.0,
     ),
     "by the engine's RDP": _OPACUS(
         OPACUS.replace("PrivacyEngine()", "PrivacyEngine(accountant='rdp')").format(

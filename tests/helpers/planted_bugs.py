@@ -11,24 +11,24 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
+import more_cases
 import numpy as np
 
 from experiments.attack import audit_claims, audit_play
-from experiments.attack.audit_cases import PROMISED, Case
+from experiments.attack.audit_cases import Case
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, views
 from fedsvp_jax.core import prng
 from fedsvp_jax.deploy import noise as deployed_noise
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import (
+    clipping,
     discrete_gaussian,
     dp_fedavg,
     noise,
     release,
-    sensitivity,
 )
 from fedsvp_jax.round import cohort, local_training, private_query, private_query_work
-from fedsvp_jax.run import early_stopping
 
 _Function = Callable[..., Any]
 
@@ -135,12 +135,6 @@ BUGS = {
         _told(allowance=lambda its: its.allowance._replace(least_cohort=1)),
         "dp_fedavg-update_clip-thinned_turns",
     ),
-    "a hook that may end the run is given un-noised numbers (N3)": Bug(
-        early_stopping,
-        "visible_row",
-        lambda _, row, reveal=(): row,
-        "gaussian-update_clip-early_end",
-    ),
     "a batch is divided by its records that have a gradient, not by B": Bug(
         local_training,
         "_per_example_gradient",
@@ -169,7 +163,7 @@ BUGS = {
         "gaussian-attribute_records-private_record_left_out",
     ),
     "the private query's noise is divided by |P| twice": Bug(
-        sensitivity,
+        clipping,
         "record_bound",
         lambda right, clip, num_private, factor: (
             right(clip, num_private, factor) / jnp.asarray(num_private, jnp.float32)
@@ -177,7 +171,7 @@ BUGS = {
         "gaussian-attribute_records-private_record",
     ),
     "a share of the cohort's noise is divided by K − h, not by its root": Bug(
-        sensitivity,
+        clipping,
         "root_sharers",
         lambda right, config: right(config) ** 2,
         "nbafl-update_clip-shared_noise",
@@ -259,14 +253,11 @@ def is_flagged(
         return bug.faulty(right, *arguments, **named)
 
     with mock.patch.object(bug.where, bug.function, faulty):
-        rows = audit_play.rows_of(setting, case, audit_play.prepare(setting, case), 0)
+        rows = audit_play.rows_of(setting, case, more_cases.prepare(setting, case), 0)
     least = min(p for row in rows for p in row["p_values"].values())
     return bool(least <= 0.05 / num_claims)
 
 
 def most_claims(cases: Iterable[Case]) -> int:
     """How many claims these cases have at most: the size of the family of tests."""
-    return sum(
-        2 * (len(audit_claims.ACCOUNTINGS) + (case.worlds in PROMISED))
-        for case in cases
-    )
+    return sum(2 * (len(audit_claims.ACCOUNTINGS) + case.promised) for case in cases)

@@ -9,7 +9,7 @@ import numpy as np
 import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Account, Allowance, FilterCost, Participation
+from fedsvp_jax.accounting import Account, Allowance, FilterCost, Participation, Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import AccountedSettings
 from fedsvp_jax.core import prng
@@ -28,7 +28,8 @@ def told(name: str, **changes: Any) -> tuple[MechanismConfig, Mechanism]:
 
 def run_epsilon(config: AccountedSettings, told: MechanismConfig) -> float:
     """ε, as it is promised, of a client that uploads whenever it may."""
-    planned = account_of(config, mechanisms.make_mechanism(config.mechanism, told)).plan
+    mechanism = mechanisms.make_mechanism(config.mechanism, told)
+    planned = Plan(account_of(config, mechanism))
     return planned.promised(planned.always)
 
 
@@ -98,7 +99,7 @@ class Played:
         if filter_cost is not None:
             who = who._replace(filter_cost=filter_cost)
         self.account = Account.of(self.mechanism, who, promise)
-        self.allowance = self.account.plan.allowance
+        self.allowance = Plan(self.account).allowance
         if filter_cost is not None:
             self.account = self.account.record_pass()
         spent = np.zeros(num_clients, np.int32)

@@ -56,17 +56,3 @@ def test_scaled_features_have_mean_0_and_length_1():
     x = last_layer.scaled(last_layer.fit_scaling(raw), raw)
     np.testing.assert_allclose(jnp.mean(x, axis=0), 0.0, atol=1e-5)
     np.testing.assert_allclose(jnp.mean(jnp.sum(x**2, axis=1)), 1.0, rtol=1e-5)
-
-
-def test_projected_features_keep_the_directions_of_most_variance():
-    """The best k directions leave the sum of the k largest eigenvalues."""
-    stds = jnp.asarray([5.0, 0.1, 3.0, 0.2])
-    raw = 7.0 + stds[None] * jax.random.normal(jax.random.key(0), (60, 4))
-    scaling = last_layer.fit_scaling(raw, 2)
-    x = last_layer.scaled(scaling, raw)
-    assert x.shape == (60, 2)
-    np.testing.assert_allclose(jnp.mean(jnp.sum(x**2, axis=1)), 1.0, rtol=1e-5)
-    eigenvalues = np.linalg.eigvalsh(np.cov(np.asarray(raw).T, bias=True))
-    np.testing.assert_allclose(scaling.scale**2, eigenvalues[-2:].sum(), rtol=1e-4)
-    with pytest.raises(ValueError, match="influence_projection must be at most 4"):
-        last_layer.fit_scaling(raw, 5)

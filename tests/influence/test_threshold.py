@@ -51,10 +51,3 @@ def test_the_minimum_gap_lies_between_noise_and_a_real_split():
     assert gaps(votes).max() < needed  # nobody is corrupted: nobody is lost
     assert gaps(votes.at[:, :30].set(-1.0)).min() > needed
     assert influence.required_gap(num_votes, flip, 0.0) == 0.0
-
-
-def test_the_four_shares_by_hand():
-    corrupted = np.array([1, 1, 1, 0, 0, 0, 0, 0], bool)
-    rejected = np.array([1, 1, 0, 1, 0, 0, 0, 0], bool)
-    found = influence.filtration(rejected, corrupted)
-    np.testing.assert_allclose(found, [2 / 3, 2 / 3, 6 / 8, 2 / 3])

@@ -258,7 +258,7 @@ def test_gaussian_shared_by_a_cohort_has_its_epsilon_against_the_colluders(
 def test_a_promise_rests_on_the_worst_ratio_of_every_round() -> None:
     """z = (3 − 2R)(t + 1), ε = (1 + R)/(t + 1)/10, δ = (2 − R)(t + 1)/100."""
 
-    def calibrate(ratio: Array, round_num: Array, bound: Array) -> UploadNoise:
+    def calibrate(ratio: Array, round_num: Array) -> UploadNoise:
         t = round_num.astype(jnp.float32) + 1
         return claimed(
             (3 - 2 * ratio) * t, 0.1 * (1 + ratio) / t, (2 - ratio) * t / 100

@@ -5,8 +5,7 @@ import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-from published import make, says, upload
+from published import says, upload
 
 from fedsvp_jax.mechanisms import Mechanism, schedules
 
@@ -54,26 +53,6 @@ def test_both_at_the_published_length():
     stds = 0.287582 * time_varying(400, 0.995)
     np.testing.assert_allclose([stds[0], stds[-1]], [1.054126, 0.142660], rtol=5e-6)
     np.testing.assert_allclose(0.287582 * dpa(400, 0.98)[0], 1.066556, rtol=2e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings", "rate"),
-    [
-        ("time_varying", {"decay": 0.8}, 0.8),
-        ("dpa", {"contraction": 0.8}, 0.8**0.25),
-    ],
-)
-def test_by_the_other_reading_the_first_round_has_the_constant_noise(
-    name: str, settings: dict, rate: float
-):
-    other = make(name, num_rounds=4, schedule_level="first_round", **settings)
-    check(other, rate ** np.arange(4.0))
-    mechanism = make(name, num_rounds=4, **settings)
-    check(mechanism, np.asarray(time_varying(4, rate)))
-    assert not mechanism.claim.any_epsilon and not mechanism.needs_contribution
-    assert make(name, calibration="analytic").claim.any_epsilon
-    with pytest.raises(ValueError, match="epsilon must be < 1"):
-        make(name, epsilon=1.0)
 
 
 def check(mechanism: Mechanism, factors: np.ndarray) -> None:

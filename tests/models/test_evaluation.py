@@ -16,7 +16,7 @@ from fedsvp_jax.models import evaluation
 from fedsvp_jax.models.evaluation import Score
 from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.round import round_score
-from fedsvp_jax.round.state import Data, ScorePlan
+from fedsvp_jax.round.state import Data
 
 NUM_EXAMPLES = 23
 WEIGHTS = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
@@ -107,7 +107,8 @@ def scored(round_num: int, validation: Examples | None = None) -> round_score.Sc
     """After a round, of two clients whose training examples are the first five."""
     plan: Any = SimpleNamespace(
         **{"num_rounds": 5, "known_trips": False},
-        scores=ScorePlan(2, differ_by_class=True, test_batch_size=7, eval_every=3),
+        **{"num_tested_attributes": 2, "differ_by_class": True},
+        **{"test_batch_size": 7, "eval_every": 3},
         estimation=SimpleNamespace(private_attribute=0),
     )
     rows = jnp.asarray([[0, 1, 2], [3, 4, 0]])  # the last one is padding

@@ -69,7 +69,7 @@ def test_an_interrupted_computation_leaves_no_file(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(kept.os, "replace", interrupted)
+    monkeypatch.setattr(pathlib.Path, "rename", interrupted)
     with pytest.raises(KeyboardInterrupt):
         kept.of_images("scatter_linear", pictures(), tmp_path)
     assert not list(tmp_path.iterdir())
@@ -133,5 +133,5 @@ def test_kept_features_that_were_changed_are_refused(tmp_path: pathlib.Path) -> 
     content = bytearray(file.read_bytes())
     content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
     file.write_bytes(content)
-    with pytest.raises(ValueError, match="differs from its SHA-256"):
+    with pytest.raises(ValueError, match="differs from the SHA-256"):
         kept.of_images("scatter_linear", pictures(), tmp_path)

@@ -55,13 +55,13 @@ def test_runs_and_sweeps_are_rebuilt_together(run_dir: Path, sweep_dir: Path) ->
     done = succeeds("experiments.report", "--figure=svg", *folders)
     for path in (
         run_dir / "report.html",
-        run_dir / "report.svg",
+        run_dir / "figures" / "accuracy.svg",
         sweep_dir / "report.html",
         sweep_dir / "table.md",
         sweep_dir / "table.csv",
-        sweep_dir / "report.svg",
+        sweep_dir / "figures" / "accuracy_epsilon.svg",
         run_dir.parent / "compare.html",
-        run_dir.parent / "compare.svg",
+        run_dir.parent / "figures" / "accuracy.svg",
     ):
         assert path.stat().st_size > 0
         assert str(path) in done.stdout

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_folders import page_data, write_rows
+from small_folders import change, page_data, write_rows
 from small_runs import read_rows
 
 from fedsvp_jax import report
@@ -51,7 +51,8 @@ def test_curves_have_bands_and_exact_values_have_none() -> None:
     (curves,) = contributions.attribute_plots(exact)
     assert not curves.series[0].lower
     table = contributions.attribute_table(exact)
-    assert "exact" in table and "&lt;b&gt; (private)" in table
+    assert [row["attribute"] for row in table] == ["<b> (private)"]
+    assert table[0]["95 % interval"] == "exact"
     unknown = files((1, 0, [0.2, 0.1], [None, 0.0]))
     assert contributions.ranked(unknown)[0][2].margin is None
     assert contributions.attribute_plots(files()) == []
@@ -69,9 +70,9 @@ def test_a_clients_values_add_up_and_empty_columns_are_left_out() -> None:
         )
     ]
     run = read.RunFiles({}, [], rows, {"corrupted_clients": [1]}, None, {})
-    table = contributions.client_table(run)
-    assert "0.5</td>" in table and "± 0.5</td>" in table and "1 (corrupted)" in table
-    assert "mean R" not in table
+    first, second = contributions.client_table(run)
+    assert (first["sum of values"], first["95 % interval"]) == ("0.5", "± 0.5")
+    assert second["client"] == "1 (corrupted)" and first["mean R"] is None
 
 
 def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
@@ -85,6 +86,7 @@ def test_a_page_of_estimates_shows_the_section_and_no_table_of_1024(
             "shapley_margins": [0.05] * 10,
         }
     write_rows(run_dir / "clients.jsonl", rows)
+    change(run_dir / "summary.json", attributes=None)
     text = report.write_run_report(run_dir).read_text()
     assert "Which attribute matters" in text and "attribute 9" in text
     cells = page_data(text)["cells"]

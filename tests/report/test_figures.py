@@ -32,34 +32,34 @@ def drawn(plot: Plot, path: Path) -> Any:
     return seen[0]
 
 
-def test_a_sweep_is_drawn_across_both_columns_and_each_plot_in_one(
+def test_every_plot_of_a_sweep_is_drawn_in_one_column(
     sweep_dir: Path, tmp_path: Path
 ) -> None:
     """Equal results give equal files, and a dollar in a name is no formula."""
-    whole = figures.draw([sweep_dir], tmp_path / "a.svg")
-    assert width(whole) == pytest.approx(7.0)
-    again = figures.draw([sweep_dir], tmp_path / "b.svg")
-    assert again.read_bytes() == whole.read_bytes()
+    first = figures.draw([sweep_dir], tmp_path / "a", "svg")
+    again = figures.draw([sweep_dir], tmp_path / "b", "svg")
+    assert [path.read_bytes() for path in first] == [p.read_bytes() for p in again]
+    assert {"accuracy_epsilon.svg", "noise.svg"} <= {path.name for path in first}
+    assert width(first[0]) == pytest.approx(3.5)
     path = sweep_dir / "results.jsonl"
     path.write_text(path.read_text().replace('"fedsdp"', '"$\\\\frac{$"'))
-    each = figures.draw_each(sweep_dir, "svg")
-    assert {"accuracy_epsilon.svg", "noise.svg"} <= {path.name for path in each}
-    assert {path.parent for path in each} == {sweep_dir / "figures"}
-    assert width(each[0]) == pytest.approx(3.5)
+    assert figures.draw([sweep_dir], sweep_dir / "figures", "svg")
 
 
-def test_a_run_is_drawn_as_its_suffix_says(run_dir: Path, tmp_path: Path) -> None:
+def test_a_run_is_drawn_in_the_format_that_is_asked_for(
+    run_dir: Path, tmp_path: Path
+) -> None:
     for kind, start in (("png", b"\x89PNG"), ("pdf", b"%PDF")):
-        path = figures.draw([run_dir], tmp_path / f"figure.{kind}")
-        assert path.read_bytes().startswith(start)
+        for path in figures.draw([run_dir], tmp_path, kind):
+            assert path.read_bytes().startswith(start)
     with pytest.raises(ValueError, match=r"path must end in one of .svg, .pdf, .png"):
-        figures.draw([run_dir], tmp_path / "figure.doc")
+        figures.draw([run_dir], tmp_path, "doc")
 
 
 @pytest.mark.parametrize("top", [1.3, 5.0, 60.0, 1e4, 1e9])
 def test_labels_of_a_log_axis_do_not_collide(tmp_path: Path, top: float) -> None:
     series = [Series("one", [1, 2], [1.0, top])]
-    plot = Plot("p", "title", "", "x", "y", series, log="y")
+    plot = Plot("p", "title", "", "y", series, "x", log="y")
     axes = drawn(plot, tmp_path / "p.svg")
     renderer = axes.get_figure(root=True).canvas.get_renderer()
     low, high = axes.get_ylim()

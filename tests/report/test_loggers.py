@@ -20,7 +20,6 @@ def write(folder: pathlib.Path, *names: str, run: str = "") -> None:
     logs = Loggers(folder, names)
     logs.start(run, [ROW])
     logs.add(run, LATER)
-    logs.flush()
     logs.close()
 
 

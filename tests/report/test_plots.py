@@ -9,7 +9,6 @@ from fedsvp_jax.report import read, tables
 from fedsvp_jax.report.curves import (
     against_epsilon,
     curves,
-    sweep_curves,
 )
 from fedsvp_jax.report.plots import Series
 
@@ -46,7 +45,7 @@ def assert_within(series: Series) -> None:
 
 
 def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -> None:
-    plots = sweep_curves(read.read_sweep(sweep_dir))
+    plots = curves(read.read_sweep(sweep_dir))
     by_id = {plot.id: plot for plot in plots}
     for series in by_id["accuracy"].series:
         assert_within(series)
@@ -56,7 +55,7 @@ def test_sweep_curves_are_means_within_the_range_of_the_seeds(sweep_dir: Path) -
     sweep = read.read_sweep(sweep_dir)
     rows = [row for row in tables.summarize(sweep.results) if row.status]
     for series, row in zip(by_id["epsilon"].series, rows, strict=True):
-        assert series.name == row.group.name
+        assert series.name == f"{row.group.name} (nominal)"
         assert series.y[-1] == row.epsilon_spent["rdp"]  # the largest over seeds
 
 
@@ -100,11 +99,11 @@ def test_intervals_of_accuracy_end_at_0_and_100_percent() -> None:
 
 def test_the_auc_of_a_sweep_stands_against_epsilon(sweep_dir: Path) -> None:
     sweep = read.read_sweep(sweep_dir)
-    assert "auc_epsilon" not in {plot.id for plot in sweep_curves(sweep)}
+    assert "auc_epsilon" not in {plot.id for plot in curves(sweep)}
     cells = [
         cell | {"test_scores": {"auc": 0.6 + cell["seed"] / 10}} for cell in sweep.cells
     ]
-    plots = sweep_curves(dataclasses.replace(sweep, cells=cells))
+    plots = curves(dataclasses.replace(sweep, cells=cells))
     (plot,) = (plot for plot in plots if plot.id == "auc_epsilon")
     values = [y for series in plot.series for y in series.y]
     assert values == pytest.approx([0.65] * len(values))
@@ -120,4 +119,14 @@ def test_curves_of_other_status_are_told_apart_by_their_names(run_dir: Path) -> 
     (plot,) = (plot for plot in curves(sweep) if plot.id == "epsilon")
     names = [series.name for series in plot.series]
     assert names == ["FedSVA, ε = 0.5 (nominal)", "NbAFL, ε = 0.5 (proved)"]
-    assert plot.y_title == "ε spent at δ = 1e-05"
+    assert plot.y_title == "ε spent at δ = 1e-05 (nominal or proved)"
+
+
+def test_a_sweep_draws_every_field_of_a_plot(sweep_dir: Path) -> None:
+    """A sweep's pages drew the first field alone."""
+    (plot,) = (p for p in curves(read.read_sweep(sweep_dir)) if p.id == "noise")
+    names = [series.name for series in plot.series]
+    assert (
+        "FedSVA, ε = 0.5" in names and "FedSVA, ε = 0.5, the uploads' average" in names
+    )
+    assert len({series.look for series in plot.series}) == len(names) == 8

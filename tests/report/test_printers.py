@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from page_parts import guarantee_table
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import run
@@ -88,7 +89,7 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
         claim = whom | {"method": method}
         (row,) = (row for row in rows if claim.items() <= row.items())
         assert (row["epsilon"], row["status"]) == (wanted[method], status[method])
-    page = protection.guarantee_table(protection.strongest([summary]))
+    page = guarantee_table(protection.strongest([summary]))
     assert labels.significant(wanted["pld"]) in page and whom["adversary"] in page
     sentence = headline.privacy(summary)
     least = labels.significant(wanted["pld"])

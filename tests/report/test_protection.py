@@ -57,6 +57,7 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     published: dict[str, Any] = {"accuracy": 0.8625, "interval": [0.81, 0.91]}
     published |= {"rows": 100, "epsilon": 3.0, "delta": 1e-5, "adversary": "public"}
     published |= {"relation": "replace one test row", "proved": True}
+    published |= {"status": "proved", "assumptions": "the counter is trusted"}
     change(run_dir / "config.json", seed=918273, data_dir="/home/eve/secret.csv")
     change(run_dir / "config.json", public_test=False, dataset="csv")
     change(run_dir / "summary.json", test_scores=SCORES, published_scores=published)
@@ -97,8 +98,8 @@ def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:
     ],
 )
 def test_a_risk_is_that_of_the_claims_unit(relation: str, unit: str) -> None:
-    """At most 73.2 of 100, and 6.06 of 100: upwards to 74 and 61 of 1,000."""
-    risk = {"right_of_100": 73.2, "recognised": 0.0606}
-    guess, known = protection.risk_sentences({"relation": relation, "risk": risk})
+    """6.06 of 100 are 61 of 1,000, rounded upwards."""
+    claim = {"relation": relation, "right": 74, "risk": {"recognised": 0.0606}}
+    guess, known = protection.risk_sentences(claim)
     assert f"but one {unit} guesses" in guess and "At most 74 of 100" in guess
     assert f"1,000 {unit}s" in known and "at most 61 are" in known

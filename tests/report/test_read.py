@@ -12,30 +12,14 @@ def metrics(change: dict[str, object]) -> bytes:
     return json.dumps({"round": 1, "test_accuracy": 0.5} | change).encode() + b"\n"
 
 
-TWO = {"shapley_values": [0.1, 0.2], "utilities": [0.0, 0.3]}
 UPLOAD = {"round": 1, "client": 2}
 # Of a run's file: its content (None: it is missing), and what the error says.
 DAMAGED = [
     *((name, None, f"has no {name}") for name in read.RUN_FILES[:-1]),
     ("config.json", b"\xff\xfe\x00", "config.json is not UTF-8"),
     ("metrics.jsonl", metrics({}) + b'{"rou', "line 2 is not valid JSON"),
-    *(
-        ("metrics.jsonl", metrics(change), message)
-        for change, message in (
-            ({"test_accuracy": "high"}, "test_accuracy must be a number or null"),
-            ({"round": -1}, "round must be a whole number >= 0"),
-            ({"round": 1.5}, "round must be a whole number >= 0"),
-            ({"round": True}, "round must be a whole number >= 0"),
-            ({"epsilon_spent": 3}, "epsilon_spent must be an object"),
-            ({"epsilon_spent": {"rdp": "x"}}, "epsilon_spent must be a number or null"),
-        )
-    ),
+    ("metrics.jsonl", metrics({"round": 1.5}), "row 1: round is no whole number"),
     ("clients.jsonl", json.dumps(UPLOAD).encode(), "row 1 has no field 'noise_std'"),
-    (
-        "clients.jsonl",
-        json.dumps(UPLOAD | TWO | {"noise_std": 0.1}).encode(),
-        "utilities must hold 2^2 = 4 numbers",
-    ),
 ]
 
 
@@ -63,7 +47,7 @@ def test_damage_of_a_sweep_is_named(sweep_dir: Path) -> None:
 
 
 def test_other_folders_are_not_read_as_a_run(sweep_dir: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"is a sweep's folder.*frames\.results"):
+    with pytest.raises(ValueError, match=r"is a sweep's folder"):
         read.read_run(sweep_dir)
     with pytest.raises(ValueError, match="is not a folder"):
         read.read_run(tmp_path / "nothing")

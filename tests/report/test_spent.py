@@ -69,7 +69,7 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
     page = report.write_run_report(run_dir).read_text()
     ((name, value),) = re.findall(r"<dt>(ε of the run[^<]*)</dt><dd>([^<]*)</dd>", page)
     assert "(nominal; against: server)" in name and "δ = " in value
-    sweep = curves.sweep_curves(read.read_sweep(sweep_dir))
+    sweep = curves.curves(read.read_sweep(sweep_dir))
     for plots in (sweep, curves.curves(read.read_run(run_dir))):
         (plot,) = (plot for plot in plots if plot.id == "epsilon")
         assert plot.y_title == "ε spent at δ = 1e-05 (nominal)"

@@ -151,7 +151,7 @@ def test_the_table_that_is_read_has_six_columns_and_fits_100_characters() -> Non
     *lines, shared = text_table.render(shown, "text").splitlines()
     assert shared == "Against: server (neighbours: replace a record)."
     assert max(map(len, lines)) <= 100
-    assert len(shown[0]) == 7  # of which one is said below
+    assert len(shown[0]) == 6  # of which one is said below; no loss without FedAvg
 
 
 def test_epsilon_is_the_largest_and_the_status_the_worst_of_the_seeds() -> None:

@@ -1,4 +1,4 @@
-"""Tables of text: the same rows for a terminal, a Markdown page, a paper."""
+"""Tables of text: the same rows for a terminal and a Markdown page."""
 
 import pytest
 
@@ -24,19 +24,6 @@ def test_a_terminal_gets_aligned_columns_and_a_page_markdown() -> None:
     assert text_table.markdown([]) == text_table.MISSING
 
 
-def test_a_paper_gets_a_booktabs_table_in_which_text_is_escaped() -> None:
-    rows = [{"mechanism": "a_b & c", "ε at 5 %": "0.1 ± 0.2"}]
-    assert text_table.render(rows, "latex").splitlines() == [
-        r"\begin{tabular}{lr}",
-        r"  \toprule",
-        r"  mechanism & $\varepsilon$ at 5 \% \\",
-        r"  \midrule",
-        r"  a\_b \& c & 0.1 $\pm$ 0.2 \\",
-        r"  \bottomrule",
-        r"\end{tabular}",
-    ]
-
-
 def test_a_narrow_terminal_breaks_lines_and_loses_no_letter(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -52,7 +39,6 @@ def test_a_narrow_terminal_breaks_lines_and_loses_no_letter(
 
 def test_what_all_rows_say_at_length_stands_below() -> None:
     rows = [{"name": str(n), "against": "a server that sees uploads"} for n in range(2)]
-    for kind in ("text", "latex"):
-        table, shared = text_table.render(rows, kind).split("\n\n")
-        assert shared == "Against: a server that sees uploads."
-        assert "against" not in table
+    table, shared = text_table.render(rows, "text").split("\n\n")
+    assert shared == "Against: a server that sees uploads."
+    assert "against" not in table

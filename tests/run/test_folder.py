@@ -15,9 +15,8 @@ from commands import start
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import WriteError, plain, write_json
-from fedsvp_jax.devices import cpu, processes
+from fedsvp_jax.devices import cpu
 from fedsvp_jax.run import environment
-from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import RunFolder, identity
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -218,19 +217,6 @@ def test_a_whole_file_that_cannot_be_written_leaves_the_old_one(
         write_json(tmp_path / "a.json", {"value": 2})
     assert json.loads((tmp_path / "a.json").read_text()) == {"value": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
-
-
-def test_a_process_that_is_not_the_first_writes_nothing(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(processes, "is_first", lambda: False)
-    folder = RunFolder(tmp_path / "run")
-    folder.append("metrics.jsonl", [{"round": 1}])
-    folder.write("summary.json", {"rounds": 1})
-    Checkpointer(folder.path / "checkpoints", "run").save(
-        1, {"x": np.zeros(2, np.float32)}
-    )
-    assert not folder.path.exists()
 
 
 def test_a_damaged_config_is_named(tmp_path: pathlib.Path) -> None:

@@ -88,7 +88,7 @@ OTHERS: list[dict[str, Any]] = [
     {"mechanism": "nbafl", "clipping": "per_example"},
     {"shapley": "additive", "num_attributes": 5, "epsilon": 0.3},
     {"shapley": "gp", "num_attributes": 4, "shapley_trainings": 2},
-    {"model": "small_cnn", "compute_dtype": "bfloat16"},
+    {"model": "small_cnn"},
     {"mechanism": "gaussian", "clipping": "update_clip", **RESIDUES},
     {"mechanism": "dp_fedavg", "adaptive_clip": True},
 ]

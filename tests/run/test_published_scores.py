@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from page_parts import guarantee_table
 from scipy import stats
 from small_runs import digits, run_small, shared_rounds, small
 
@@ -17,7 +18,7 @@ from fedsvp_jax import run
 from fedsvp_jax.core import prng
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.mechanisms import discrete_gaussian
-from fedsvp_jax.report import headline, protection
+from fedsvp_jax.report import headline
 from fedsvp_jax.run import published_scores, sweep
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
@@ -162,7 +163,7 @@ def test_a_run_writes_shows_and_claims_it(tmp_path: pathlib.Path) -> None:
         told
     )
     assert "publish the score with noise alone" in told
-    assert "replace one test row by any other" in protection.guarantee_table(
+    assert "replace one test row by any other" in guarantee_table(
         [summary["published_scores"]]
     )
     other = run_small(

@@ -20,11 +20,11 @@ def private(message: Message, context: Context, call_next: Any) -> Message:
     def train(received: list[np.ndarray], round_num: int) -> Trained:
         hospitals = int(context.run_config["hospitals"])
         client = client_of(number, folder, hospitals)
-        client.site.check_data()  # the log that the mod opens counts these records
+        client.site.read()  # the log that the mod opens counts these records
         return client.train(received, round_num)
 
-    mod = SumMod(Site(folder / f"log-{number}"), train, randomness=randomness(number))
-    return mod(message, context, call_next)
+    site = Site(folder / f"log-{number}", randomness=randomness(number))
+    return SumMod(site, train)(message, context, call_next)
 
 
 app = ClientApp(mods=[private])

@@ -4,23 +4,24 @@ import codecs
 import collections
 import csv
 import io
-import itertools
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.csv
 
 from fedsvp_jax.data.tables import cells, files, literals
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.literals import ENCODINGS
 
-_ROWS = 2**14  # whose cells are Python's texts at a time
+_BLOCK = 2**27  # bytes, which a record may have
 _DIVIDERS = ",;\t|"
 _DECLARED = re.compile(r'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
 _HEADER = re.compile(r'\A(?:[^"\r\n]+|"[^"]*")*')
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _QUOTED = re.compile('"[^"]*"')
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
@@ -72,12 +73,8 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
         header = _HEADER.findall(text)[0]
         divider = max(_DIVIDERS, key=_QUOTED.sub("", header).count)
     _check_quotes(text, divider, path)
-    del text
-    lines = io.TextIOWrapper(io.BytesIO(raw), codec, newline="")
-    if declared:
-        lines.readline()
     form = Form(codec if codec in ENCODINGS else ENCODINGS[0], divider)
-    return _columns(lines, divider, path), form
+    return _columns(text[declared.end() if declared else 0 :], divider, path), form
 
 
 def _decoded(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[str, str]:
@@ -124,35 +121,41 @@ def _check_quotes(text: str, divider: str, path: Path) -> None:
             )
 
 
-def _columns(lines: io.TextIOWrapper, divider: str, path: Path) -> Columns:
+def _columns(text: str, divider: str, path: Path) -> Columns:
     """The columns of a file; all faults of its header and its lines are named."""
     csv.field_size_limit(2**31 - 1)
+    lines = (line[0] for line in _LINE.finditer(text))
     reader = csv.reader(lines, delimiter=divider)
     names = [re.sub(r"\s+", " ", literals.normal(name)) for name in next(reader, [])]
-    faults, wrong = _header_faults(names), []
-
-    def rows() -> Iterator[list[str]]:
-        for row in reader:
-            if len(row) == len(names):
-                yield row
-            elif row:
-                wrong.append(f"line {reader.line_num}, has {len(row)} values")
-
-    parts: list[list[pa.Array]] = [[] for _ in names]
-    good_rows = rows()
-    for batch in iter(lambda: list(itertools.islice(good_rows, _ROWS)), []):
-        for column, written in zip(parts, zip(*batch, strict=True), strict=True):
-            column.append(cells.normal_texts(pa.array(written, pa.string())))
-    if wrong:
+    faults, numbers = _header_faults(names), [str(place) for place in range(len(names))]
+    columns: Sequence[pa.ChunkedArray] = ()
+    try:
+        columns = pyarrow.csv.read_csv(
+            io.BytesIO(text.encode()),
+            pyarrow.csv.ReadOptions(
+                block_size=_BLOCK, column_names=numbers, skip_rows_after_names=1
+            ),
+            pyarrow.csv.ParseOptions(delimiter=divider, newlines_in_values=True),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(numbers, pa.string()),
+                strings_can_be_null=False,
+            ),
+        ).columns
+    except pa.ArrowInvalid as error:
+        wrong = [
+            f"line {reader.line_num}, has {len(row)} values"
+            for row in reader
+            if row and len(row) != len(names)
+        ]
         note = f"; {len(wrong) - 1} more lines have another number, too"
-        faults.append(
+        faults += wrong and [
             f"{wrong[0]}; the header names {len(names)} in line 1"
             f"{note if len(wrong) > 1 else ''} (a {divider!r} inside a cell needs "
             "quotes around the cell)"
-        )
+        ]
+        faults = faults or [f"cannot be read ({error})"]
     files.refuse(faults, f"{path}, ")
-    columns = [pa.chunked_array(column, pa.string()) for column in parts]
-    return Columns(zip(names, columns, strict=True))
+    return Columns(zip(names, map(cells.normal_texts, columns), strict=True))
 
 
 def _header_faults(names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-// Places what the page's data say of the chosen ε; nothing is computed here.
+// Places what the page's data say of the chosen ε; no number is computed here.
 "use strict";
 
 const byId = (id) => document.getElementById(id);
@@ -13,28 +13,62 @@ function fill(menu, options, wanted) {
   menu.value = names.includes(kept) ? kept : names[0];
 }
 
+const percentOf = (share, digits) => `${(100 * share).toFixed(digits)} %`;
+
+const width = (share) => `${100 * share}%`; // of the scale, for CSS
+
+function accuracyText({ mean, lower, upper, interval, auc }) {
+  const ends = `${(100 * lower).toFixed(1)} to ${(100 * upper).toFixed(1)}`;
+  const area = auc === null ? "" : `, AUC ${auc.toFixed(3)}`;
+  return `${percentOf(mean, 1)} (95 % interval ${ends}, ${interval})${area}`;
+}
+
+function leftText({ uploads_left: left, rounds }) {
+  if (left === null) return `no limit was promised; ${rounds} were run`;
+  return left ? `${left} of each client, after ${rounds}`
+    : `0: all of ε is spent in ${rounds}`;
+}
+
+// FedAvg and guessing, which stay where they are.
+function placeReferences() {
+  const { fedavg, guessing, test_rows: rows } = PAGE;
+  const sentences = [];
+  for (const [name, share] of [["fedavg", fedavg?.mean], ["guessing", guessing]]) {
+    byId(name).hidden = typeof share !== "number";
+    byId(name).style.left = width(share);
+  }
+  if (fedavg) sentences.push(`FedAvg, which hides nothing: ${accuracyText(fedavg)}.`);
+  if (guessing !== null) {
+    sentences.push("Guessing the most frequent class: "
+      + `${percentOf(guessing, 1)} of ${rows} test rows.`);
+  }
+  byId("beside").textContent = sentences.join(" ");
+}
+
 function place() {
   const points = PAGE.points.filter((p) => p.mechanism === byId("who-noise").value);
   slider.max = points.length - 1;
   const point = points[slider.value];
-  fill(menus.adversary, point.guarantees.map((g) => g.adversary), point.main);
+  fill(menus.adversary, point.guarantees.map((g) => g.adversary), point.adversary);
   const against = point.guarantees
     .filter((one) => one.adversary === menus.adversary.value);
   fill(menus.relation, against.map((g) => g.relation), against[0].relation);
   const one = against.find((g) => g.relation === menus.relation.value);
-  const shown = { "eps-value": point.epsilon, accuracy: point.accuracy,
-    left: point.left, ...one };
-  for (const name of ["eps-value", "accuracy", "claim", "right", "guess", "known",
-    "status", "spent", "delta", "tpr", "mu", "left"]) {
-    byId(name).textContent = shown[name];
-  }
-  slider.setAttribute("aria-valuetext", `ε = ${point.epsilon}`);
+  const { mean, lower, upper } = point.accuracy;
+  const shown = {
+    "eps-value": show(point.epsilon, 3), accuracy: accuracyText(point.accuracy),
+    claim: one.claim, right: one.right, guess: one.guess, known: one.known,
+    status: one.status, spent: show(one.epsilon), delta: show(one.delta, 3),
+    tpr: percentOf(one.risk.recognised, 2), mu: show(one.risk.mu, 3), left: leftText(point),
+  };
+  for (const [name, text] of Object.entries(shown)) byId(name).textContent = text;
+  slider.setAttribute("aria-valuetext", `ε = ${show(point.epsilon, 3)}`);
   Object.assign(byId("band").style,
-    { left: point.scale.left, width: point.scale.width });
-  byId("mean").style.left = point.scale.mean;
+    { left: width(lower), width: width(upper - lower) });
+  byId("mean").style.left = width(mean);
   [...byId("people").children].forEach((dot, i) =>
     dot.classList.toggle("right", i < one.right));
-  byId("assumptions").replaceChildren(...one.assumptions.map((text) => {
+  byId("assumptions").replaceChildren(...(one.assumptions || "nothing more").split("; ").map((text) => {
     const item = document.createElement("li");
     item.textContent = text;
     return item;
@@ -46,4 +80,5 @@ for (const control of [slider, byId("who-noise"), ...Object.values(menus)]) {
 }
 byId("who-noise").addEventListener("input", () => { slider.value = 0; place(); });
 slider.value = 0;
+placeReferences();
 place();

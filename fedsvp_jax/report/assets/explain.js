@@ -53,7 +53,7 @@ function appliedStd(cell) {
 function explainWhere(cell) {
   if (!cell.std) {
     return `Gaussian noise of σ = ${show(cell.stepStd)} was added to the gradient of every`
-      + " local training step (--sensitivity=per_example). The upload itself gets no"
+      + " local training step (--clipping=per_example). The upload itself gets no"
       + " further noise.";
   }
   const whole = cell.l2 === null ? "" : `; the whole noise vector has L2 norm ${show(cell.l2)}`;
@@ -64,7 +64,8 @@ function explainStd(cell, context) {
   const facts = [["risk tolerance T", cell.tolerance], ["ε", cell.epsilon],
     ["sensitivity Δ", cell.sensitivity], ["examples |D|", cell.examples]];
   const known = facts.filter(([, value]) => value !== null);
-  return `${context.formula} Here σ = ${show(appliedStd(cell))}`
+  const formula = context.formula || `${context.label} does not use attributes.`;
+  return `${formula} Here σ = ${show(appliedStd(cell))}`
     + known.map(([name, value]) => `, ${name} = ${show(value)}`).join("") + ".";
 }
 
@@ -85,9 +86,18 @@ function explainComparison(cell, cohort) {
 
 function explainGuarantee(cell, context) {
   if (cell.epsilon === null) return "There is no finite guarantee for this upload.";
+  const caveats = [];
+  if (context.clipping === "paper") {
+    caveats.push("The claim is nominal: it assumes a sensitivity of 2C/|D|, which does not"
+      + " follow from clipping the mean gradient of each batch.");
+  }
+  if (context.formula && context.contribution_release === "raw") {
+    caveats.push("Because σ depends on R, and R is computed from private data without"
+      + " protection, σ itself leaks R.");
+  }
   const meaning = context.meaning ? ` (${context.meaning})` : "";
   return [`Claimed for this upload: ε = ${show(cell.epsilon)}, δ′ = ${show(cell.delta)}${meaning}.`,
-    ...context.caveats].join(" ");
+    ...caveats].join(" ");
 }
 
 // Returns {title, lead, coalitions: [[name, accuracy]], steps: [text]}.

@@ -22,11 +22,9 @@ import tiny_files
 from damage import EDITS, Reader, edited, of_check, of_file, of_store
 from deployed import begun
 from hypothesis import HealthCheck, given, seed, settings
-from others_settings import PROGRAMS
 from safetensors.numpy import save
 from small_folders import copy, whole_run  # noqa: F401, a fixture
 
-from fedsvp_jax import check
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.source_settings import TableSettings
@@ -100,11 +98,6 @@ READERS: dict[str, Callable[[Path], Reader]] = {
     "rows": of_rows,
     "config": of_file(
         "config.json", RECORDED, lambda path: config_file.read(path, KNOWN)
-    ),
-    "check python": of_file(
-        "a.py",
-        PROGRAMS["local"].text.encode(),
-        lambda path: check.READERS["flower"](path, check.Facts()),
     ),
     "check json": of_check("flip"),
     "check toml": of_check("toml"),

@@ -32,6 +32,5 @@ def test_claims_are_audited_and_resume_repeats_the_bytes(tmp_path: pathlib.Path)
         kinds = {"basic", "rdp", "pld", "basic_delta"}
         assert set(row["claims"]) - {"promise"} == kinds
     assert "VIOLATED" in done.stdout
-    assert (folder / "audit.svg").stat().st_size > 1000
 
     assert_resumed(TINY, folder, "dp_fedavg-update_clip-presence")

@@ -18,7 +18,6 @@ TINY = (
     "--membership_shadows=6",
     "--membership_examples=60",
     "--membership_epsilons=0.01",
-    "--membership_rounds=1",
     "--num_rounds=6",
 )
 
@@ -28,16 +27,14 @@ def test_the_over_trained_leak_and_small_epsilon_does_not(tmp_path: pathlib.Path
     folder = tmp_path / "run"
     done = succeeds(*TINY, f"--output_dir={folder}")
     assert "lira" in done.stdout
-    last = {  # the rows of the last round
-        (row["mechanism"], row["attack"]): row for row in results(folder)["rows"]
-    }
+    last = {(row["mechanism"], row["attack"]): row for row in results(folder)["rows"]}
     assert last["none", "lira"]["status"] is None
     assert last["gaussian", "lira"]["status"] == "nominal"
     assert last["none", "loss"]["accuracy_members"] > 0.9
     for attack in ("loss", "lira"):
         assert last["none", attack]["auc"] >= 0.65
         row = last["gaussian", attack]
-        assert row["round"] == 6 and row["auc_low"] < 0.5 < row["auc_high"]
+        assert row["auc_low"] < 0.5 < row["auc_high"]
     assert (folder / "roc.svg").stat().st_size > 1000
     assert_resumed(TINY, folder, "gaussian")
 

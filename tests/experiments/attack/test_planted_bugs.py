@@ -2,11 +2,12 @@
 
 import functools
 
+import more_cases
 import pytest
 from planted_bugs import BUGS, is_flagged, most_claims
 
 from experiments.attack import audit, audit_play
-from experiments.attack.audit_cases import DEPLOYED, Case
+from experiments.attack.audit_cases import Case
 from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
@@ -20,8 +21,8 @@ QUICK = (
 
 @functools.cache  # making the mechanisms takes a second, which collection shall not
 def cases() -> dict[str, Case]:
-    named = ["all"], [DEPLOYED]
-    return {c.name: c for names in named for c in audit.audited_cases(names, CONFIG)}
+    special = [more_cases.VOTES, more_cases.CONTRIBUTION, more_cases.DEPLOYED]
+    return {c.name: c for c in [*audit.audited_cases(["all"], CONFIG), *special]}
 
 
 # Four stand for all in every run of the suite; the others are slow to compile.

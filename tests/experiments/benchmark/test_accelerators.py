@@ -54,12 +54,12 @@ def test_loops_are_found_with_their_turns_cycles_and_kernels() -> None:
 def test_works_are_all_rows_or_one() -> None:
     both = accelerators.tasks(["v5e", "h100"], ["SWEEP", "PE-W2:4"])
     assert both[:2] == [("v5e", "SWEEP", 0), ("v5e", "PE-W2", 4)]
-    assert len(both) == 4 and len(accelerators.tasks(["v6e"], ["mechanisms"])) == 27
+    assert len(both) == 4 and len(accelerators.tasks(["v6e"], ["PE-W2"])) == 6
 
 
 def test_a_cost_more_than_a_tenth_above_the_kept_one_is_named() -> None:
     kept: dict[str, Any] = {"device": "v5e", "work": "W1", "index": 0}
-    kept |= dict.fromkeys(accelerators.COSTS, 100) | {"step_kernels": None}
+    kept |= dict.fromkeys(accelerators.COSTS, 100) | {"round_kernels": None}
     assert accelerators.worse(kept | {"bytes": 110}, kept) == []
     assert accelerators.worse(kept | {"bytes": 111}, kept) == [
         "v5e W1 0: bytes 111 after 100"
@@ -71,11 +71,9 @@ def test_a_cost_more_than_a_tenth_above_the_kept_one_is_named() -> None:
     not accelerators.COMPILERS.is_dir(), reason="needs `make accelerators`"
 )
 @pytest.mark.parametrize("device", compiled.DEVICES)
-@pytest.mark.parametrize("index", range(len(compiled.mechanism_rows())))
-def test_the_round_of_every_mechanism_and_n_compiles_for_accelerators(
-    device: str, index: int
-) -> None:
-    row = accelerators.compile_row(device, "mechanisms", index)
-    assert row["bytes"] < compiled.DEVICES[device].memory
+def test_a_round_compiles_for_accelerators(device: str) -> None:
+    row = accelerators.compile_row(device, "W2", 0)
+    assert 0 < row["bytes"] < compiled.DEVICES[device].memory
+    assert row["round_kernels" if device == "h100" else "round_cycles"] > 0
     if device == "h100":
         assert row["watched_loops"] == 0

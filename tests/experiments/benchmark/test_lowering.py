@@ -64,8 +64,8 @@ def gathered(trainer: Trainer) -> int:
     clients = dataclasses.replace(metrics.clients, client_id=None)
     uploads = size((state.params, state.stats), 1) + size(clients, 3)
     uploads += sum(x.dtype.itemsize for x in jax.tree.leaves(state.mechanism.clients))
-    batches = math.ceil(len(data.test.labels) / plan.scores.test_batch_size)
-    groups = data.num_classes * max(plan.scores.num_tested_attributes, 1)
+    batches = math.ceil(len(data.test.labels) / plan.test_batch_size)
+    groups = data.num_classes * max(plan.num_tested_attributes, 1)
     lanes = rows(plan.cohort_size, plan.client_chunk_size)
     return lanes * uploads + rows(batches, 1) * 4 * (groups + 1)
 

@@ -8,13 +8,11 @@ seed in the place of the operating system's. Masks cancel in the sum, to the bit
 (`tests/deploy/test_flower_sums.py`), and are left out.
 """
 
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.attacks.audit import Player, Scores
+from fedsvp_jax.attacks.audit import Game, Player, Scores
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, NoiseInfo
 from fedsvp_jax.deploy import noise
@@ -22,27 +20,20 @@ from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.mechanisms.discrete_gaussian import Words, seeded_words, wrapped
 
 
-def sums_player(
-    policy: Policy,
-    update: Sequence[float] | np.ndarray,
-    num_honest: int,
-    *,
-    num_rounds: int,
-    num_games: int,
-) -> Player:
-    """Plays one client in (with `update`, in every round) against out (with 0).
+def sums_player(policy: Policy, game: Game, num_games: int) -> Player:
+    """Plays one client in against out.
 
     Args:
       policy: of all clients; only the sum has enough noise (`Policy.summed`).
-      update: (d,) before the clip.
-      num_honest: K − h clients whose shares nobody knows, the one among them.
-      num_rounds: T.
+      game: `updates` of the one, in every round; `others`, whose shares nobody knows
+        either; and `dimension` are read.
       num_games: n, in each world.
     """
-    worlds = [np.asarray(update, np.float32), np.zeros(len(update), np.float32)]
+    num_rounds, num_honest = policy.config.num_rounds, 1 + len(game.others)
+    axis = np.eye(1, game.dimension, dtype=np.float32)[0]
     contributions = [
-        [_clipped(policy, vector, round_num) for round_num in range(num_rounds)]
-        for vector in worlds
+        [_clipped(policy, np.float32(length) * axis, t) for t in range(num_rounds)]
+        for length in game.updates
     ]
     infos: NoiseInfo = jax.tree.map(
         lambda *leaves: np.asarray(leaves).reshape(2, num_rounds),
@@ -53,18 +44,15 @@ def sums_player(
         words_key = prng.stream_key(key, prng.Stream.CANARY, 2)
         words = seeded_words(*jax.random.key_data(words_key).tolist())
         scores = np.zeros((2, num_rounds, num_games))
-        for world in range(2):
-            for round_num in range(num_rounds):
-                seen, variance = _opened(
-                    policy,
-                    contributions[world][round_num],
-                    num_honest,
-                    num_games,
-                    words,
-                )
-                means = [of_world[round_num][0] for of_world in contributions]
-                far = [np.square(seen - mean).sum(axis=1) for mean in means]
-                scores[world, round_num] = (far[1] - far[0]) / (2 * variance)
+        for world, t in np.ndindex(2, num_rounds):
+            seen, variance = _opened(
+                policy, contributions[world][t], num_honest, num_games, words
+            )
+            inside, outside = (
+                np.square(seen - of_world[t][0]).sum(axis=1)
+                for of_world in contributions
+            )
+            scores[world, t] = (outside - inside) / (2 * variance)
         totals = np.cumsum(scores, axis=1)
         always = np.ones(num_rounds, bool)
         return Scores(totals[0], totals[1], always, always, infos)

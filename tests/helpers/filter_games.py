@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, NoiseInfo
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.influence.lazy import Batches, FilterRates
 
@@ -37,7 +37,7 @@ def vote_player(num_votes: int, flip_probability: float, num_games: int) -> Play
         )
         score = worth.astype(jnp.float32) * jnp.sum(reports, keepdims=True)
         yes = jnp.ones((1,), bool)
-        return Transcript(score, yes, ~yes, _info(jnp.zeros((1,))))
+        return Transcript(score, yes, ~yes)
 
     return make_player(transcript, num_games)
 
@@ -69,18 +69,9 @@ def contribution_player(rates: FilterRates, num_passes: int, num_games: int) -> 
             difference = layers[0, 0, 0] - layers[0, 1, 0]
             score = score + difference * jnp.sqrt(2.0) * rates.clip / jnp.square(std)
             yes = jnp.bool_(True)
-            return score, Transcript(score, yes, yes, _info(std))
+            return score, Transcript(score, yes, yes)
 
         passes = jnp.arange(num_passes, dtype=jnp.int32)
         return jax.lax.scan(step, jnp.float32(0.0), passes)[1]
 
     return make_player(transcript, num_games)
-
-
-def _info(std: Array) -> NoiseInfo:
-    """Only the std: what the filter claims comes from `influence.privacy`."""
-    nothing = jnp.zeros_like(std)
-    return NoiseInfo(**{name: nothing for name in _FIELDS} | {"noise_std": std})
-
-
-_FIELDS = tuple(NoiseInfo.__dataclass_fields__)

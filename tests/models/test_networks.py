@@ -12,6 +12,7 @@ from layer_checks import quick_jit
 
 from fedsvp_jax import models
 from fedsvp_jax.core import tree
+from fedsvp_jax.core.settings import MODEL_NAMES
 from fedsvp_jax.core.structs import cross_entropy
 
 _SHAPES = {
@@ -38,7 +39,7 @@ _BATCH = 4
 
 def _all_but(*slow):
     marks = {name: pytest.mark.slow for name in slow}
-    names = [pytest.param(n, marks=marks.get(n, ())) for n in models.MODEL_NAMES]
+    names = [pytest.param(n, marks=marks.get(n, ())) for n in MODEL_NAMES]
     return pytest.mark.parametrize("name", names)
 
 
@@ -164,5 +165,3 @@ def test_a_step_of_stacked_models_is_products_without_convolutions(name):
 def test_make_model_names_what_is_allowed():
     with pytest.raises(ValueError, match=r"model must be one of mlp, .*, got 'lenet'"):
         models.make_model("lenet", num_classes=10)
-    with pytest.raises(ValueError, match="kernels must be"):
-        models.make_model("small_cnn", num_classes=10, kernels="cudnn")
