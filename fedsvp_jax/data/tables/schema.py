@@ -161,7 +161,8 @@ class Schema(Settings):
       unit: of privacy; with a person column it is no row.
       decimal: the mark before a fraction.
       thousands: the mark between groups of three digits; "": none is stated.
-      encoding: of a CSV file without the mark of UTF-16, of `literals.ENCODINGS`.
+      encoding: of a CSV file without the mark of UTF-16, of `literals.ENCODINGS`; None
+        where it is guessed.
       test_fraction: part of the rows for the test; None: the setting decides.
       person: the column that says whose each row is, where one may have several.
       rows_per_person: of which so many are kept, where a person is the unit.
@@ -182,7 +183,7 @@ class Schema(Settings):
     thousands: str = setting(
         "", "Between groups of three digits.", choices=("", *literals.THOUSANDS)
     )
-    encoding: str = setting("utf-8", "Of a CSV file.", choices=literals.ENCODINGS)
+    encoding: str | None = "utf-8"
     test_fraction: float | None = setting(None, "For the test.", above=0, below=1)
     person: str | None = setting(None, "The column that says who a row is of.")
     rows_per_person: int = setting(1, "That are kept of each person.", at_least=1)
@@ -191,6 +192,8 @@ class Schema(Settings):
         super().__post_init__()
         if self.person is not None and self.unit == "row":
             object.__setattr__(self, "unit", "person")
+        if self.encoding not in (None, *literals.ENCODINGS):
+            raise ValueError(unknown("encoding", self.encoding, literals.ENCODINGS))
         count = len(self.classes)
         faults = {
             'unit = "person" needs [person] with column = "NAME"': (
