@@ -204,7 +204,7 @@ def main(arguments: Sequence[str]) -> None:
     if column not in (None, NOBODY):
         if column not in table:
             raise ValueError(f"{path} lacks the column {column}")
-        encoding.check_clients(table[column], f"{path}: column {column}")
+        encoding.check_named(table[column], "client", f"{path}: column {column}")
         client = cells.distinct(table[column])[1]
     if not schema.shares:
         schema = _counted(schema, table, path)

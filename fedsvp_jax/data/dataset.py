@@ -109,15 +109,15 @@ class Dataset:
     def __post_init__(self) -> None:
         for part in ("train", "test"):
             self._check_part(part)
-        for kind, of_train, of_test in (
-            ("examples", self.train_inputs.shape[1:], self.test_inputs.shape[1:]),
-            ("inputs", self.train_inputs.dtype, self.test_inputs.dtype),
-        ):
-            if of_train != of_test:
-                raise self._error(
-                    f"training {kind} are {of_train}, test {kind} {of_test}; they must "
-                    "agree"
-                )
+        of_train, of_test = (
+            f"{inputs.dtype} of the shape {inputs.shape[1:]}"
+            for inputs in (self.train_inputs, self.test_inputs)
+        )
+        if of_train != of_test:
+            raise self._error(
+                f"training examples are {of_train}, test examples {of_test}; they must "
+                "agree"
+            )
         if self.class_names and len(self.class_names) != self.num_classes:
             raise self._error(
                 f"class_names must name {self.num_classes} classes, got "

@@ -61,23 +61,8 @@ def to_rgb32(dataset: Dataset) -> Dataset:
     Smaller images are centred and their edge pixels repeated outwards, which continues
     a black (EMNIST) or a white (LEAF FEMNIST) background. A single channel is repeated.
     The papers do not say how they enlarged the images, so this is a reconstruction.
-
-    Raises:
-      ValueError: the inputs are not uint8 images of at most 32×32 pixels and of 1 or 3
-        channels.
+    Images have at most 32×32 pixels and 1 or 3 channels.
     """
-    shape = dataset.example_shape
-    if (
-        dataset.train_inputs.dtype != np.uint8
-        or len(shape) != 3
-        or max(shape[:2]) > 32
-        or shape[2] not in (1, 3)
-    ):
-        raise ValueError(
-            f"dataset {dataset.name} holds {dataset.train_inputs.dtype} examples of "
-            f"the shape {shape}; to_rgb32 expects uint8 images of at most 32×32 pixels "
-            "and of 1 or 3 channels"
-        )
     return dataclasses.replace(
         dataset,
         train_inputs=enlarged_to_rgb32(dataset.train_inputs),

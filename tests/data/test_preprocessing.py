@@ -36,13 +36,6 @@ def test_rgb32_centres_repeats_the_channel_and_continues_the_background(
     assert (frame == background).all()
 
 
-@pytest.mark.parametrize("shape", [(3, 40, 28, 1), (3, 28, 28, 2), (3, 784)])
-def test_rgb32_refuses_other_shapes(shape: tuple[int, ...]) -> None:
-    pixels = np.zeros(shape, np.uint8)
-    with pytest.raises(ValueError, match="to_rgb32 expects uint8 images"):
-        preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
-
-
 @pytest.mark.hole
 def test_a_records_crop_does_not_follow_the_records_beside_it() -> None:
     """In a Poisson batch one more record would move the others to other places."""

@@ -121,7 +121,7 @@ def test_shares_that_were_counted_are_paid_for() -> None:
     assert read.shares == (0.7, 0.3) and read.shares_epsilon == 0.5
     assert from_toml(to_toml(read), "a.toml") == read
     for wrong in ("[0.7]", "[0.7, 0.2]", "[1.2, -0.2]", "0.7", '["a", "b"]'):
-        with pytest.raises(ValueError, match="shares must be 2 positive numbers"):
+        with pytest.raises(ValueError, match="shares must be"):
             from_toml(text.replace("[0.7, 0.3]", wrong), "a.toml")
     with pytest.raises(ValueError, match="shares_epsilon must be at least 0"):
         from_toml(text.replace("0.5\n", "-1\n"), "a.toml")

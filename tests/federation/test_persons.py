@@ -365,9 +365,9 @@ def test_a_schema_names_the_person_and_so_the_unit():
             "needs .person. with col",
         ),
         (HEAD + "[person]\nrows = 2\n", "needs .person. with column"),
-        (HEAD + PERSON.replace("2", "0"), "rows must be a whole number from 1, got 0"),
-        (HEAD + PERSON.replace("2", "true"), "rows must be a whole number"),
-        (HEAD.replace("[label]", "person = 3\n[label]"), "person must be a table"),
+        (HEAD + PERSON.replace("2", "0"), "rows_per_person must be at least 1, got 0"),
+        (HEAD + PERSON.replace("2", "true"), "rows_per_person must be an integer"),
+        (HEAD.replace("[label]", "person = 3\n[label]"), "person: it must be a table"),
         (HEAD + PERSON + "most = 3\n", "person: "),
     ):
         with pytest.raises(ValueError, match=message):

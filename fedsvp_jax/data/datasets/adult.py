@@ -22,7 +22,6 @@ standardised ones. All are constants, hence the same for every neighbour: values
 the bounds would cost accuracy, not privacy.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -92,33 +91,6 @@ CATEGORIES = {
 }  # in alphabetical order
 
 
-def _scaled(text: np.ndarray, number: _Scale, column: str) -> np.ndarray:
-    """A column of numbers as features, (rows,) float64; see the module."""
-    try:
-        values = text.astype(np.float64)
-    except ValueError as error:
-        raise ValueError(f"{column} holds no number ({error})") from error
-    if not np.isfinite(values).all():
-        raise ValueError(f"{column} holds NaN or infinity; all numbers must be finite")
-    values = np.clip(values, number.low, number.high)
-    if number.log:
-        values = np.log1p(values)
-    return (values - number.centre) / number.scale
-
-
-def _codes(values: np.ndarray, categories: Sequence[str], column: str) -> np.ndarray:
-    """Each value's place among the categories, (rows,) int32."""
-    names, rows = np.unique(values, return_inverse=True)
-    unknown = set(names.tolist()) - set(categories)
-    if unknown:
-        raise ValueError(
-            f"{column} holds {min(unknown)!r}; it must be one of "
-            f"{', '.join(categories)}"
-        )
-    places = [categories.index(name) for name in names.tolist()]
-    return np.asarray(places, np.int32)[rows]
-
-
 def load_adult(data_dir: Path) -> Dataset:
     """Adult as float32 features, with its categories as named columns.
 
@@ -126,37 +98,46 @@ def load_adult(data_dir: Path) -> Dataset:
       FileNotFoundError: `adult.csv` does not exist.
       ValueError: a column is missing or holds an impossible value.
     """
-    from fedsvp_jax.data.tables import cells, table_file
+    from fedsvp_jax.data.tables import encoding, literals, table_file
+    from fedsvp_jax.data.tables.schema import SchemaColumn
 
     folder = folders.find_folder(data_dir, ["adult"], "adult.csv", data_set="adult")
     path = folder / "adult.csv"
-    read = {
-        name: np.array(cells.texts(column).to_pylist(), np.dtypes.StringDType())
-        for name, column in table_file.read_table(path)[0].items()
-    }
+    table = table_file.read_table(path)[0]
     expected = (*NUMBERS, *CATEGORIES, "income", "split")
-    if missing := [name for name in expected if name not in read]:
+    if missing := [name for name in expected if name not in table]:
         raise ValueError(
             f"{path} lacks the column {missing[0]}; the header must name "
             f"{', '.join(expected)}"
         )
-    income = np.strings.rstrip(read["income"], ".")  # adult.test ends it with a dot
-    labels = _codes(income, ("<=50K", ">50K"), f"{path}: column income")
-    is_train = _codes(read["split"], ("test", "train"), f"{path}: column split") == 1
+
+    def codes(name: str, *categories: str) -> np.ndarray:
+        return encoding.coded(table[name], categories, f"{path}: column {name}")
+
+    # adult.test ends the income with a dot.
+    labels = codes("income", "<=50K", ">50K", "<=50K.", ">50K.") % 2
+    is_train = codes("split", "test", "train") == 1
     if is_train.all() or not is_train.any():
         raise ValueError(
             f"{path} lacks the rows of one split; train and test are needed"
         )
-    features = [
-        _scaled(read[name], number, f"{path}: column {name}")[:, None]
-        for name, number in NUMBERS.items()
-    ]
-    columns, test_columns = {}, {}
+    features, columns, test_columns = [], {}, {}
+    for name, number in NUMBERS.items():
+        values = encoding.numbers_of(
+            table[name],
+            SchemaColumn("number"),
+            literals.Notation(),
+            f"{path}: column {name}",
+        )
+        values = np.clip(values, number.low, number.high)
+        if number.log:
+            values = np.log1p(values)
+        features.append(((values - number.centre) / number.scale)[:, None])
     for name, categories in CATEGORIES.items():
-        codes = _codes(read[name], categories, f"{path}: column {name}")
-        features.append(np.eye(len(categories))[codes])
-        columns[name] = Column(codes[is_train], categories)
-        test_columns[name] = Column(codes[~is_train], categories)
+        category = codes(name, *categories)
+        features.append(np.eye(len(categories))[category])
+        columns[name] = Column(category[is_train], categories)
+        test_columns[name] = Column(category[~is_train], categories)
     inputs = np.concatenate(features, axis=1).astype(np.float32)
     return Dataset(
         name="adult",

@@ -35,29 +35,19 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
       ValueError: the file is not a gzip file, or its magic number or size is wrong.
     """
     raw = files.read_bytes(path, needed_by="the MNIST format")
-    if path.suffix == ".gz":
-        try:
+    needed = 0x0800 + num_axes
+    try:
+        if path.suffix == ".gz":
             raw = gzip.decompress(raw)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(
-                f"{path} is damaged or not a gzip file ({error}); it must be an idx "
-                "file packed by gzip"
-            ) from error
-    magic = 0x0800 + num_axes
-    header = 4 + 4 * num_axes
-    if len(raw) < header or struct.unpack(">I", raw[:4])[0] != magic:
+        magic, *shape = struct.unpack_from(f">{1 + num_axes}I", raw)
+        if magic != needed:
+            raise ValueError(f"it starts with {magic}")
+        return np.frombuffer(raw, np.uint8, offset=4 + 4 * num_axes).reshape(shape)
+    except (OSError, EOFError, ValueError, zlib.error, struct.error) as error:
         raise ValueError(
-            f"{path} starts with the bytes {raw[:4].hex(' ') or '(none)'}; it must be "
-            f"an idx file with the magic number {magic}"
-        )
-    shape = struct.unpack(f">{num_axes}I", raw[4:header])
-    values = np.frombuffer(raw, np.uint8, offset=header)
-    if values.size != np.prod(shape, dtype=np.int64):
-        raise ValueError(
-            f"{path} holds {values.size} values; its header promises "
-            f"{' × '.join(map(str, shape))}"
-        )
-    return values.reshape(shape)
+            f"{path} is damaged or no idx file ({error}); it must be an idx file with "
+            f"the magic number {needed}, plain or packed by gzip"
+        ) from error
 
 
 def _plain_or_gz(folder: Path, name: str) -> Path:

@@ -76,11 +76,11 @@ def open_store(folder: Path) -> ClientStore:
             raise ValueError(f"version {about['version']}")
         fields = {key: about[key] for key in ("name", "fingerprint", *FACTS)}
         fields["from_records"] = tuple(map(str, fields["from_records"]))
-        arrays = files.read_arrays(folder / "clients.npz")
+        arrays: dict[str, Any] = files.read_arrays(folder / "clients.npz")
         if fields["fingerprint"] != fingerprint_of(arrays, fields):
             raise ValueError("it differs from the SHA-256 in store.json")
         rows = int(arrays["clients"][:, 1].sum())
-        mapped = {
+        mapped: dict[str, Any] = {
             f"train_{kind}": np.memmap(
                 folder / f"{kind}.bin", like.dtype, "r", shape=(rows, *like.shape[1:])
             )

@@ -100,7 +100,7 @@ def _write(folder: Path, stream: StoreSource) -> None:
         raise ValueError(f"client {twice} comes twice; every name must be unique")
     order = sorted(range(len(names)), key=names.__getitem__)
     sums = np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
-    arrays = {
+    arrays: dict[str, Any] = {
         "clients": np.asarray(places, np.int64)[order],
         "digests": sums[order],
         "test_inputs": test.inputs,

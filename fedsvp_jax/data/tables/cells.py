@@ -25,7 +25,7 @@ from fedsvp_jax.data.tables.literals import (
 )
 
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_HOLDS_ARRAYS = "{} holds arrays; name it as image, or leave it out"
+_HOLDS_ARRAYS = "{} holds arrays; leave it out, or make a Dataset of arrays"
 _EXACT = 2**53  # float64 holds every whole number below
 
 

@@ -92,7 +92,9 @@ def proposed(
                 notes |= {f"columns.{name}": note} if note else {}
     with files.collected(faults):
         if client is not None:
-            encoding.check_clients(columns[client], f"{source}: column {client}")
+            encoding.check_named(
+                columns[client], "client", f"{source}: column {client}"
+            )
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}").categories
     files.refuse(faults)
@@ -102,7 +104,8 @@ def proposed(
         classes=class_names,
         classes_from_data=True,
         client=client,
-        notation=notation,
+        decimal=notation.decimal,
+        thousands=notation.thousands,
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )

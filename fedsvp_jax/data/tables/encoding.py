@@ -198,11 +198,11 @@ def _refuse(
         raise ValueError(f"{source} {remedy.format(at=at, marks=marks)}")
 
 
-def check_clients(written: pa.ChunkedArray, source: str) -> None:
-    """Raises ValueError: a row names no client."""
+def check_named(written: pa.ChunkedArray, kind: str, source: str) -> None:
+    """Raises ValueError: a row names no client, or no person."""
     if (blank := cells.is_missing(written)).any():
         raise ValueError(
-            f"{source} names no client {place(written, blank)}; name one, or leave the "
+            f"{source} names no {kind} {place(written, blank)}; name one, or leave the "
             "row out"
         )
 

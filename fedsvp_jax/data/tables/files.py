@@ -105,12 +105,12 @@ def reason(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def collected(faults: list[str]) -> Iterator[None]:
+def collected(faults: list[str], prefix: str = "") -> Iterator[None]:
     """Adds what something is refused for to the faults, which are refused at once."""
     try:
         yield
     except ValueError as error:
-        faults.append(str(error))
+        faults.append(f"{prefix}{error}")
 
 
 def refuse(faults: Sequence[str], prefix: str = "") -> None:

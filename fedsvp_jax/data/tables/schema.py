@@ -58,14 +58,13 @@ is `from_data = [0.4, 10]`: the least and the largest value of the records.
 import dataclasses
 import datetime
 import json
-import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from fedsvp_jax.core.settings import unknown
+from fedsvp_jax.core.settings import Settings, setting, unknown
 from fedsvp_jax.data.tables import files, literals
 from fedsvp_jax.data.tables.literals import DATE_FORMS, Notation
 
@@ -73,44 +72,72 @@ OTHERS = "*"  # the category of whatever has none of its own
 MOST_CLASSES = 1000
 MOST_VALUES = 200  # of a column that nobody declared
 VERSION = 1
-TYPES = {  # and the keys that each may have
-    "number": {"bounds", "fill", "missing", "log"},
-    "category": {"values"},
-    "percent": {"bounds", "fill", "missing"},
-    "date": {"bounds", "fill", "missing", "form"},
-    "time": {"bounds", "fill", "missing"},
-    "drop": set(),
+_FILLED = ("fill", "missing", "from_data")
+TYPES = {  # and the keys that each may have, in the order in which they are written
+    "number": ("type", "bounds", "log", *_FILLED),
+    "category": ("type", "values", "from_data"),
+    "percent": ("type", "bounds", *_FILLED),
+    "date": ("type", "bounds", "form", *_FILLED),
+    "time": ("type", "bounds", *_FILLED),
+    "drop": ("type", "from_data"),
 }
-UNITS = ("row", "person", "client")
-_PLAIN = Notation()
-_KEYS = {"unit", "decimal", "thousands", "encoding", "test_fraction"}
+_WRITTEN: dict[str, tuple[Any, str]] = {
+    "date": (datetime.date, "dates such as 2024-12-31"),
+    "time": (datetime.time, "times such as 08:30:00"),
+}
+_UNITS: dict[str, Callable[[float], Any]] = {
+    "date": literals.date_of,
+    "time": literals.time_of,
+}
+_KEYS = {  # of each table in a file, and the fields of `Schema` that they are
+    "label": {
+        "column": "label",
+        "classes": "classes",
+        "shares": "shares",
+        "shares_epsilon": "shares_epsilon",
+        "from_data": "classes_from_data",
+    },
+    "client": {"column": "client"},
+    "person": {"column": "person", "rows": "rows_per_person"},
+    "": {
+        name: name
+        for name in ("unit", "decimal", "thousands", "encoding", "test_fraction")
+    },
+}
+_ALWAYS = (
+    "unit",
+    "decimal",
+    "rows_per_person",
+    "bounds",
+)  # which are written at any value
+_LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # from 1, by rounding, shares may be
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclasses.dataclass(frozen=True)
-class SchemaColumn:
+class SchemaColumn(Settings):
     """The declaration of one column that is no label and no client.
 
     Attributes:
       type: of `TYPES`.
       bounds: (low, high) of numbers; of dates in days since 1970-01-01, of times in
         hours since midnight.
+      form: of dates with slashes, of `literals.DATE_FORMS`.
+      log: whether numbers are scaled by their logarithms.
       fill: the number (or day) of a missing cell; None refuses such cells.
       missing: further texts that mean a missing cell.
       values: the categories; `OTHERS` takes all others.
-      log: whether numbers are scaled by their logarithms.
-      form: of dates with slashes, of `literals.DATE_FORMS`.
       from_data: whether the records said so; of bounds, the records' extremes.
     """
 
     type: str
     bounds: tuple[float, float] = (0.0, 0.0)
-    fill: float | None = None
+    form: str = setting(DATE_FORMS[0], "Of dates with slashes.", choices=DATE_FORMS)
+    log: bool = setting(False, "Whether numbers are scaled by their logarithms.")
+    fill: float | None = setting(None, "The number of a missing cell.")
     missing: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    log: bool = False
-    form: str = DATE_FORMS[0]
     from_data: bool | tuple[float, float] = False
 
     @property
@@ -120,7 +147,7 @@ class SchemaColumn:
 
 
 @dataclasses.dataclass(frozen=True)
-class Schema:
+class Schema(Settings):
     """The columns of a table by name, in the order of its features.
 
     Attributes:
@@ -131,27 +158,68 @@ class Schema:
       shares_epsilon: spent on counting the shares; 0 where they are known anyway.
       classes_from_data: whether the records said so.
       client: the column that says whose each row is, or None.
-      unit: of privacy, of `UNITS`; with a person column it is no row.
-      notation: how numbers are written.
-      encoding: of a CSV file without the mark of UTF-16, of `literals.ENCODINGS`.
+      unit: of privacy; with a person column it is no row.
+      decimal: the mark before a fraction.
+      thousands: the mark between groups of three digits; "": none is stated.
+      encoding: of a CSV file without the mark of UTF-16, of `literals.ENCODINGS`; None
+        where it is guessed.
       test_fraction: part of the rows for the test; None: the setting decides.
       person: the column that says whose each row is, where one may have several.
       rows_per_person: of which so many are kept, where a person is the unit.
+
+    Raises:
+      ValueError: a value is none of the allowed, or two contradict one another.
     """
 
     columns: Mapping[str, SchemaColumn]
-    label: str | None = None
+    label: str | None = setting(None, "The column of the class.")
     classes: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
-    shares_epsilon: float = 0.0
-    classes_from_data: bool = False
-    client: str | None = None
-    unit: str = "row"
-    notation: Notation = _PLAIN
-    encoding: str = "utf-8"
-    test_fraction: float | None = None
-    person: str | None = None
-    rows_per_person: int = 1
+    shares_epsilon: float = setting(0.0, "Spent on counting the shares.", at_least=0)
+    classes_from_data: bool = setting(False, "Whether the records told the classes.")
+    client: str | None = setting(None, "The column that says whose each row is.")
+    unit: str = setting("row", "Of privacy.", choices=("row", "person", "client"))
+    decimal: str = setting(".", "Before a fraction.", choices=literals.DECIMALS)
+    thousands: str = setting(
+        "", "Between groups of three digits.", choices=("", *literals.THOUSANDS)
+    )
+    encoding: str | None = "utf-8"
+    test_fraction: float | None = setting(None, "For the test.", above=0, below=1)
+    person: str | None = setting(None, "The column that says who a row is of.")
+    rows_per_person: int = setting(1, "That are kept of each person.", at_least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.person is not None and self.unit == "row":
+            object.__setattr__(self, "unit", "person")
+        if self.encoding not in (None, *literals.ENCODINGS):
+            raise ValueError(unknown("encoding", self.encoding, literals.ENCODINGS))
+        count = len(self.classes)
+        faults = {
+            'unit = "person" needs [person] with column = "NAME"': (
+                self.unit == "person" and self.person is None
+            ),
+            f"thousands must not be the decimal mark, got {self.thousands!r}": (
+                self.decimal == self.thousands
+            ),
+            f"label: shares must be {count} positive numbers that sum to 1, got "
+            f"{list(self.shares)}": self.shares
+            and (
+                len(self.shares) != count
+                or min(self.shares) <= 0
+                or abs(sum(self.shares) - 1) > _OFF
+            ),
+            f"label: shares_epsilon counts rows, and unit = {_toml(self.unit)} is to "
+            "hide more: state the shares, and leave shares_epsilon out": (
+                self.shares_epsilon and self.unit != "row"
+            ),
+        }
+        files.refuse([fault for fault, holds in faults.items() if holds])
+
+    @property
+    def notation(self) -> Notation:
+        """How numbers are written."""
+        return Notation(self.decimal, self.thousands)
 
     @property
     def from_records(self) -> tuple[str, ...]:
@@ -196,173 +264,78 @@ def from_toml(text: str, source: str) -> Schema:
             f"{source} must begin with schema = {VERSION}; `fedsvp schema DATA.csv` "
             "drafts one"
         )
-    wrong: list[str] = []
-    label, client, person = (
-        content.pop(name, {}) for name in ("label", "client", "person")
-    )
-    columns = {}
-    if not isinstance(tables := content.pop("columns", {}), dict):
-        tables = {}
-    for name, table in tables.items():
-        try:
+    faults: list[str] = []
+    declared, columns = content.pop("columns", {}), {}
+    for name, table in declared.items() if isinstance(declared, dict) else ():
+        with files.collected(faults, f"column {name}: "):
             columns[name] = _column(table if isinstance(table, dict) else {})
-        except ValueError as error:
-            wrong.append(f"column {name}: {error}")
-    _refuse_others(content, _KEYS, wrong)
-    for name, table, keys in (
-        (
-            "label",
-            label,
-            {"column", "classes", "shares", "shares_epsilon", "from_data"},
-        ),
-        ("client", client, {"column"}),
-        ("person", person, {"column", "rows"}),
-    ):
-        if not isinstance(table, dict) or not isinstance(table.get("column", ""), str):
-            wrong.append(f'{name} must be a table with column = "NAME"')
-        else:
-            _refuse_others(table, keys, wrong, f"{name}: ")
-    unit = content.get("unit", "row")
-    decimal, thousands = content.get("decimal", "."), content.get("thousands", "")
-    share, encoding = content.get("test_fraction"), content.get("encoding", "utf-8")
-    if unit not in UNITS:
-        wrong.append(unknown("unit", unit, UNITS))
-    person = person if isinstance(person, dict) else {}
-    if person and unit == "row":
-        unit = "person"
-    if "column" not in person and (person or unit == "person"):
-        wrong.append('unit = "person" needs [person] with column = "NAME"')
-    rows = person.get("rows", 1)
-    if type(rows) is not int or rows < 1:
-        wrong.append(f"person: rows must be a whole number from 1, got {rows!r}")
-    if decimal not in literals.DECIMALS:
-        wrong.append(f'decimal must be "." or ",", got {decimal!r}')
-    if thousands not in ("", *literals.THOUSANDS) or thousands == decimal:
-        wrong.append(
-            'thousands must be ",", ".", " " or "\'", and not the decimal mark, got '
-            f"{thousands!r}"
+    fields: dict[str, Any] = {}
+    for section, keys in _KEYS.items():
+        table = content.pop(section, {}) if section else content
+        with files.collected(faults, section and f"{section}: "):
+            if not isinstance(table, dict):
+                raise ValueError("it must be a table")
+            _refuse_others(table, keys)
+            fields |= {keys[key]: _meaning(key, table[key]) for key in table}
+    count = len(fields.get("classes", ()))
+    if "label" in fields and not faults and not 2 <= count <= MOST_CLASSES:
+        faults.append(
+            f"label: classes must list 2 to {MOST_CLASSES} classes, got {count}"
         )
-    if encoding not in literals.ENCODINGS:
-        wrong.append(unknown("encoding", encoding, literals.ENCODINGS))
-    if share is not None and not (_is_number(share) and 0 < share < 1):
-        wrong.append(f"test_fraction must be between 0 and 1, got {share!r}")
-    if wrong:
-        raise ValueError(f"{source}: " + "; ".join(wrong))
-    try:
-        classes = _texts(label.get("classes", []), "classes")
-    except ValueError as error:
-        raise ValueError(f"{source}: label: {error}") from error
-    if label and not 2 <= len(classes) <= MOST_CLASSES:
-        raise ValueError(
-            f"{source}: label: classes must list 2 to {MOST_CLASSES} classes, got "
-            f"{len(classes)}"
-        )
-    shares = label.get("shares", [])
-    numbers = isinstance(shares, list) and all(map(_is_number, shares))
-    if shares and not (
-        numbers
-        and len(shares) == len(classes)
-        and min(shares) > 0
-        and abs(sum(shares) - 1) < _OFF
-    ):
-        raise ValueError(
-            f"{source}: label: shares must be {len(classes)} positive numbers that sum "
-            f"to 1, got {shares!r}"
-        )
-    spent = label.get("shares_epsilon", 0.0)
-    if not _is_number(spent) or spent < 0:
-        raise ValueError(
-            f"{source}: label: shares_epsilon must be at least 0, got {spent!r}"
-        )
-    if spent and unit != "row":
-        raise ValueError(
-            f"{source}: label: shares_epsilon counts rows, and unit = {_toml(unit)} is "
-            "to hide more: state the shares, and leave shares_epsilon out"
-        )
-    return Schema(
-        columns=columns,
-        label=label.get("column"),
-        classes=classes,
-        shares=tuple(float(share) for share in shares),
-        shares_epsilon=float(spent),
-        classes_from_data=bool(label.get("from_data")),
-        client=client.get("column"),
-        unit=unit,
-        notation=Notation(decimal, thousands),
-        encoding=encoding,
-        test_fraction=share,
-        person=person.get("column"),
-        rows_per_person=rows,
-    )
+    if "rows_per_person" in fields:
+        fields.setdefault("unit", "person")
+    with files.collected(faults):
+        schema = Schema(columns, **fields)
+    files.refuse(faults, f"{source}: ")
+    return schema
 
 
-def _refuse_others(
-    content: Mapping[str, Any], keys: set[str], wrong: list[str], prefix: str = ""
-) -> None:
-    for name in content.keys() - keys:
-        wrong.append(prefix + unknown("a key", name, sorted(keys)))
+def _refuse_others(table: Mapping[str, Any], keys: Collection[str]) -> None:
+    """Raises ValueError: a key that such a table does not have."""
+    for name in table.keys() - set(keys):
+        raise ValueError(unknown("a key", name, sorted(keys)))
 
 
-def _column(content: dict[str, Any]) -> SchemaColumn:
+def _column(table: dict[str, Any]) -> SchemaColumn:
     """Raises ValueError: a key or a value that its type does not have."""
-    kind = content.get("type")
+    kind = table.get("type")
     if kind not in TYPES:
         raise ValueError(unknown("type", kind, tuple(TYPES)))
-    wrong: list[str] = []
-    _refuse_others(content, TYPES[kind] | {"type", "from_data"}, wrong)
-    if wrong:
-        raise ValueError("; ".join(wrong))
-    from_data = bool(content.get("from_data"))
-    if kind == "drop":
-        return SchemaColumn(kind, from_data=from_data)
-    if kind == "category":
-        values = _texts(content.get("values", []), "values")
-        if not values:
-            raise ValueError("values must list its categories")
-        return SchemaColumn(kind, values=values, from_data=from_data)
-    form, fill = content.get("form", DATE_FORMS[0]), content.get("fill")
-    if form not in DATE_FORMS:
-        raise ValueError(unknown("form", form, DATE_FORMS))
-    extremes = content.get("from_data")
-    return SchemaColumn(
-        kind,
-        bounds=_bounds(content.get("bounds"), "bounds", kind),
-        fill=None if fill is None else _as_number(fill, "fill", kind),
-        missing=_texts(content.get("missing", []), "missing"),
-        log=bool(content.get("log")),
-        form=form,
-        from_data=_bounds(extremes, "from_data", kind)
-        if isinstance(extremes, list)
-        else from_data,
-    )
+    _refuse_others(table, TYPES[kind])
+    table = {key: None for key in ("bounds", "values") if key in TYPES[kind]} | table
+    return SchemaColumn(**{key: _meaning(key, table[key], kind) for key in table})
 
 
-def _bounds(values: Any, name: str, kind: str) -> tuple[float, float]:
-    if not isinstance(values, list) or len(values) != 2:
-        raise ValueError(f"{name} must be [LOW, HIGH], got {values!r}")
-    low, high = (_as_number(value, name, kind) for value in values)
-    if low > high:
-        raise ValueError(f"{name} must be [LOW, HIGH], got {low:g} above {high:g}")
-    return low, high
+def _meaning(key: str, value: Any, kind: str = "number") -> Any:
+    """What a key says, in the type of its field; a column is of a `kind`.
+
+    Raises:
+      ValueError: it says something else.
+    """
+    if key in ("classes", "missing", "values"):
+        return _texts(value, key)
+    if key == "shares":
+        shares = value if isinstance(value, list) else [value]
+        return tuple(_number(share, key, kind) for share in shares)
+    if key == "bounds" or isinstance(value, list):
+        if not isinstance(value, list) or len(value) != 2:
+            raise ValueError(f"{key} must be [LOW, HIGH], got {value!r}")
+        low, high = (_number(end, key, kind) for end in value)
+        if low > high:
+            raise ValueError(f"{key} must be [LOW, HIGH], got {low:g} above {high:g}")
+        return low, high
+    return _number(value, key, kind) if key == "fill" else value
 
 
-def _is_number(value: Any) -> bool:
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return plain and math.isfinite(value)
-
-
-def _as_number(value: Any, name: str, kind: str) -> float:
-    if kind == "date" and isinstance(value, datetime.date):
+def _number(value: Any, key: str, kind: str) -> float:
+    """A number, a day or an hour."""
+    cls, words = _WRITTEN.get(kind, (int | float, "finite numbers"))
+    fits = isinstance(value, cls) and not isinstance(value, bool)
+    if not fits or (kind not in _WRITTEN and not abs(value) < _LARGEST):
+        raise ValueError(f"{key} must be {words}, got {value!r}")
+    if kind == "date":
         return literals.days(value.isoformat()[:10])
-    if kind == "time" and isinstance(value, datetime.time):
-        return literals.hours(value.isoformat())
-    if kind in _WRITTEN or not _is_number(value):
-        words = _WRITTEN.get(kind, "finite numbers")
-        raise ValueError(f"{name} must be {words}, got {value!r}")
-    return float(value)
-
-
-_WRITTEN = {"date": "dates such as 2024-12-31", "time": "times such as 08:30:00"}
+    return literals.hours(value.isoformat()) if kind == "time" else float(value)
 
 
 def _texts(values: Any, name: str) -> tuple[str, ...]:
@@ -389,66 +362,46 @@ def to_toml(
     """
     notes = notes or {}
     lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
-    lines += [f"schema = {VERSION}", f"unit = {_toml(schema.unit)}"]
-    lines += [
-        f"{name} = {_toml(mark)}"
-        for name, mark in schema.notation._asdict().items()
-        if mark
+    lines.append(f"schema = {VERSION}")
+    tables = [("", "", _written(schema, _KEYS[""]))]
+    tables += [
+        (section, f"[{section}]", _written(schema, _KEYS[section]))
+        for section in ("label", "client", "person")
+        if getattr(schema, section) is not None
     ]
-    if schema.encoding != "utf-8":
-        lines.append(f"encoding = {_toml(schema.encoding)}")
-    if schema.test_fraction is not None:
-        lines.append(f"test_fraction = {schema.test_fraction!r}")
-    tables: list[tuple[str, str, dict[str, Any]]] = []
-    if schema.label is not None:
-        label: dict[str, Any] = {"column": schema.label, "classes": schema.classes}
-        if schema.shares:
-            label["shares"] = schema.shares
-        if schema.shares_epsilon:
-            label["shares_epsilon"] = schema.shares_epsilon
-        marked = {"from_data": True} if schema.classes_from_data else {}
-        tables.append(("label", "[label]", label | marked))
-    if schema.client is not None:
-        tables.append(("client", "[client]", {"column": schema.client}))
-    if schema.person is not None:
-        bound = {"column": schema.person, "rows": schema.rows_per_person}
-        tables.append(("person", "[person]", bound))
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
-        tables.append((f"columns.{name}", f"[columns.{key}]", _column_table(column)))
+        values = _written(column, {key: key for key in TYPES[column.type]})
+        if unit := _UNITS.get(column.type):
+            values = {key: _in_unit(value, unit) for key, value in values.items()}
+        tables.append((f"columns.{name}", f"[columns.{key}]", values))
     for note, title, values in tables:
-        lines.append("")
-        lines += [f"# {line}" for line in notes.get(note, "").splitlines()]
-        lines.append(title)
+        if title:
+            comment = [f"# {line}" for line in notes.get(note, "").splitlines()]
+            lines += ["", *comment, title]
         for key, value in values.items():
             todo = "  # TODO" if key == "from_data" else ""
             lines.append(f"{key} = {_toml(value)}{todo}")
     return "\n".join(lines) + "\n"
 
 
-def _column_table(column: SchemaColumn) -> dict[str, Any]:
-    def written(value: float) -> Any:
-        units = {"date": literals.date_of, "time": literals.time_of}
-        return units.get(column.type, float)(value)
+def _written(
+    declared: Schema | SchemaColumn, keys: Mapping[str, str]
+) -> dict[str, Any]:
+    """The values of the keys, but for defaults that need not be written."""
+    defaults = {field.name: field.default for field in dataclasses.fields(declared)}
+    return {
+        key: getattr(declared, name)
+        for key, name in keys.items()
+        if name in _ALWAYS or getattr(declared, name) != defaults[name]
+    }
 
-    table: dict[str, Any] = {"type": column.type}
-    if "bounds" in TYPES[column.type]:
-        table["bounds"] = tuple(map(written, column.bounds))
-    if column.form != DATE_FORMS[0]:
-        table["form"] = column.form
-    if column.log:
-        table["log"] = True
-    if column.fill is not None:
-        table["fill"] = written(column.fill)
-    if column.missing:
-        table["missing"] = column.missing
-    if column.values:
-        table["values"] = column.values
-    if column.from_data:
-        table["from_data"] = True
-        if isinstance(column.from_data, tuple):
-            table["from_data"] = tuple(map(written, column.from_data))
-    return table
+
+def _in_unit(value: Any, unit: Callable[[float], Any]) -> Any:
+    """Days as dates, or hours as times; all else as it is."""
+    if isinstance(value, tuple):
+        return tuple(_in_unit(each, unit) for each in value)
+    return unit(value) if isinstance(value, float) else value
 
 
 def _toml(value: Any) -> str:

@@ -132,7 +132,6 @@ def from_table(
     rows_per_person: int | None = None,
     drop: Sequence[str] = (),
     schema: Schema | None = None,
-    image: str | None = None,
     test: Any = None,
     test_fraction: float = 0.2,
     name: str = "table",
@@ -152,8 +151,6 @@ def from_table(
         schema's, else 1.
       drop: columns that are left out, whatever the schema says of them.
       schema: the declared one; None: drafted from the records.
-      image: the column of uint8 images, all of one shape; other columns are then no
-        features, but may still be attributes.
       test: a table of test examples, of people who agreed that what is scored on them
         is published, with the columns that are features and the label; None divides
         `table`, and no ε covers its test rows.
@@ -177,9 +174,7 @@ def from_table(
         raise ValueError(f"{name}: rows_per_person needs person, a column")
     client = None if client == NOBODY else client
     left_out = dropped | {client, person}
-    tables = [table] if test is None else [table, test]
-    pixels = [pixel for part in tables for pixel in (part[image] if image else ())]
-    columns = table_file.columns_of(table, name, image)
+    columns = table_file.columns_of(table, name)
     num_train = _check_lengths(columns, name)
     for column in filter(None, (label, client, person, *drop)):
         if column not in columns:
@@ -187,7 +182,7 @@ def from_table(
                 f"{name}: " + unknown("a named column", column, tuple(columns))
             )
     if test is not None:
-        tested = table_file.columns_of(test, name, image)
+        tested = table_file.columns_of(test, name)
         columns = _joined(columns, tested, name, optional=left_out)
     if label is None:
         raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
@@ -209,7 +204,7 @@ def from_table(
     )
     chosen = np.ones(len(is_test), bool)
     if persons is None:
-        _warn_of_persons(columns, {label, client, image}, schema, name)
+        _warn_of_persons(columns, {label, client}, schema, name)
     elif schema is None or schema.unit != "client":
         rows_per_person = rows_per_person or 1
         chosen = _chosen_rows(persons, rows_per_person)
@@ -221,10 +216,7 @@ def from_table(
             )
     else:
         rows_per_person = None
-    train, test_rows = (
-        np.flatnonzero(~is_test & chosen),
-        np.flatnonzero(is_test & chosen),
-    )
+    train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
         rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
@@ -241,14 +233,13 @@ def from_table(
             source = f"{name}: column {label}"
             classes = encoding.of_names(columns[label], schema.classes, source)
     if person is not None:
-        unit = "client" if schema.unit == "client" else "person"
         schema = dataclasses.replace(
-            schema, person=person, unit=unit, rows_per_person=rows_per_person or 1
+            schema, person=person, rows_per_person=rows_per_person or 1
         )
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
-            encoding.check_clients(columns[client], f"{name}: column {client}")
+            encoding.check_named(columns[client], "client", f"{name}: column {client}")
         names, codes = clients
         present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
         number = np.full(len(names), -1, np.int32)
@@ -256,22 +247,10 @@ def from_table(
         writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
-    features = any(column.type != "drop" for column in schema.columns.values())
-    parts = (train, test_rows)
-    if features:
-        inputs, attributes, _ = encoding.encode(
-            schema, columns, name, parts=parts, wrong=wrong
-        )
-    files.refuse(wrong)
-    if image is not None:
-        images = np.stack([np.asarray(pixel) for pixel in pixels])
-        images = images[..., None] if images.ndim == 3 else images
-        inputs = [images[part] for part in parts]
-        attributes = attributes if features else {}
-    elif not features:
-        raise ValueError(f"{name} has no column but {', '.join(columns)}")
+    inputs, attributes, _ = encoding.encode(
+        schema, columns, name, parts=(train, test_rows), wrong=wrong
+    )
     assert classes is not None
-    described = schema if image is None else dataclasses.replace(schema, columns={})
     return Dataset(
         name=name,
         train_inputs=inputs[0],
@@ -287,8 +266,8 @@ def from_table(
         test_columns={
             k: c._replace(codes=c.codes[test_rows]) for k, c in attributes.items()
         },
-        from_records=described.from_records,
-        schema=schema if image is None else None,
+        from_records=schema.from_records,
+        schema=schema,
         public_test=test is not None,
         train_persons=None if persons is None else persons[train].astype(np.int32),
         rows_per_person=None if person is None else rows_per_person,
@@ -300,11 +279,7 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
 
     A row of a test table, from `num_train` on, is of another person each.
     """
-    if (blank := cells.is_missing(column)).any():
-        raise ValueError(
-            f"{source} names no person {cells.place(column, blank)}; name one, or "
-            "leave the row out"
-        )
+    encoding.check_named(column, "person", source)
     names, codes = cells.distinct(column)
     persons = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
     rows = np.arange(len(column))

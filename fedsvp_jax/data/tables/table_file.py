@@ -89,10 +89,8 @@ _READERS = {
 }
 
 
-def columns_of(table: Any, source: str, image: str | None = None) -> Columns:
+def columns_of(table: Any, source: str) -> Columns:
     """A table's columns by name, of any object that maps names to columns.
-
-    Those of images are left out.
 
     Raises:
       ValueError: there are no rows, two names are one, or a column cannot be read.
@@ -101,8 +99,6 @@ def columns_of(table: Any, source: str, image: str | None = None) -> Columns:
         return table
     columns = Columns()
     for name in getattr(table, "column_names", None) or list(table):
-        if name == image:
-            continue
         key = literals.normal(str(name))
         if key in columns:
             raise ValueError(

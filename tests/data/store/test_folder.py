@@ -66,7 +66,7 @@ WRONG = {
     ),
     "another type": (
         [client(0, 2, inputs=np.zeros((2, 3, 3, 1), np.float32))],
-        "client 0: training inputs are float32",
+        "client 0: training examples are float32",
     ),
 }
 

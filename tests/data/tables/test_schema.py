@@ -255,13 +255,14 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
         ("[columns.a]\ntype = 'number'\nbounds = [1, inf]", "must be finite numbers"),
         ("[columns.a]\ntype = 'date'\nbounds = [1, 2]", "dates such as 2024-12-31"),
         ("[columns.a]\ntype = 'category'\nvalues = ['a', 'a']", "name each once"),
-        ("[columns.a]\ntype = 'category'", "values must list its categories"),
+        ("[columns.a]\ntype = 'category'", "values must be a list of texts"),
         ("[columns.a]\ntype = 'drop'\nfill = 1", "a key must be one of from_data"),
         ("columns = 3\nunit = 'ward'", "unit must be one of row, person, client"),
         ("decimal = ';'", "decimal must be"),
-        ("test_fraction = 1", "test_fraction must be between 0 and 1"),
+        ("decimal = ','\nthousands = ','", "must not be the decimal mark, got ','"),
+        ("test_fraction = 1", "test_fraction must be greater than 0 and less than 1"),
         ("[label]\ncolumn = 'y'\nclasses = ['a']", "2 to 1000 classes, got 1"),
-        ("[label]\ncolumn = 3", 'label must be a table with column = "NAME"'),
+        ("[label]\ncolumn = 3", "label must be a text, got 3"),
         ("nothing", "is no TOML file"),
         (
             "[columns.a]\ntype = 'x'\n[columns.b]\ntype = 'y'",
@@ -274,6 +275,14 @@ def test_a_schema_that_says_something_else_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         from_toml(f"schema = 1\n{columns}", "a.toml")
+
+
+def test_what_a_reader_must_see_is_written_at_any_value() -> None:
+    schema = Schema({"x": SchemaColumn("number")}, person="who")
+    text = to_toml(schema)
+    for line in ('unit = "person"', 'decimal = "."', "rows = 1", "bounds = [0.0, 0.0]"):
+        assert line in text
+    assert from_toml(text, "a.toml") == schema
 
 
 def test_rows_of_another_file_become_the_features_that_training_had(
