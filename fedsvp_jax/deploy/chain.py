@@ -22,6 +22,10 @@ from fedsvp_jax.deploy.refusal import Refused
 
 FORMAT = 4
 START = "0" * 64  # what the first entry has in the place of a hash
+# Where a line has the hash of the one before it: what follows is of one length.
+_FOLLOWING = '","salt":"' + "0" * 32 + '","signature":"' + "0" * 128
+_FOLLOWING += '","time":"2000-01-01T00:00:00Z"}'
+_PREVIOUS = slice(-len(_FOLLOWING) - len(START), -len(_FOLLOWING))
 _FIELDS = ("entry", "kind", "time", "body", "previous")  # of an `Entry`, in a line
 
 
@@ -116,33 +120,45 @@ def new_entry(
     return _of(content, hashlib.sha256(line).hexdigest()), line + b"\n"
 
 
-def read_entries(
-    content: bytes, file: str, *, every_signature: bool = True
-) -> tuple[list[Entry], str]:
+def read_entries(content: bytes, file: str) -> tuple[list[Entry], str]:
     """The entries of a log up to the first that is not right, and what is wrong there.
 
-    A last line without its end was never reported as written, and is left out. Where
-    not every signature is verified, those of the first and the last entry are, and no
-    entry between them is returned: the garbage collector would look at all of them.
+    A last line without its end was never reported as written, and is left out.
     """
     entries: list[Entry] = []
     public = ""
-    lines = content.split(b"\n")[:-1]
-    for number, line in enumerate(lines, 1):
-        signed = every_signature or number in (1, len(lines))
-        entry = _entry(line, entries[-1] if entries else None, public, signed=signed)
+    for number, line in enumerate(content.split(b"\n")[:-1], 1):
+        entry = _entry(line, entries[-1] if entries else None, public)
         if isinstance(entry, str):
             return entries, f"entry {number} of {file} {entry}"
-        if not every_signature:
-            del entries[1:]
         public = public or entry.body["site"]
         entries.append(entry)
     return entries, "" if entries else f"{file} holds no entry"
 
 
-def _entry(
-    line: bytes, before: Entry | None, public: str, *, signed: bool
-) -> Entry | str:
+def read_ends(content: bytes) -> tuple[Entry, Entry] | None:
+    """The first and the last entry of a log, without a last line that has no end.
+
+    None unless every line has the hash of the one before it, and the two the site's
+    signature.
+    """
+    before = digest = START
+    lines = content.split(b"\n")[:-1]
+    for line in lines:
+        if line[_PREVIOUS] != digest.encode():
+            return None
+        before, digest = digest, hashlib.sha256(line).hexdigest()
+    first = _entry(lines[0], None, "") if lines else ""
+    if isinstance(first, str):
+        return None
+    if len(lines) == 1:
+        return first, first
+    second_last = first._replace(number=len(lines) - 1, hash=before)
+    last = _entry(lines[-1], second_last, first.body["site"])
+    return None if isinstance(last, str) else (first, last)
+
+
+def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
     """The entry of a line without its end, or what is wrong with the line."""
     follows = START if before is None else before.hash
     number = 1 if before is None else before.number + 1
@@ -153,14 +169,13 @@ def _entry(
         content = {name: saved[name] for name in saved if name != "signature"}
         signature, body = saved["signature"], saved["body"]
         key = public or body["site"]
-        intact = {"kind", "time"} < {*saved} and isinstance(body, dict)
-        if signed:  # else the next entry's hash tells of every byte
-            intact &= _canonical(saved) == line
+        intact = _canonical(saved) == line
+        intact &= {"kind", "time"} < {*saved} and isinstance(body, dict)
     except (ValueError, KeyError, TypeError, RecursionError):
         intact = False
     if not intact:
         return "is damaged"
-    if signed and not verifies(key, signature, _canonical(content)):
+    if not verifies(key, signature, _canonical(content)):
         return "was changed: its signature is not the site's"
     if (saved["previous"], saved["entry"]) != (follows, number):
         return "does not follow the one before it"

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from fedsvp_jax.core.files import WriteError, make_folder, sync
-from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_entries
+from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy
 from fedsvp_jax.deploy.refusal import Refused
@@ -348,11 +348,10 @@ class Site:
         with open(descriptor, "rb", closefd=False) as file:
             file.seek(0)
             content = file.read()
-        entries, problem = read_entries(content, self.path.name, every_signature=False)
-        if problem:  # named by the first entry that is wrong
-            entries, problem = read_entries(content, self.path.name)
-        lines = content.split(b"\n")
-        number = entries[-1].number if entries else 0
+        if ends := read_ends(content):
+            return *ends, content.rindex(b"\n") + 1
+        entries, problem = read_entries(content, self.path.name)
+        lines, number = content.split(b"\n"), len(entries)
         torn = seen and len(lines) - 1 == seen.number + 1 == number + 1
         if problem and not torn:
             raise Refused(
