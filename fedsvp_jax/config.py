@@ -241,21 +241,19 @@ def resolve(
     defaults |= _of_data(config, facts)
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
+    batch_size = config.batch_size or defaults["batch_size"]
+    defaults["delta"] = 1.0 / max(batch_size, 2)
+    defaults["server_learning_rate"] = 1.0 if config.server_optimizer == "sgd" else 0.01
     unset = {
         name: value for name, value in defaults.items() if getattr(config, name) is None
     }
     config = dataclasses.replace(config, **unset)
-    if config.delta is None:
-        config = dataclasses.replace(config, delta=1.0 / max(config.batch_size, 2))
     for name in ("cohort_size", "num_hbc_clients"):
         if getattr(config, name) > config.num_clients:
             raise ValueError(
                 f"{name} must be at most num_clients = {config.num_clients}, got "
                 f"{getattr(config, name)}"
             )
-    if config.server_learning_rate is None:
-        rate = 1.0 if config.server_optimizer == "sgd" else 0.01
-        config = dataclasses.replace(config, server_learning_rate=rate)
     if config.noise_bands > 1 and not optimizers.averages(config):
         raise ValueError(
             "noise_bands must be 1 unless server_optimizer is sgd, "

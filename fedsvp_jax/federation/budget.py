@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def planned_filter_cost(config: AccountedSettings) -> FilterCost:
     )
 
 
-def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
+def solve_noise(config: Accounted, **sizes: Any) -> Accounted:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
     Solved for is ε per upload, or the setting that scales the noise where ε does not

@@ -1,7 +1,7 @@
 """The program of some cells: what the engine compiles, built in one place."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -75,10 +75,6 @@ class Program:
                 self.mechanism_configs, self.configs, strict=True
             )
         )
-
-    def solved(self) -> Iterator[ExperimentConfig]:
-        """The configs whose noise was solved for."""
-        return (config for config in self.configs if config.solve == "noise")
 
     @property
     def mechanism(self) -> Mechanism:

@@ -57,7 +57,6 @@ class RunFolder:
         self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
         self.identity = ""  # of the run, from `start` on
-        self._pending: dict[str, list[dict[str, Any]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -228,21 +227,3 @@ class RunFolder:
         if not file.exists():
             return []
         return [json.loads(line) for line in file.read_text().splitlines()]
-
-    def hold(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Keeps lines for `write_held`."""
-        self._pending.setdefault(name, []).extend(rows)
-
-    def write_held(self) -> None:
-        """Appends the held lines; those that cannot be written are not tried again.
-
-        Raises:
-          WriteError: as `append`.
-        """
-        pending, self._pending = self._pending, {}
-        for name, rows in pending.items():
-            self.append(name, rows)
-
-    def write(self, name: str, content: Any) -> None:
-        """Writes a JSON file whole or not at all."""
-        write_json(self.path / name, content)
