@@ -185,14 +185,13 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
       ValueError: there is no such class or category, or --private_attribute is
         another one.
     """
-    kind, _, column = config.attributes.partition(":")
     names: Sequence[str] | None = facts.class_names
-    if kind == "column":
-        names = facts.categories.get(column)
+    if config.column is not None:
+        names = facts.categories.get(config.column)
     if names is None:
         raise ValueError(
-            f"private_category must be left out: the {kind} has no names here; give "
-            "its number as private_attribute"
+            "private_category must be left out: classes and categories have no names "
+            "here; give its number as private_attribute"
         )
     if config.private_category not in names:
         raise ValueError(unknown("private_category", config.private_category, names))
@@ -208,14 +207,13 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
 def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in ("npz", "csv", "store")
-    kind, _, column = config.attributes.partition(":")
     needs_facts = config.private_category is not None
-    needs_facts |= config.num_attributes is None and kind == "column"
+    needs_facts |= config.num_attributes is None and config.column is not None
     if facts is None:
         needed = sized and any(getattr(config, name) is None for name in SIZED)
         facts = sources.facts(config) if needed or needs_facts else Facts()
     defaults = _of_size(config, facts) if sized else {}
-    defaults["num_attributes"] = len(facts.categories.get(column, (0, 1)))
+    defaults["num_attributes"] = len(facts.categories.get(config.column, (0, 1)))
     if config.private_category is not None:
         defaults["private_attribute"] = _private_number(config, facts)
     return defaults

@@ -111,7 +111,8 @@ def corrupt_clients(
     key = prng.stream_key(root, prng.Stream.CORRUPTION, number)
     corrupted = np.asarray(choose(key, number, number, settings.corrupted_share))
     longest = int((num_train + num_validation).max())
-    copies: list[Examples] = []
+    none = np.zeros(0, np.int32)
+    copied_rows, copied_labels = [none], [none]
     for client in np.flatnonzero(corrupted):
         trained = train[client, : num_train[client]]
         validated = validation[client, : num_validation[client]]
@@ -124,17 +125,14 @@ def corrupt_clients(
             share=settings.corrupted_points,
             key=prng.stream_key(root, prng.Stream.CORRUPTION, int(client)),
         )
-        copies.append(
-            Examples(
-                examples.inputs[rows], labels[: len(rows)], examples.attributes[rows]
-            )
-        )
+        copied_rows.append(rows)
+        copied_labels.append(np.asarray(labels[: len(rows)]))
         indices = first_copy + np.arange(len(rows), dtype=np.int32)
         trained[:], validated[:] = np.split(indices, [len(trained)])
         first_copy += len(rows)
-    none = jax.tree.map(lambda leaf: leaf[:0], examples)
+    rows, labels = map(np.concatenate, (copied_rows, copied_labels))
     return (
-        jax.tree.map(lambda *leaves: jnp.concatenate(leaves), none, *copies),
+        Examples(examples.inputs[rows], jnp.asarray(labels), examples.attributes[rows]),
         dataclasses.replace(
             split, train=jnp.asarray(train), validation=jnp.asarray(validation)
         ),

@@ -129,7 +129,7 @@ def _attribute_counts(
 
 
 def _from_records(config: AttributeSettings, dataset: Dataset) -> tuple[str, ...]:
-    kind, _, name = config.attributes.partition(":")
-    public = kind != "column" or dataset.columns[name].public
+    name = config.column
+    public = name is None or dataset.columns[name].public
     attributes = () if public else (f"the categories of {name}",)
     return tuple(dict.fromkeys((*dataset.from_records, *attributes)))

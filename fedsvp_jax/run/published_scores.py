@@ -118,10 +118,11 @@ def interval(count: int, rows: int, epsilon: float) -> tuple[float, float]:
     the least such t. Around count ± t lie the ends of Clopper and Pearson (1934), which
     miss with at most 2.5 %.
     """
-    from scipy.stats import binomtest
+    from scipy import stats
 
     tail = math.log(4 / (_RISK * (1 + math.exp(-epsilon)))) / epsilon
     wide = math.ceil(tail) - 1
-    low, high = np.clip([count - wide, count + wide], 0, rows).tolist()
-    ends = [binomtest(k, rows).proportion_ci(1 - _RISK / 2) for k in (low, high)]
-    return float(ends[0].low), float(ends[1].high)
+    low, high = np.clip([count - wide, count + wide], 0, rows)
+    lower = stats.beta.ppf(_RISK / 4, low, rows - low + 1) if low else 0.0
+    upper = stats.beta.ppf(1 - _RISK / 4, high + 1, rows - high) if high < rows else 1.0
+    return float(lower), float(upper)
