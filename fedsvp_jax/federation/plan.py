@@ -399,11 +399,7 @@ def recorded_settings(
     parallelism = choose_parallelism(
         config, current_target(), model, dataset.example_shape
     )
-    loss_settings: dict[str, object] = {}
-    if loss is not None:
-        has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
-        loss_settings = {"loss": name_of(loss), "has_targets": has_targets}
-    return {
+    settings = {
         **dataclasses.asdict(config),
         "client_chunk_size": parallelism.clients,
         "coalition_chunk_size": parallelism.coalitions,
@@ -413,5 +409,8 @@ def recorded_settings(
         "num_classes": dataset.num_classes,
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
-        **loss_settings,
     }
+    if loss is not None:
+        has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+        settings |= {"loss": name_of(loss), "has_targets": has_targets}
+    return settings
