@@ -19,7 +19,7 @@ from fedsvp_jax.config import (
 )
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.common_settings import NoiseSettings
-from fedsvp_jax.core.losses import ExampleLoss, name_of
+from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
 from fedsvp_jax.core.structs import Array, Model, Params
@@ -412,5 +412,6 @@ def recorded_settings(
     }
     if loss is not None:
         has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
-        settings |= {"loss": name_of(loss), "has_targets": has_targets}
+        name = getattr(loss, "__qualname__", type(loss).__qualname__)
+        settings |= {"loss": name, "has_targets": has_targets}
     return settings

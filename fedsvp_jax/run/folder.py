@@ -125,10 +125,19 @@ class RunFolder:
             make_folder(self.path)
             if self._lock is None:
                 self._reserve()
-            if file.exists():
-                config = self._config_to_resume(file, config, resume=resume)
-            else:
+            if not file.exists():
                 write_json(file, config)
+            elif not resume:
+                raise ValueError(
+                    f"output_dir {self.path} already holds a run; give another folder "
+                    "or continue it with --resume"
+                )
+            else:
+                new_config, config = config, read_json(file)
+                if changed := differences(config, plain(new_config)):
+                    raise ValueError(
+                        f"cannot resume {self.path}: {'; '.join(changed[:3])}"
+                    )
         except OSError as error:
             self.free()
             if new:
@@ -143,20 +152,6 @@ class RunFolder:
             self.free()
             raise
         self.identity = identity(config)
-
-    def _config_to_resume(
-        self, file: pathlib.Path, config: dict[str, Any], *, resume: bool
-    ) -> dict[str, Any]:
-        """The config.json that is there, which knows no setting that came later."""
-        if not resume:
-            raise ValueError(
-                f"output_dir {self.path} already holds a run; give another folder "
-                "or continue it with --resume"
-            )
-        old: dict[str, Any] = read_json(file)
-        if changed := differences(old, plain(config)):
-            raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
-        return old
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Appends json lines, all or none, and hands them to the operating system.

@@ -137,7 +137,15 @@ class Session:
         """
         try:
             while self.done < self._config.num_rounds and self.stopped_by is None:
-                self._stop_if_asked(stop)
+                if stop.received is not None:
+                    self._save()
+                    total, name = self._config.num_rounds, self._config.mechanism
+                    raise Stopped(
+                        stop.received,
+                        f"after round {self.done} of {total} ({name}), which is saved"
+                        if self.done
+                        else f"before round 1 ({name})",
+                    )
                 self._call()
         except WriteError as error:
             done = self._saved
@@ -147,18 +155,6 @@ class Session:
             self._bar.close()
             self._loggers.close()
         return self._summaries()
-
-    def _stop_if_asked(self, stop: StopRequests) -> None:
-        if stop.received is None:
-            return
-        self._save()
-        total, name = self._config.num_rounds, self._config.mechanism
-        raise Stopped(
-            stop.received,
-            f"after round {self.done} of {total} ({name}), which is saved"
-            if self.done
-            else f"before round 1 ({name})",
-        )
 
     def _call(self) -> None:
         """Runs some rounds in one call of the compiled program and keeps their rows."""
