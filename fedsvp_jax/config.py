@@ -213,7 +213,8 @@ def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
         needed = sized and any(getattr(config, name) is None for name in SIZED)
         facts = sources.facts(config) if needed or needs_facts else Facts()
     defaults = _of_size(config, facts) if sized else {}
-    defaults["num_attributes"] = len(facts.categories.get(config.column, (0, 1)))
+    categories = facts.categories.get(config.column or "")
+    defaults["num_attributes"] = len(categories) if categories else 2
     if config.private_category is not None:
         defaults["private_attribute"] = _private_number(config, facts)
     return defaults

@@ -130,9 +130,10 @@ def corrupt_clients(
         indices = first_copy + np.arange(len(rows), dtype=np.int32)
         trained[:], validated[:] = np.split(indices, [len(trained)])
         first_copy += len(rows)
-    rows, labels = map(np.concatenate, (copied_rows, copied_labels))
+    every = np.concatenate(copied_rows)
+    wrong = jnp.asarray(np.concatenate(copied_labels))
     return (
-        Examples(examples.inputs[rows], jnp.asarray(labels), examples.attributes[rows]),
+        Examples(examples.inputs[every], wrong, examples.attributes[every]),
         dataclasses.replace(
             split, train=jnp.asarray(train), validation=jnp.asarray(validation)
         ),

@@ -21,6 +21,12 @@ _JAX = (
 )
 
 
+def versions() -> dict[str, str]:
+    """The versions of Python and of the packages that numbers follow."""
+    packages = {name: metadata.version(name) for name in _PACKAGES}
+    return {"python": ".".join(map(str, sys.version_info[:3])), **packages}
+
+
 def environment() -> dict[str, Any]:
     """Versions, JAX's settings, flags, device: equal ones are promised equal bits.
 
@@ -33,10 +39,7 @@ def environment() -> dict[str, Any]:
     compiler_flags.check_arithmetic()
     on_cpu = jax.default_backend() == "cpu"
     return {
-        "versions": {
-            "python": ".".join(map(str, sys.version_info[:3])),
-            **{name: metadata.version(name) for name in _PACKAGES},
-        },
+        "versions": versions(),
         "state_version": checkpoint.STATE_VERSION,
         "device_kind": jax.devices()[0].device_kind,
         "cpu_threads": cpu.threads() if on_cpu else None,

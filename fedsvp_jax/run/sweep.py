@@ -33,8 +33,9 @@ class SweepPlan:
     """The cells: mechanisms x epsilons x seeds, over one base config.
 
     `total_epsilons` take the place of epsilons: the noise of each cell is solved for,
-    so that the whole run spends that ε. FedAvg, the mechanism none, then runs once per
-    seed as the reference.
+    so that the whole run spends that ε, and `learning_rates`, where there are any,
+    belong to them one by one. FedAvg, the mechanism none, then runs once per seed as
+    the reference.
 
     With `part` "I/N" only the cells of the I-th of N parts run, I from 1. The cells, in
     the order of cells.json, are cut into N pieces whose sizes differ by at most one.
@@ -46,6 +47,7 @@ class SweepPlan:
     seeds: tuple[int, ...]
     part: str | None = None
     total_epsilons: tuple[float, ...] = ()
+    learning_rates: tuple[float, ...] = ()
 
     def cells(self, base: Accounted, mechanism: str) -> list[Accounted]:
         """The configs of all cells of one mechanism, of every part.
@@ -60,6 +62,8 @@ class SweepPlan:
         elif self.total_epsilons:
             base = dataclasses.replace(base, solve="noise")
             varied = [{"total_epsilon": total} for total in self.total_epsilons]
+            for changes, rate in zip(varied, self.learning_rates, strict=False):
+                changes["learning_rate"] = rate
         elif base.solve == "noise":
             raise ValueError(
                 "a sweep with solve=noise needs total_epsilons, for which the noise is "
