@@ -123,9 +123,12 @@ def _attribute_counts(
     """(clients of all cells, N): training examples by attribute."""
     rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
     counts = np.asarray(split.num_train).reshape(-1)
-    valid = np.arange(rows.shape[1]) < counts[:, None]
-    of_row = np.where(valid, attributes[rows], -1)
-    return np.stack([(of_row == a).sum(1) for a in range(num_attributes)], axis=1)
+    return np.array(
+        [
+            np.bincount(attributes[row[:count]], minlength=num_attributes)
+            for row, count in zip(rows, counts, strict=True)
+        ]
+    )
 
 
 def _from_records(config: AttributeSettings, dataset: Dataset) -> tuple[str, ...]:
