@@ -128,8 +128,6 @@ def from_table(
     *,
     label: str | None = None,
     client: str | None = None,
-    person: str | None = None,
-    rows_per_person: int | None = None,
     drop: Sequence[str] = (),
     schema: Schema | None = None,
     test: Any = None,
@@ -145,12 +143,9 @@ def from_table(
         None: the schema's.
       client: the column that says which client's each row is; None: the schema's, if
         any; `NOBODY`: none, whatever the schema says.
-      person: the column that says whose each row is; None: the schema's, if any. A
-        person is the unit of privacy then, unless the schema's is a client.
-      rows_per_person: so many rows of a person are kept, drawn once; None: the
-        schema's, else 1.
       drop: columns that are left out, whatever the schema says of them.
-      schema: the declared one; None: drafted from the records.
+      schema: the declared one, which may name a column of persons: of each so many
+        rows are kept, drawn once. None: drafted from the records.
       test: a table of test examples, of people who agreed that what is scored on them
         is published, with the columns that are features and the label; None divides
         `table`, and no ε covers its test rows.
@@ -162,16 +157,15 @@ def from_table(
     """
     dropped: set[str | None] = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
+    person, limit = None, None
     if schema is not None:
         dropped |= {schema.client}
         label, client = label or schema.label, client or schema.client
         schema = dataclasses.replace(schema, client=None)
-        person = person or schema.person
-        rows_per_person = rows_per_person or schema.rows_per_person
+        person = schema.person
+        limit = schema.rows_per_person if schema.unit == "person" else None
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
-    if person is None and rows_per_person is not None and schema is None:
-        raise ValueError(f"{name}: rows_per_person needs person, a column")
     client = None if client == NOBODY else client
     left_out = dropped | {client, person}
     columns = table_file.columns_of(table, name)
@@ -205,17 +199,14 @@ def from_table(
     chosen = np.ones(len(is_test), bool)
     if persons is None:
         _warn_of_persons(columns, {label, client}, schema, name)
-    elif schema is None or schema.unit != "client":
-        rows_per_person = rows_per_person or 1
-        chosen = _chosen_rows(persons, rows_per_person)
+    elif limit is not None:
+        chosen = _chosen_rows(persons, limit)
         if not chosen.all():
             warnings.warn(
                 f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
-                f"of each person at most {rows_per_person} stay ([person] rows)",
+                f"of each person at most {limit} stay ([person] rows)",
                 stacklevel=2,
             )
-    else:
-        rows_per_person = None
     train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
         rows = len(is_test)
@@ -232,10 +223,6 @@ def from_table(
         if schema.classes:
             source = f"{name}: column {label}"
             classes = encoding.of_names(columns[label], schema.classes, source)
-    if person is not None:
-        schema = dataclasses.replace(
-            schema, person=person, rows_per_person=rows_per_person or 1
-        )
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
@@ -270,7 +257,7 @@ def from_table(
         schema=schema,
         public_test=test is not None,
         train_persons=None if persons is None else persons[train].astype(np.int32),
-        rows_per_person=None if person is None else rows_per_person,
+        rows_per_person=limit,
     )
 
 
