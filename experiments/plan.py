@@ -5,7 +5,7 @@
 Of DATA.csv only the number of rows of every client, and of every person of a [person]
 column, is read, which is public in any case. As many synthetic rows are drawn from the
 schema: numbers uniformly between their bounds, categories evenly, classes by a random
-linear model in the shares that the schema states (or that --shares_epsilon buys). How
+linear model in the shares that the schema states. How
 much your columns tell of the class nobody knows before a run. So there are two such
 models, one whose best AUC is the first number of --auc and one of the second, and every
 figure is an interval from the one to the other. The route of train --goal is trained on
@@ -61,13 +61,6 @@ _AUC = flags.DEFINE_list(
     "AUC of the best model of the synthetic rows, where the columns tell little of the "
     "class and where they tell much; of models of such tables that were published, if "
     "there are any. One number is both.",
-)
-_SHARES_EPSILON = flags.DEFINE_float(
-    "shares_epsilon",
-    None,
-    "Where the schema states no shares of the classes: count DATA.csv's with discrete "
-    "Laplace noise of this ε, which is spent, and print what the schema then states.",
-    lower_bound=0,
 )
 _LABELS = {
     "nobody": "server sees each upload",
@@ -158,25 +151,6 @@ def synthetic(
     )
 
 
-def noised_shares(
-    labels: Sequence[str], classes: Sequence[str], epsilon: float
-) -> list[float]:
-    """Shares of the classes from counts with discrete Laplace noise of ε.
-
-    One row more or less changes one count by 1, so all counts together are ε-DP (Ghosh,
-    Roughgarden and Sundararajan 2009). What is made of them tells no more. A count is
-    at least 1, and a share has two digits more than the noise.
-    """
-    from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, system_words
-
-    counts = [
-        max(1, list(labels).count(name) + discrete_laplace(epsilon, system_words))
-        for name in classes
-    ]
-    shares = [round(count / sum(counts), 4) for count in counts]
-    return [max(share, 1e-4) for share in shares]
-
-
 def main(arguments: Sequence[str]) -> None:
     """Trains on synthetic rows at every ε and kind of trust, and prints the table."""
     if len(arguments) != 2:
@@ -196,6 +170,12 @@ def main(arguments: Sequence[str]) -> None:
     from fedsvp_jax.run import shared_programs
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
+    if not schema.shares:
+        raise ValueError(
+            f"{_SCHEMA.value} states no shares of the classes: add shares = [...] "
+            "below [label], as they are known without the records (a registry, a "
+            "publication)"
+        )
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
     column = _COLUMN.value or schema.client
@@ -206,21 +186,14 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(f"{path} lacks the column {column}")
         encoding.check_named(table[column], "client", f"{path}: column {column}")
         client = cells.distinct(table[column])[1]
-    if not schema.shares:
-        schema = _counted(schema, table, path)
     sizes, persons = training_rows(schema, table, client)
-    budgets = goal.unspent(epsilons, schema.shares_epsilon)
     with shared_programs():
         plans = [
-            _planned(synthetic(schema, sizes, _SEED.value, area, persons), budgets)
+            _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
             for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
     document |= {"data": path.stem, "choice": "trust"}
-    if schema.shares_epsilon:
-        document["rows"] += (
-            f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
-        )
     main = _main(document["points"][0])
     rows = [_row(point, document["fedavg"]) for point in document["points"]]
     print(
@@ -237,36 +210,6 @@ def main(arguments: Sequence[str]) -> None:
     )
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
-    )
-
-
-def _counted(schema: Any, table: Any, path: pathlib.Path) -> Any:
-    """The schema with shares of the classes that --shares_epsilon pays for."""
-    epsilon = _SHARES_EPSILON.value
-    if not epsilon:
-        raise ValueError(
-            f"{_SCHEMA.value} states no shares of the classes: add shares = [...] "
-            "below [label] if they are known without the records (a registry, a "
-            "publication); or count them by --shares_epsilon=0.1, which spends that ε"
-        )
-    if schema.unit != "row":
-        raise ValueError(
-            f'shares_epsilon counts rows, and unit = "{schema.unit}" is to hide more; '
-            "state the shares in the schema"
-        )
-    if schema.label not in table:
-        raise ValueError(f"{path} lacks the column {schema.label}")
-    from fedsvp_jax.data.tables import cells
-
-    labels = cells.texts(table[schema.label]).to_pylist()
-    shares = noised_shares(labels, schema.classes, epsilon)
-    print(
-        f"Counted with noise, which spends ε = {epsilon:g}. Write below [label], so "
-        "that every run counts it and nobody has to count again:\n"
-        f"shares = {shares}\nshares_epsilon = {epsilon:g}\n"
-    )
-    return dataclasses.replace(
-        schema, shares=tuple(shares), shares_epsilon=float(epsilon)
     )
 
 

@@ -49,17 +49,6 @@ def test_synthetic_classes_have_the_stated_shares_and_auc(auc: float) -> None:
     assert pairs.mean() == pytest.approx(auc, abs=0.02)
 
 
-@pytest.mark.hole
-def test_counted_shares_have_discrete_laplace_noise() -> None:
-    labels = ["no"] * 700 + ["yes"] * 300
-    assert plan.noised_shares(labels, ("no", "yes"), 60.0) == [0.7, 0.3]
-    drawn = [plan.noised_shares(labels, ("no", "yes"), 0.1)[1] for _ in range(300)]
-    # A count's variance is 2a/(1 - a)², a = exp(-ε); the share moves by .7 and .3.
-    a = np.exp(-0.1)
-    std = np.sqrt((0.7**2 + 0.3**2) * 2 * a / (1 - a) ** 2) / 1000
-    assert np.std(drawn) == pytest.approx(std, rel=0.25)
-
-
 def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -> None:
     schema = dataclasses.replace(
         SCHEMA, client="ward", person="who", unit="person", rows_per_person=2
@@ -108,20 +97,15 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.hole
-def test_shares_are_stated_or_paid_for(tmp_path: pathlib.Path) -> None:
+def test_a_plan_needs_stated_shares(tmp_path: pathlib.Path) -> None:
     data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
     data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))
-    text = (
+    schema.write_text(
         "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n"
         "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
     )
-    schema.write_text(text)
     line = ("experiments.plan", str(data), f"--schema={schema}")
     assert_sentence(command(*line), "states no shares of the classes: add shares")
-    line += ("--shares_epsilon=0.5", "--total_epsilon=0.5")
-    assert_sentence(command(*line), "must be greater than 0.5, which counting")
-    schema.write_text(f"unit = 'client'\n{text}")
-    assert_sentence(command(*line), "shares_epsilon counts rows, and unit = ")
 
 
 def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -> None:
