@@ -306,15 +306,15 @@ def _category(
 
 def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
     """Bounds from the least to the largest value; the median fills missing cells."""
-    present = np.sort(values[~missing])
-    bounds = low, high = float(present[0]), float(present[-1])
-    upper = _quantile(present, 0.9)
+    present = values[~missing]
+    bounds = low, high = float(present.min()), float(present.max())
+    median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
     binary = ((present == low) | (present == high)).all()
     blank = missing.mean()
     column = dataclasses.replace(
         column,
         bounds=bounds,
-        fill=_quantile(present, 0.5) if blank else None,
+        fill=float(median) if blank else None,
         log=bool(
             column.type == "number"
             and not binary
@@ -327,10 +327,6 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
-
-
-def _quantile(ordered: np.ndarray, share: float) -> float:
-    return float(ordered[max(int(np.ceil(share * len(ordered))) - 1, 0)])
 
 
 def strict(

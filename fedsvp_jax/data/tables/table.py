@@ -9,9 +9,9 @@ every claim is nominal (`draft.py`).
 import dataclasses
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,34 +83,24 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     return [name for name in names if name]
 
 
-class LoadedRows(NamedTuple):
-    """Rows of a file, by the schema of a training.
-
-    Attributes:
-      inputs: (n, f) float32 features.
-      carried: n texts by column: columns that are no features, such as an id.
-      clamped: how many numbers lie beyond the schema's bounds, by column.
-    """
-
-    inputs: np.ndarray
-    carried: Mapping[str, list[str]]
-    clamped: Mapping[str, int]
-
-
-def load_rows(path: Path, schema: Schema) -> LoadedRows:
+def load_rows(
+    path: Path, schema: Schema
+) -> tuple[encoding.Encoded, dict[str, list[str]]]:
     """The rows of a table's file.
 
     Args:
       path: of the file.
       schema: of the training.
 
+    Returns:
+      The rows, and (n,) texts by column of those that are no features, such as an id.
+
     Raises:
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    count = len(next(iter(columns.values())))
-    if not count:
+    if not len(next(iter(columns.values()))):
         raise ValueError(f"{path} has no rows")
     features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
@@ -118,9 +108,7 @@ def load_rows(path: Path, schema: Schema) -> LoadedRows:
         for name, column in columns.items()
         if name not in features
     }
-    parts = [np.arange(count)]
-    encoded = encoding.encode(schema, columns, str(path), parts=parts)
-    return LoadedRows(encoded.inputs[0], carried, encoded.clamped)
+    return encoding.encode(schema, columns, str(path)), carried
 
 
 def from_table(
@@ -234,15 +222,13 @@ def from_table(
         writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
-    inputs, attributes, _ = encoding.encode(
-        schema, columns, name, parts=(train, test_rows), wrong=wrong
-    )
+    inputs, attributes, _ = encoding.encode(schema, columns, name, wrong=wrong)
     assert classes is not None
     return Dataset(
         name=name,
-        train_inputs=inputs[0],
+        train_inputs=inputs[train],
         train_labels=classes.codes[train],
-        test_inputs=inputs[1],
+        test_inputs=inputs[test_rows],
         test_labels=classes.codes[test_rows],
         num_classes=len(classes.categories),
         class_names=classes.categories,
