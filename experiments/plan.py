@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 from absl import flags
-from scipy import special
+from scipy import optimize, special
 
 from . import command, flag_values, goal, messages, printed
 
@@ -69,7 +69,8 @@ _LABELS = {
 }
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
-_STEPS = 40  # of that fit
+_STEPS = 40  # that fit the biases
+_STEEPEST = 64.0  # slope
 _USEFUL, _LITTLE = 0.8, 0.4  # parts of AUC's gain over guessing that are left
 
 
@@ -99,9 +100,7 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
             bias += np.log(proportions / chances.mean(0))
         return bias
 
-    low, high = 0.0, 64.0
-    for _ in range(_STEPS):
-        slope = (low + high) / 2
+    def missing_area(slope: float) -> float:
         logits = slope * fitted + biased(slope)
         labels = (logits + draws).argmax(1)
         chances = special.softmax(logits, axis=1)
@@ -109,8 +108,10 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
             table_scores.auc(chances[:, number], labels == number)
             for number in range(len(proportions))
         ]
-        area = np.mean([area for area in areas if area is not None] or [1.0])
-        low, high = (slope, high) if area < auc else (low, slope)
+        defined = [area for area in areas if area is not None]
+        return auc - float(np.mean(defined or [1.0]))
+
+    slope = optimize.bisect(missing_area, 0.0, _STEEPEST, xtol=1e-9)
     return slope * scores + biased(slope)
 
 
@@ -156,12 +157,9 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
-    areas = flag_values.numbers(
-        "auc",
-        _AUC.value,
-        allowed="one or two numbers between 0.5 and 1",
-        is_allowed=lambda number: 0.5 < number < 1,
-    )
+    areas = flag_values.numbers("auc", _AUC.value)
+    if not 0.5 < min(areas) <= max(areas) < 1:
+        raise ValueError(f"auc must be between 0.5 and 1, got {','.join(_AUC.value)}")
     from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
