@@ -37,7 +37,7 @@ def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray
     Raises:
       ValueError: a label is outside [0, num_classes).
     """
-    low, high = labels.min(), labels.max()
+    low, high = labels.min(initial=0), labels.max(initial=0)
     if low < 0 or high >= num_classes:
         raise ValueError(
             f"{path} holds the label {low if low < 0 else high}; labels must be from "
