@@ -23,6 +23,7 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
 
 import dataclasses
+import itertools
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ import numpy as np
 from absl import flags
 from scipy import optimize, special
 
-from . import command, flag_values, goal, messages, printed
+from . import command, flag_values, goal, messages
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
 _EPSILONS = flags.DEFINE_list(
@@ -164,7 +165,7 @@ def main(arguments: Sequence[str]) -> None:
     from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
-    from fedsvp_jax.report import epsilon_page
+    from fedsvp_jax.report import epsilon_page, text_table
     from fedsvp_jax.run import shared_programs
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
@@ -201,7 +202,7 @@ def main(arguments: Sequence[str]) -> None:
             main=main,
             meaning=meaning(main),
             document=document,
-            table=printed.table(rows),
+            table=text_table.render(rows),
             useful=_USEFUL,
             from_records=schema.from_records,
         )
@@ -275,22 +276,20 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
         kinds = ["secure_aggregation"]
     elif int(data.train_writers.max()) == 0:
         kinds = ["nobody"]
-    bare = _swept(data, None, ())
-    documents = {trust: _swept(data, trust, epsilons) for trust in kinds}
-    document = documents[kinds[0]] | {"fedavg": bare["fedavg"], "points": []}
-    for trust, of_trust in documents.items():
-        for point in of_trust["points"]:
-            point["mechanism"] = _LABELS[trust]
-            if trust == "trusted_server":
-                # Of one client's server: it sees what whoever sees the models sees.
-                guarantee = _main(point)
-                point["adversary"] = "whoever sees the models"
-                point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
-        document["points"] += of_trust["points"]
-    return document
+    document, points = _swept(data, None, max(epsilons)), []
+    for trust, epsilon in itertools.product(kinds, epsilons):
+        (point,) = _swept(data, trust, epsilon)["points"]
+        point["mechanism"] = _LABELS[trust]
+        if trust == "trusted_server":
+            # Of one client's server: it sees what whoever sees the models sees.
+            guarantee = _main(point)
+            point["adversary"] = "whoever sees the models"
+            point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
+        points.append(point)
+    return document | {"points": points}
 
 
-def _swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> dict[str, Any]:
+def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
     """`epsilon_page.document` of the route; of FedAvg where trust is None."""
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
@@ -303,19 +302,13 @@ def _swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> dict[st
         dataset="csv",
         seed=_SEED.value,
         noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
+        total_epsilon=epsilon,
     )
-    routes = [
-        goal.route_settings(dataclasses.replace(base, total_epsilon=epsilon), data)
-        for epsilon in epsilons or (1.0,)
-    ]
-    route = routes[0] | {"solve": "uploads", "eval_every": routes[0]["num_rounds"]}
+    route = goal.route_settings(base, data)
+    route |= {"solve": "uploads", "total_epsilon": None}
+    route["eval_every"] = route["num_rounds"]
     config = resolve(dataclasses.replace(base, **route), data)
-    rates = tuple(
-        route["learning_rate"] for route in routes if "learning_rate" in route
-    )
-    plan = SweepPlan(
-        (config.mechanism,), (config.epsilon,), seeds, None, epsilons, rates
-    )
+    plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
     if trust is None:
         config = resolve(ExperimentConfig(**goal.reference(config)), data)
         plan = SweepPlan(("none",), (config.epsilon,), seeds)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pathlib
-import re
 from typing import Any
 
 import numpy as np
@@ -80,12 +79,12 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     line = ("experiments.plan", str(data), f"--schema={schema}")
     assert_sentence(command(*line), "lacks the column ward")
     line = (*line, "--client_column=none")
-    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9", "--format=markdown")
+    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
-    row = r"\| server sees each upload \| 9 \|.*\| useful \| proved \|\n"
-    assert re.search(row, done.stdout)
+    table = done.stdout.split("tells.")[1]  # whose cells may be broken into lines
+    assert {"server", "9", "useful", "proved"} <= {*table.split()}
     document = json.loads((out / "epsilon.json").read_text())
     (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
@@ -124,12 +123,12 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
 
 @pytest.mark.hole
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> Any:
+    def swept(data: Any, trust: str | None, epsilon: float) -> Any:
         area = {"nobody": 0.55, None: 0.8}.get(trust, 0.78)
         value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area}
         risk = {"right_of_100": 50.0}
         claim = {"adversary": "server", "risk": risk, "status": "proved"}
-        point = {"accuracy": value, "epsilon": 3.0, "adversary": "server"}
+        point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
         point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
         return {"fedavg": value, "points": [point]}

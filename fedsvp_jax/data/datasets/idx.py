@@ -33,7 +33,7 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
       FileNotFoundError: the file does not exist.
       ValueError: the file is not a gzip file, or its magic number or size is wrong.
     """
-    raw = files.read_bytes(path, needed_by="the MNIST format")
+    raw = path.read_bytes()
     needed = 0x0800 + num_axes
     try:
         if path.suffix == ".gz":

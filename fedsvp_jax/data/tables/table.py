@@ -44,10 +44,6 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
     label = settings.label_column or (schema.label if schema else None)
-    if label is None:
-        raise ValueError(
-            f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
-        )
     drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
         features = {k: v for k, v in columns.items() if k not in (label, *drop)}
@@ -167,7 +163,9 @@ def from_table(
         tested = table_file.columns_of(test, name)
         columns = _joined(columns, tested, name, optional=left_out)
     if label is None:
-        raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
+        raise ValueError(
+            f"{name} needs label_column, one of {', '.join(columns)}, or a schema"
+        )
     dropped = left_out | {label}
     clients = cells.distinct(columns[client]) if client is not None else None
     persons = (
