@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 from absl import flags
-from scipy import optimize, special
+from scipy import special
 
 from . import command, flag_values, goal, messages
 
@@ -70,7 +70,7 @@ _LABELS = {
 }
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
-_STEPS = 40  # that fit the biases
+_STEPS = 40  # of each fit
 _STEEPEST = 64.0  # slope
 _USEFUL, _LITTLE = 0.8, 0.4  # parts of AUC's gain over guessing that are left
 
@@ -101,18 +101,17 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
             bias += np.log(proportions / chances.mean(0))
         return bias
 
-    def missing_area(slope: float) -> float:
+    low, high = 0.0, _STEEPEST
+    for _ in range(_STEPS):
+        slope = (low + high) / 2
         logits = slope * fitted + biased(slope)
         labels = (logits + draws).argmax(1)
         chances = special.softmax(logits, axis=1)
-        areas = [
-            table_scores.auc(chances[:, number], labels == number)
-            for number in range(len(proportions))
-        ]
-        defined = [area for area in areas if area is not None]
-        return auc - float(np.mean(defined or [1.0]))
-
-    slope = optimize.bisect(missing_area, 0.0, _STEEPEST, xtol=1e-9)
+        area = table_scores.of_table(chances, labels, None)["auc"]
+        if area is not None and area < auc:  # None: a class has no row
+            low = slope
+        else:
+            high = slope
     return slope * scores + biased(slope)
 
 

@@ -48,6 +48,11 @@ def test_synthetic_classes_have_the_stated_shares_and_auc(auc: float) -> None:
     assert pairs.mean() == pytest.approx(auc, abs=0.02)
 
 
+def test_a_class_that_is_too_rare_to_be_drawn_is_planned() -> None:
+    scores = np.random.default_rng(0).normal(size=(2000, 2))
+    assert np.isfinite(plan.logits_of(scores, (0.9999, 0.0001), 0.8)).all()
+
+
 def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -> None:
     schema = dataclasses.replace(
         SCHEMA, client="ward", person="who", unit="person", rows_per_person=2
