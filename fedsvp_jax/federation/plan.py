@@ -46,7 +46,7 @@ from fedsvp_jax.round.aggregator import (
     SUM_OF_UPDATES_ON_GRID,
     WEIGHTED_SUM,
 )
-from fedsvp_jax.round.client_value_hook import ClientValueHook
+from fedsvp_jax.round.client_values import ClientValueHook, plan_of
 from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
 from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
 from fedsvp_jax.round.local_training import (
@@ -64,7 +64,6 @@ from fedsvp_jax.round.state import (
     RoundHook,
     RoundPlan,
 )
-from fedsvp_jax.shapley import client_values
 from fedsvp_jax.shapley.coalitions import (
     EstimationPlan,
     coalition_groups,
@@ -165,7 +164,8 @@ def make_configured_mechanism(
         rows_per_person=sizes.get("rows_per_person"),
         settings=settings_class and part(settings_class, config),
     )
-    if entry.always_analytic or settings.calibration == "analytic":
+    always_analytic = entry.epsilon_sets_noise and "calibration" in entry.unread
+    if always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
     return settings, finished_mechanism(config, settings)
 
@@ -362,7 +362,7 @@ def value_hooks(config: PlanSettings, parallelism: Parallelism) -> list[RoundHoo
     """The hook of `--client_values`, if it is set."""
     if config.client_values == "none":
         return []
-    plan = client_values.plan_of(
+    plan = plan_of(
         config,
         config.cohort_size,
         batch_size=min(config.eval_batch_size, config.validation_examples),
