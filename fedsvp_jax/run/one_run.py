@@ -17,7 +17,6 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import schema
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.influence import admission
 from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import final_scores, published_scores, records
 from fedsvp_jax.run.environment import environment
@@ -116,8 +115,10 @@ def train(
             rows = folder.rows("clients.jsonl")
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
-            admitted = np.asarray(session.state.admitted[0])
-            summary |= admission.summary(config, program.data.corrupted[0], admitted)
+            summary["corrupted_clients"] = np.flatnonzero(program.data.corrupted[0])
+        if config.influence_filter != "none":
+            rejected = ~np.asarray(session.state.admitted[0])
+            summary["rejected_clients"] = np.flatnonzero(rejected)
         predicted = functools.cache(
             lambda: final_scores.predictions(session, 0, settings)
         )
