@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import urllib.parse
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from fedsvp_jax.core.files import make_folder, replace_file
@@ -80,8 +81,7 @@ class Witness:
             another in its place; nothing of it is remembered.
           OSError: it cannot be written.
         """
-        with open(self._key.path, "r+") as lock:  # NFS locks what may be written
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._locked():
             seen = self.last(name)
             if seen is not None and seen[:3] == (site, number, digest):
                 return seen
@@ -97,6 +97,15 @@ class Witness:
             text = json.dumps(new._asdict(), indent=1) + "\n"
             replace_file(self._file(name), text.encode(), mode=0o600)
         return new
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        number = os.open(self._key.path, os.O_RDWR)  # for NFS, whose locks are so
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(number)
 
     def _file(self, name: str) -> pathlib.Path:
         return self.path / f"{urllib.parse.quote(name, safe='')}.seen.json"
