@@ -175,9 +175,9 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         value, int | float | np.ndarray | np.number
     ):
         return
-    if isinstance(value, int):  # which may be too long for NumPy
-        value = max(min(value, 2**32), -(2**32))
     numbers, limits = np.asarray(value), meta["limits"]
+    if isinstance(value, int):  # which may be too long for NumPy
+        numbers = np.asarray(float(max(min(value, 10**39), -(10**39))))
     smallest, largest = _LEAST_FLOAT, _LARGEST_FLOAT
     if of_kind is int:
         largest = _LARGEST_INT

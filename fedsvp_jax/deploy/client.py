@@ -4,6 +4,7 @@ What it computes is `ClientWork.prepare`, the simulator's own.
 """
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +18,7 @@ from fedsvp_jax import models
 from fedsvp_jax.config import FederationSettings, check_resolved
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Params, Split
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy.answer import Arrays, Trained, begin_round, end_round, result_of
@@ -65,6 +66,18 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
         split=jax.tree.map(of_client, simulated.split),
         num_train=of_client(simulated.num_train),
     )
+
+
+def _fingerprint(data: FederatedData, split: Split) -> str:
+    """SHA-256 of a client's own rows, of training and of validation."""
+    train, validation = np.asarray(split.train), np.asarray(split.validation)
+    rows = [train[: int(split.num_train)], validation[: int(split.num_validation)]]
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(data.examples):
+        own = np.asarray(leaf)[np.sort(np.concatenate(rows))]
+        name = f"{own.dtype} {own.shape}\n{own.nbytes}\n"
+        digest.update(name.encode() + own.tobytes())
+    return digest.hexdigest()
 
 
 class Client:
@@ -115,7 +128,7 @@ class Client:
             state_path,
             policy,
             witness=witness,
-            data=data.fingerprint,
+            data=_fingerprint(data, split),
             randomness=randomness,
         )
         self._data = data
