@@ -43,7 +43,11 @@ def declarations() -> Iterator[tuple[str, str, bool]]:
 
 
 def test_every_setting_has_its_default_and_its_limits_in_one_place() -> None:
-    made = [name for _, name, by_setting in declarations() if by_setting]
+    made = [
+        name
+        for path, name, by_setting in declarations()
+        if by_setting and not path.endswith("data/tables/schema.py")  # of a table
+    ]
     assert sorted(made) == sorted(FIELDS)
     # A schema and what it is kept with say these of one table, and have no default.
     of_tables = ("data/dataset.py", "data/tables/schema.py", "run/trained_model.py")
