@@ -10,6 +10,7 @@ signatures of the first and the last entry, and an auditor every one.
 
 import hashlib
 import json
+import math
 import os
 import pathlib
 import secrets
@@ -105,9 +106,9 @@ def verifies(public: str, signature: str, message: bytes) -> bool:
 def new_entry(
     key: Key, before: Entry | None, kind: str, body: Mapping[str, Any]
 ) -> tuple[Entry, bytes]:
-    """A new entry and its line."""
+    """A new entry and its line; infinity is written as a word, NaN never occurs."""
     content: dict[str, Any] = {
-        "body": dict(body),
+        "body": _words(body),
         "entry": 1 if before is None else before.number + 1,
         "format": FORMAT,
         "kind": kind,
@@ -189,7 +190,17 @@ def _of(content: Mapping[str, Any], digest: str) -> Entry:
 
 
 def _canonical(content: Any) -> bytes:
-    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text.encode()
+
+
+def _words(value: Any) -> Any:
+    """The value, its infinities as words that `float` reads: JSON has none."""
+    if isinstance(value, Mapping):
+        return {name: _words(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [*map(_words, value)]
+    return "inf" if value == math.inf else value
 
 
 def _library() -> Any:

@@ -150,8 +150,10 @@ def _epsilons(multipliers: Sequence[float], promise: dict[str, Any]) -> Iterator
     accountant = RdpAccountant(
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
     )
-    responses = []
-    if released := float(promise["release_epsilon"]):
+    responses, delta = [], promise["target_delta"]
+    if not 0 < delta < 1:
+        raise ValueError(f"target_delta is {delta}")
+    if released := _number(promise["release_epsilon"]):
         noise = 2.0 / (1.0 + math.exp(released))
         responses = [dp_accounting.dp_event.RandomizedResponseDpEvent(noise, 2)]
     noised = True
@@ -163,7 +165,7 @@ def _epsilons(multipliers: Sequence[float], promise: dict[str, Any]) -> Iterator
         upload = dp_accounting.dp_event.ZCDpEvent(0.5 / multiplier**2)
         for event in (upload, *responses):
             accountant.compose(event)
-        yield float(accountant.get_epsilon(promise["target_delta"]))
+        yield float(accountant.get_epsilon(delta))
 
 
 def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, list[str]]:

@@ -92,6 +92,8 @@ class Toy(Settings):
         ({"share": 1e-40}, "share must be within the device's 32 bits"),
         ({"count": 0}, "count must be at least 1, got 0"),
         ({"count": 2**31}, "count must be within the device's 32 bits, .* 2147483647"),
+        ({"count": 2**70}, f"count must be .* 2147483647, got {2**70}$"),
+        ({"clip": 10**400}, "clip must be within the device's 32 bits"),
         ({"clip": -1.0}, "clip must be greater than 0, got -1.0"),
         ({"kind": "medan"}, "kind must be one of mean, median, got 'medan' .did you"),
         ({"share": np.float32(2.0)}, "share must be greater than 0"),

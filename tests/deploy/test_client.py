@@ -1,5 +1,6 @@
 """A deployed federation against the simulator: five rounds on digits."""
 
+import dataclasses
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -141,6 +142,26 @@ def test_a_log_that_0_3_0_began_goes_on(which: str, tmp_path: pathlib.Path) -> N
     assert client.site.read().last_round == 1
     with pytest.raises(ValueError, match="not those with which"):
         Client(made, data(1), tmp_path / "log").site.read()
+
+
+@pytest.mark.hole
+def test_a_log_is_bound_to_the_client_s_own_rows_and_to_no_test_row(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Of clients of one data set any went on with another's log."""
+    config, dataset = small(num_clients=3, cohort_size=3, **UPDATE_CLIP), digits()
+    program = federation.build([config], dataset)
+    made = make_policy(config, min_num_examples=10)
+    Client(made, data_of(program.data, 0), tmp_path / "log").begin()
+    Client(made, data_of(program.data, 0), tmp_path / "log").site.read()
+    with pytest.raises(ValueError, match="the records are not those"):
+        Client(made, data_of(program.data, 1), tmp_path / "log").site.read()
+    fewer = {
+        name: getattr(dataset, name)[:5] for name in ("test_inputs", "test_labels")
+    }
+    Client(made, own_data(config, dataset), tmp_path / "own").begin()
+    others = own_data(config, dataclasses.replace(dataset, **fewer))
+    Client(made, others, tmp_path / "own").site.read()
 
 
 def exiting(*request: Any) -> Any:

@@ -1,5 +1,6 @@
 """The auditor's view of a site's log: what is verified, added up, and named."""
 
+import json
 import pathlib
 from typing import Any
 
@@ -41,6 +42,43 @@ def test_another_accountant_adds_up_what_the_site_has_spent(
     assert found.spent == pytest.approx(own, rel=1e-5)
     for row in found.rows[:3]:
         assert row.recorded == pytest.approx(row.epsilon, rel=1e-5)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("target_delta", True), ("target_delta", 1.5), ("release_epsilon", "nan")],
+)
+def test_a_promise_without_a_delta_below_1_is_no_site_s(
+    name: str, value: Any, tmp_path: pathlib.Path
+) -> None:
+    """The site signed it, and its ε was 0 and in order."""
+    site = answered(tmp_path, rounds=1)
+    key, before, lines = Key(site.path.with_name("log.key")), None, []
+    for entry in entries_of(site):
+        body = dict(entry.body)
+        if before is None:
+            body["promise"] = body["promise"] | {name: value}
+        before, line = new_entry(key, before, entry.kind, body)
+        lines.append(line)
+    site.path.write_bytes(b"".join(lines))
+    with pytest.raises(ValueError, match="is signed, but is no site's log"):
+        ledger.audit(site.path)
+
+
+@pytest.mark.hole
+def test_a_log_is_json_without_nan_and_infinity(tmp_path: pathlib.Path) -> None:
+    """Python alone reads those; of a δ that was NaN the auditor said ε = 0."""
+    site = answered(tmp_path, rounds=1)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    for line in site.path.read_bytes().splitlines():
+        json.loads(line, parse_constant=refuse)
+    key = Key(site.path.with_name("log.key"))
+    with pytest.raises(ValueError, match="JSON"):
+        new_entry(key, None, "begin", {"promise": {"target_delta": float("nan")}})
 
 
 def test_a_tampered_entry_is_named(tmp_path: pathlib.Path) -> None:
