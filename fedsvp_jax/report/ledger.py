@@ -21,7 +21,7 @@ _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _SEEDED = "noise was seeded: every ε is nominal"
 # Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
 # a large number, `float` of a larger one.
-_WRONG = (KeyError, TypeError, AttributeError, ValueError, OverflowError)
+_WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
 _PROMISE_FIELDS = (
