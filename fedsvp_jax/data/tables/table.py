@@ -46,7 +46,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     label = settings.label_column or (schema.label if schema else None)
     if label is None:
         raise ValueError(
-            f"dataset csv needs label_column, one of {', '.join(columns)}, or a schema"
+            f"{path} needs label_column, one of {', '.join(columns)}, or a schema"
         )
     drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
@@ -55,7 +55,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     test = None
     if settings.test_path is not None:
         test, _ = table_file.read_table(settings.test_path, codec)
-    return from_table(
+    dataset = from_table(
         columns,
         label=label,
         client=settings.client_column,
@@ -63,8 +63,9 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         schema=schema,
         test=test,
         test_fraction=settings.test_fraction,
-        name="csv",
+        name=str(path),
     )
+    return dataclasses.replace(dataset, name="csv")
 
 
 def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
