@@ -125,8 +125,6 @@ def define_running() -> None:
         "Show a progress bar on a terminal: rounds per second, time left and accuracy. "
         "--verbosity=-2 hides the bar and all warnings.",
     )
-    flags.DEFINE_bool("quiet", False, "Print nothing but warnings and errors.")
-    flags.DEFINE_bool("json", False, "Print the summaries as JSON, and nothing else.")
     flags.DEFINE_list(
         "logger",
         [],
@@ -153,9 +151,7 @@ def options(values: flags.FlagValues, **fields: Any) -> Options:
         resume=values.resume,
         checkpoint_every=values.checkpoint_every,
         on_divergence=values.on_divergence,
-        progress=values.progress
-        and not values.quiet
-        and values.verbosity >= logging.WARNING,
+        progress=values.progress and values.verbosity >= logging.WARNING,
         loggers=values.logger,
         **fields,
     )
@@ -205,7 +201,7 @@ def run(
         if len(arguments) > 1 and not takes_arguments:
             _fail(f"unexpected argument {arguments[1]!r}; flags are --name=value")
         try:
-            with messages.quiet_pipe(), messages.silenced(flags.FLAGS):
+            with messages.quiet_pipe():
                 main(arguments)
         except stopping.Stopped as stopped:
             _fail(str(stopped), status=128 + stopped.signal_number, at_once=True)

@@ -110,31 +110,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
-    spent = data.schema.shares_epsilon if data.schema is not None else 0.0
-    if spent:
-        (budget,) = unspent((values.total_epsilon,), spent)
-        print(
-            f"ε = {spent:g} was spent on counting the shares of the classes: of "
-            f"total_epsilon = {values.total_epsilon:g}, {budget:g} are left for the run"
-        )
-        values["total_epsilon"].value = budget
-        config = dataclasses.replace(config, total_epsilon=budget)
     return route_settings(config, data)
-
-
-def unspent(epsilons: tuple[float, ...], spent: float) -> tuple[float, ...]:
-    """What is left of each ε (basic composition: two ε add up).
-
-    Raises:
-      ValueError: nothing is.
-    """
-    if spent and min(epsilons) <= spent:
-        raise ValueError(
-            f"total_epsilon must be greater than {spent:g}, which counting the shares "
-            f"of the classes has spent (the schema's shares_epsilon), got "
-            f"{min(epsilons):g}"
-        )
-    return tuple(epsilon - spent for epsilon in epsilons)
 
 
 class Steps(NamedTuple):

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import io
-import json
 import logging as std_logging
 import os
 import pathlib
@@ -12,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import jinja2
-from absl import flags
 
 
 def one_line(error: BaseException | str) -> str:
@@ -88,22 +86,3 @@ def quiet_pipe() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + 13)
-
-
-@contextlib.contextmanager
-def silenced(values: flags.FlagValues) -> Iterator[None]:
-    """Keeps what a command prints from a terminal that asked for nothing, or JSON."""
-    is_silent = "quiet" in values and (values.quiet or values.json)
-    with (
-        contextlib.redirect_stdout(io.StringIO())
-        if is_silent
-        else contextlib.nullcontext()
-    ):
-        yield
-
-
-def print_json(values: flags.FlagValues, content: Any) -> None:
-    """With --json, prints the content to the terminal, whatever else is silenced."""
-    if values.json:
-        text = json.dumps(content, indent=2, ensure_ascii=False)
-        print(text, file=sys.__stdout__, flush=True)

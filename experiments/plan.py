@@ -5,7 +5,7 @@
 Of DATA.csv only the number of rows of every client, and of every person of a [person]
 column, is read, which is public in any case. As many synthetic rows are drawn from the
 schema: numbers uniformly between their bounds, categories evenly, classes by a random
-linear model in the shares that the schema states (or that --shares_epsilon buys). How
+linear model in the shares that the schema states. How
 much your columns tell of the class nobody knows before a run. So there are two such
 models, one whose best AUC is the first number of --auc and one of the second, and every
 figure is an interval from the one to the other. The route of train --goal is trained on
@@ -23,6 +23,7 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
 
 import dataclasses
+import itertools
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ import numpy as np
 from absl import flags
 from scipy import special
 
-from . import command, flag_values, goal, messages, printed
+from . import command, flag_values, goal, messages
 
 _SCHEMA = flags.DEFINE_string("schema", None, "The table's schema.", required=True)
 _EPSILONS = flags.DEFINE_list(
@@ -62,13 +63,6 @@ _AUC = flags.DEFINE_list(
     "class and where they tell much; of models of such tables that were published, if "
     "there are any. One number is both.",
 )
-_SHARES_EPSILON = flags.DEFINE_float(
-    "shares_epsilon",
-    None,
-    "Where the schema states no shares of the classes: count DATA.csv's with discrete "
-    "Laplace noise of this ε, which is spent, and print what the schema then states.",
-    lower_bound=0,
-)
 _LABELS = {
     "nobody": "server sees each upload",
     "secure_aggregation": "secure aggregation",
@@ -76,7 +70,8 @@ _LABELS = {
 }
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
-_STEPS = 40  # of that fit
+_STEPS = 40  # of each fit
+_STEEPEST = 64.0  # slope
 _USEFUL, _LITTLE = 0.8, 0.4  # parts of AUC's gain over guessing that are left
 
 
@@ -106,18 +101,17 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
             bias += np.log(proportions / chances.mean(0))
         return bias
 
-    low, high = 0.0, 64.0
+    low, high = 0.0, _STEEPEST
     for _ in range(_STEPS):
         slope = (low + high) / 2
         logits = slope * fitted + biased(slope)
         labels = (logits + draws).argmax(1)
         chances = special.softmax(logits, axis=1)
-        areas = [
-            table_scores.auc(chances[:, number], labels == number)
-            for number in range(len(proportions))
-        ]
-        area = np.mean([area for area in areas if area is not None] or [1.0])
-        low, high = (slope, high) if area < auc else (low, slope)
+        area = table_scores.of_table(chances, labels, None)["auc"]
+        if area is not None and area < auc:  # None: a class has no row
+            low = slope
+        else:
+            high = slope
     return slope * scores + biased(slope)
 
 
@@ -158,44 +152,28 @@ def synthetic(
     )
 
 
-def noised_shares(
-    labels: Sequence[str], classes: Sequence[str], epsilon: float
-) -> list[float]:
-    """Shares of the classes from counts with discrete Laplace noise of ε.
-
-    One row more or less changes one count by 1, so all counts together are ε-DP (Ghosh,
-    Roughgarden and Sundararajan 2009). What is made of them tells no more. A count is
-    at least 1, and a share has two digits more than the noise.
-    """
-    from fedsvp_jax.mechanisms.discrete_gaussian import discrete_laplace, system_words
-
-    counts = [
-        max(1, list(labels).count(name) + discrete_laplace(epsilon, system_words))
-        for name in classes
-    ]
-    shares = [round(count / sum(counts), 4) for count in counts]
-    return [max(share, 1e-4) for share in shares]
-
-
 def main(arguments: Sequence[str]) -> None:
     """Trains on synthetic rows at every ε and kind of trust, and prints the table."""
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
-    areas = flag_values.numbers(
-        "auc",
-        _AUC.value,
-        allowed="one or two numbers between 0.5 and 1",
-        is_allowed=lambda number: 0.5 < number < 1,
-    )
+    areas = flag_values.numbers("auc", _AUC.value)
+    if not 0.5 < min(areas) <= max(areas) < 1:
+        raise ValueError(f"auc must be between 0.5 and 1, got {','.join(_AUC.value)}")
     from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
-    from fedsvp_jax.report import epsilon_page
+    from fedsvp_jax.report import epsilon_page, text_table
     from fedsvp_jax.run import shared_programs
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
+    if not schema.shares:
+        raise ValueError(
+            f"{_SCHEMA.value} states no shares of the classes: add shares = [...] "
+            "below [label], as they are known without the records (a registry, a "
+            "publication)"
+        )
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
     column = _COLUMN.value or schema.client
@@ -206,21 +184,14 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(f"{path} lacks the column {column}")
         encoding.check_named(table[column], "client", f"{path}: column {column}")
         client = cells.distinct(table[column])[1]
-    if not schema.shares:
-        schema = _counted(schema, table, path)
     sizes, persons = training_rows(schema, table, client)
-    budgets = goal.unspent(epsilons, schema.shares_epsilon)
     with shared_programs():
         plans = [
-            _planned(synthetic(schema, sizes, _SEED.value, area, persons), budgets)
+            _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
             for area in sorted({min(areas), max(areas)})
         ]
     document = _joined(plans, areas)
     document |= {"data": path.stem, "choice": "trust"}
-    if schema.shares_epsilon:
-        document["rows"] += (
-            f"; the classes' shares were counted at ε = {schema.shares_epsilon:g}"
-        )
     main = _main(document["points"][0])
     rows = [_row(point, document["fedavg"]) for point in document["points"]]
     print(
@@ -230,43 +201,13 @@ def main(arguments: Sequence[str]) -> None:
             main=main,
             meaning=meaning(main),
             document=document,
-            table=printed.table(rows),
+            table=text_table.render(rows),
             useful=_USEFUL,
             from_records=schema.from_records,
         )
     )
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
-    )
-
-
-def _counted(schema: Any, table: Any, path: pathlib.Path) -> Any:
-    """The schema with shares of the classes that --shares_epsilon pays for."""
-    epsilon = _SHARES_EPSILON.value
-    if not epsilon:
-        raise ValueError(
-            f"{_SCHEMA.value} states no shares of the classes: add shares = [...] "
-            "below [label] if they are known without the records (a registry, a "
-            "publication); or count them by --shares_epsilon=0.1, which spends that ε"
-        )
-    if schema.unit != "row":
-        raise ValueError(
-            f'shares_epsilon counts rows, and unit = "{schema.unit}" is to hide more; '
-            "state the shares in the schema"
-        )
-    if schema.label not in table:
-        raise ValueError(f"{path} lacks the column {schema.label}")
-    from fedsvp_jax.data.tables import cells
-
-    labels = cells.texts(table[schema.label]).to_pylist()
-    shares = noised_shares(labels, schema.classes, epsilon)
-    print(
-        f"Counted with noise, which spends ε = {epsilon:g}. Write below [label], so "
-        "that every run counts it and nobody has to count again:\n"
-        f"shares = {shares}\nshares_epsilon = {epsilon:g}\n"
-    )
-    return dataclasses.replace(
-        schema, shares=tuple(shares), shares_epsilon=float(epsilon)
     )
 
 
@@ -334,22 +275,20 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
         kinds = ["secure_aggregation"]
     elif int(data.train_writers.max()) == 0:
         kinds = ["nobody"]
-    bare = _swept(data, None, ())
-    documents = {trust: _swept(data, trust, epsilons) for trust in kinds}
-    document = documents[kinds[0]] | {"fedavg": bare["fedavg"], "points": []}
-    for trust, of_trust in documents.items():
-        for point in of_trust["points"]:
-            point["mechanism"] = _LABELS[trust]
-            if trust == "trusted_server":
-                # Of one client's server: it sees what whoever sees the models sees.
-                guarantee = _main(point)
-                point["adversary"] = "whoever sees the models"
-                point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
-        document["points"] += of_trust["points"]
-    return document
+    document, points = _swept(data, None, max(epsilons)), []
+    for trust, epsilon in itertools.product(kinds, epsilons):
+        (point,) = _swept(data, trust, epsilon)["points"]
+        point["mechanism"] = _LABELS[trust]
+        if trust == "trusted_server":
+            # Of one client's server: it sees what whoever sees the models sees.
+            guarantee = _main(point)
+            point["adversary"] = "whoever sees the models"
+            point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
+        points.append(point)
+    return document | {"points": points}
 
 
-def _swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> dict[str, Any]:
+def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
     """`epsilon_page.document` of the route; of FedAvg where trust is None."""
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
@@ -362,19 +301,13 @@ def _swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> dict[st
         dataset="csv",
         seed=_SEED.value,
         noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
+        total_epsilon=epsilon,
     )
-    routes = [
-        goal.route_settings(dataclasses.replace(base, total_epsilon=epsilon), data)
-        for epsilon in epsilons or (1.0,)
-    ]
-    route = routes[0] | {"solve": "uploads", "eval_every": routes[0]["num_rounds"]}
+    route = goal.route_settings(base, data)
+    route |= {"solve": "uploads", "total_epsilon": None}
+    route["eval_every"] = route["num_rounds"]
     config = resolve(dataclasses.replace(base, **route), data)
-    rates = tuple(
-        route["learning_rate"] for route in routes if "learning_rate" in route
-    )
-    plan = SweepPlan(
-        (config.mechanism,), (config.epsilon,), seeds, None, epsilons, rates
-    )
+    plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
     if trust is None:
         config = resolve(ExperimentConfig(**goal.reference(config)), data)
         plan = SweepPlan(("none",), (config.epsilon,), seeds)

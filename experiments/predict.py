@@ -23,7 +23,7 @@ Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why
 import csv
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +81,10 @@ def main(arguments: Sequence[str]) -> None:
         verdict = headline.quality({"test_scores": trained.scores})
         warnings.warn(f"the model is useless: {verdict}", stacklevel=1)
     source = Path(arguments[2])
-    carried: Mapping[str, Sequence[str]] = {}
+    carried: dict[str, list[str]] = {}
     if trained.schema is not None and source.suffix != ".npy":
-        rows = table.load_rows(source, trained.schema)
-        inputs, carried = rows.inputs, rows.carried
-        if clamped := rows.clamped:
+        (inputs, _, clamped), carried = table.load_rows(source, trained.schema)
+        if clamped:
             listed = ", ".join(f"{name} {n}" for name, n in clamped.items())
             total = sum(clamped.values())
             print(f"clamped to the schema's bounds: {total} numbers ({listed})")

@@ -1,29 +1,18 @@
-"""Prints a command's tables: `--format=text|markdown`."""
+"""Writes and prints the tables of a sweep."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from absl import flags
-
 from fedsvp_jax.report import headline, read, tables, text_table
-
-_FORMAT = flags.DEFINE_enum(
-    "format",
-    "text",
-    text_table.FORMATS,
-    "How the table is printed: aligned text or Markdown.",
-)
-
-
-def table(rows: Sequence[text_table.Row]) -> str:
-    """The rows in the form that --format names."""
-    return text_table.render(rows, _FORMAT.value)
 
 
 def sweep_tables(folder: str | Path) -> None:
     """Writes table.md and table.csv of a sweep's folder, and prints the table."""
     tables.write_tables(folder)
     sweep = read.read_sweep(folder)
-    print(table(tables.shown_cells(tables.summarize(sweep.results, sweep.cells))))
+    print(
+        text_table.render(
+            tables.shown_cells(tables.summarize(sweep.results, sweep.cells))
+        )
+    )
     if note := headline.unprotected(sweep.config):
         print(note)

@@ -21,7 +21,7 @@ from pathlib import Path
 from absl import flags
 
 from fedsvp_jax import report
-from fedsvp_jax.report import read
+from fedsvp_jax.report import read, text_table
 from fedsvp_jax.report.compare_page import comparison_table
 from fedsvp_jax.run import plugin
 
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> None:
         paths = [report.write_compare_report(folders, target)]
         if _FIGURE.value:
             paths += report.figures.draw(folders, target / "figures", _FIGURE.value)
-        print(printed.table(comparison_table(read.read_all(folders))))
+        print(text_table.render(comparison_table(read.read_all(folders))))
         print("\n".join(map(str, paths)))
 
 

@@ -22,8 +22,6 @@ Exit status: 0 done; 2 bad input, or the sweep cannot continue (one line says wh
 """
 
 import dataclasses
-import json
-import pathlib
 from typing import Any
 
 from absl import flags
@@ -31,14 +29,7 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.report import provenance
 
-from . import (
-    command,
-    flag_values,
-    messages,
-    presets,
-    printed,
-    unread_flags,
-)
+from . import command, flag_values, presets, printed, unread_flags
 
 command.define_settings(without=["mechanism", "epsilon", "seed", *provenance.OF_RUNS])
 command.define_output()
@@ -161,8 +152,6 @@ def main(_: list[str]) -> None:
         options=command.options(values),
     )
     printed.sweep_tables(values.output_dir)
-    cells = pathlib.Path(values.output_dir) / "cells.json"
-    messages.print_json(values, json.loads(cells.read_bytes()))
     command.write_report(values, "sweep")
 
 

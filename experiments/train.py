@@ -122,7 +122,6 @@ def main(_: list[str]) -> None:
     except FloatingPointError:
         command.write_report(values, "run")
         raise
-    from fedsvp_jax.core.files import plain
     from fedsvp_jax.report import headline, labels
 
     place = pathlib.Path(values.output_dir)
@@ -145,7 +144,6 @@ def main(_: list[str]) -> None:
             spent=labels.spent_line(summary),
         )
     )
-    messages.print_json(values, plain(summary))
     command.write_report(values, "run")
 
 

@@ -185,14 +185,13 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
       ValueError: there is no such class or category, or --private_attribute is
         another one.
     """
-    kind, _, column = config.attributes.partition(":")
     names: Sequence[str] | None = facts.class_names
-    if kind == "column":
-        names = facts.categories.get(column)
+    if config.column is not None:
+        names = facts.categories.get(config.column)
     if names is None:
         raise ValueError(
-            f"private_category must be left out: the {kind} has no names here; give "
-            "its number as private_attribute"
+            "private_category must be left out: classes and categories have no names "
+            "here; give its number as private_attribute"
         )
     if config.private_category not in names:
         raise ValueError(unknown("private_category", config.private_category, names))
@@ -208,14 +207,14 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
 def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in ("npz", "csv", "store")
-    kind, _, column = config.attributes.partition(":")
     needs_facts = config.private_category is not None
-    needs_facts |= config.num_attributes is None and kind == "column"
+    needs_facts |= config.num_attributes is None and config.column is not None
     if facts is None:
         needed = sized and any(getattr(config, name) is None for name in SIZED)
         facts = sources.facts(config) if needed or needs_facts else Facts()
     defaults = _of_size(config, facts) if sized else {}
-    defaults["num_attributes"] = len(facts.categories.get(column, (0, 1)))
+    categories = facts.categories.get(config.column or "")
+    defaults["num_attributes"] = len(categories) if categories else 2
     if config.private_category is not None:
         defaults["private_attribute"] = _private_number(config, facts)
     return defaults
@@ -241,21 +240,19 @@ def resolve(
     defaults |= _of_data(config, facts)
     if config.model in FEATURE_MODELS:
         defaults["augment"] = False
+    batch_size = config.batch_size or defaults["batch_size"]
+    defaults["delta"] = 1.0 / max(batch_size, 2)
+    defaults["server_learning_rate"] = 1.0 if config.server_optimizer == "sgd" else 0.01
     unset = {
         name: value for name, value in defaults.items() if getattr(config, name) is None
     }
     config = dataclasses.replace(config, **unset)
-    if config.delta is None:
-        config = dataclasses.replace(config, delta=1.0 / max(config.batch_size, 2))
     for name in ("cohort_size", "num_hbc_clients"):
         if getattr(config, name) > config.num_clients:
             raise ValueError(
                 f"{name} must be at most num_clients = {config.num_clients}, got "
                 f"{getattr(config, name)}"
             )
-    if config.server_learning_rate is None:
-        rate = 1.0 if config.server_optimizer == "sgd" else 0.01
-        config = dataclasses.replace(config, server_learning_rate=rate)
     if config.noise_bands > 1 and not optimizers.averages(config):
         raise ValueError(
             "noise_bands must be 1 unless server_optimizer is sgd, "

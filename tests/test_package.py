@@ -89,7 +89,6 @@ WHOLE = {
     "config resolve",
     "deploy.policy make_policy",
     "federation.program build",
-    "run.final_scores scores_of",
     "run.one_run train",
     "run.own_loop make_round",
     "run.sweep sweep",

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from fedsvp_jax.core.student import holm_adjusted
+from fedsvp_jax.report import text_table
 
-from .. import printed
 from .audit_claims import ACCOUNTINGS
 
 Row = dict[str, Any]
@@ -63,4 +63,4 @@ def _line(row: Row, num_seeds: int) -> dict[str, str]:
 
 def terminal_table(rows: Sequence[Row], num_seeds: int) -> str:
     """Claims and audited bounds after one upload and after all, for a terminal."""
-    return printed.table([_line(row, num_seeds) for row in rows])
+    return text_table.render([_line(row, num_seeds) for row in rows])

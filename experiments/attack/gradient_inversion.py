@@ -60,10 +60,11 @@ from fedsvp_jax.mechanisms import (
     noise,
 )
 from fedsvp_jax.mechanisms.base import over_data
+from fedsvp_jax.report import text_table
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
-from .. import flag_values, printed
+from .. import flag_values
 from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
@@ -366,7 +367,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
             for row in rows
         }
         picture_table(folder / "inversion.png", pictures)
-        print(printed.table(table(rows, mean_image)))
+        print(text_table.render(table(rows, mean_image)))
         return {"mean_image_psnr": mean_image, "defences": rows}
 
     return Work(

@@ -39,12 +39,12 @@ from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.report import figures, labels, style
+from fedsvp_jax.report import figures, labels, style, text_table
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.run.trainer import Trainer
 
-from .. import flag_values, printed
+from .. import flag_values
 from . import upload_claims
 from .work import Work
 
@@ -246,7 +246,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     def finish(rows_by_sweep: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         rows = [row for rows in rows_by_sweep.values() for row in rows]
         draw(folder / "roc.svg", rows)
-        print(printed.table(table(rows)))
+        print(text_table.render(table(rows)))
         return {"false_positive_rates": ROC_POINTS, "rows": rows}
 
     return Work(

@@ -37,10 +37,10 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import build, federated_data, loading, plan
-from fedsvp_jax.report import labels
+from fedsvp_jax.report import labels, text_table
 from fedsvp_jax.run.trainer import Trainer
 
-from .. import flag_values, printed
+from .. import flag_values
 from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
@@ -185,7 +185,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
             },
             "mechanisms": [*rows.values()],
         }
-        print(printed.table(table(results)))
+        print(text_table.render(table(results)))
         return results
 
     return Work(

@@ -36,11 +36,6 @@ def weighted(model: Model, class_weights: tuple[float, ...]) -> Model:
     return model._replace(loss=loss)
 
 
-def name_of(loss: ExampleLoss) -> str:
-    """The name of a loss in config.json."""
-    return getattr(loss, "__qualname__", type(loss).__qualname__)
-
-
 def check_shape(model: Model, examples: Examples, example: Array) -> None:
     """Refuses a loss that does not give one number per example."""
     outputs, _ = jax.eval_shape(

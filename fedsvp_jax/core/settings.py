@@ -157,7 +157,7 @@ def kind(field: dataclasses.Field) -> Any:
 
 
 def _check(field: dataclasses.Field, value: Any) -> None:
-    """Refuses another type and other numbers; what is being traced passes."""
+    """Refuses another type and other numbers; arrays, traced or not, pass."""
     meta, of_kind = field.metadata, kind(field)
     if value is None and field.default is None:
         return
@@ -171,34 +171,27 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         if value not in meta["choices"]:
             raise SettingError(field.name, *_one_of(value, meta["choices"]))
         return
-    if isinstance(value, bool) or not isinstance(
-        value, int | float | np.ndarray | np.number
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         return
-    if isinstance(value, int):  # which may be too long for NumPy
-        value = max(min(value, 2**32), -(2**32))
-    numbers, limits = np.asarray(value), meta["limits"]
+    limits, is_infinite = meta["limits"], value == math.inf
+    if is_infinite and meta["infinite"]:
+        return
     smallest, largest = _LEAST_FLOAT, _LARGEST_FLOAT
     if of_kind is int:
         largest = _LARGEST_INT
         smallest = limits.get("at least", -largest - 1)
-    allowed = " and ".join(f"{name} {limit}" for name, limit in limits.items())
-    if meta["infinite"] and limits.keys() & {"at most", "less than"}:
-        allowed += ", or inf"
-    breaks, is_infinite = dict(_LIMITS.values()), numbers == math.inf
-    may_be = is_infinite & meta["infinite"]
-    beyond = (numbers > 0) & (numbers < _LEAST_FLOAT) | (numbers > largest)
-    outside = [breaks[name](numbers, limit) for name, limit in limits.items()]
-    for refused, words in (
-        (
-            beyond & ~is_infinite,
-            f"within the device's 32 bits, {smallest} to {largest}",
-        ),
-        (np.any(outside, axis=0) & ~may_be, allowed),
-        (~np.isfinite(numbers) & ~may_be, "a finite number"),
-    ):
-        if np.any(refused):
-            raise SettingError(field.name, words, value)
+    breaks = dict(_LIMITS.values())
+    if not is_infinite and (0 < value < _LEAST_FLOAT or value > largest):
+        allowed = f"within the device's 32 bits, {smallest} to {largest}"
+    elif any(breaks[name](value, limit) for name, limit in limits.items()):
+        allowed = " and ".join(f"{name} {limit}" for name, limit in limits.items())
+        if meta["infinite"] and limits.keys() & {"at most", "less than"}:
+            allowed += ", or inf"
+    elif is_infinite or value != value or value == -math.inf:
+        allowed = "a finite number"
+    else:
+        return
+    raise SettingError(field.name, allowed, value)
 
 
 def unknown(name: str, value: Any, choices: Sequence[str]) -> str:

@@ -46,6 +46,12 @@ class AttributeSettings(Settings):
         needs=NEEDS_ESTIMATION,
     )
 
+    @property
+    def column(self) -> str | None:
+        """The column that `attributes` names; None where classes are meant."""
+        kind, _, name = self.attributes.partition(":")
+        return name if kind == "column" else None
+
 
 class Attributes(NamedTuple):
     """The attribute of every training example."""

@@ -26,7 +26,7 @@ class TableSettings(Settings):
         "Public number of classes. Default: the largest label + 1; every claim is then "
         "nominal.",
         at_least=2,
-        needs=("dataset", ("npz", "mnist", "fashion_mnist", "emnist")),
+        needs=("dataset", ("npz",)),
     )
     label_column: str | None = setting(
         None,

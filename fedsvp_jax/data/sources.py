@@ -25,8 +25,7 @@ def load(
       name: npz, csv, a published data set, or `tfds:` and the name that
         tensorflow-datasets uses.
       data_dir: the folder that holds the data set's files, or its parent folder. For
-        `npz` and `csv` it is the file; for the MNIST format it may also be the file
-        of the training images. `digits` needs none; `tfds:NAME` uses TFDS's own
+        `npz` and `csv` it is the file. `digits` needs none; `tfds:NAME` uses TFDS's own
         folder if none is given.
       columns: what the columns of a CSV file are, and what was declared of a file.
 
@@ -36,12 +35,11 @@ def load(
         damaged.
     """
     folder = Path(data_dir).expanduser() if data_dir is not None else None
-    declared = columns or TableSettings()
     needed = f"dataset {name} needs data_dir, the folder of its files"
     if name in _FILES:
         if folder is None:
             raise ValueError(needed)
-        return _of_file(name, folder, declared)
+        return _of_file(name, folder, columns or TableSettings())
     family, _, inner = name.partition(":")
     source = DATA_SETS.get(family)
     if source is None or bool(inner) != (family == "tfds"):
@@ -49,7 +47,7 @@ def load(
         raise ValueError(f"dataset must be one of {names}:NAME, got {name!r}")
     if folder is None and source.needs_folder:
         raise ValueError(needed)
-    return source.load(inner or name, folder, declared)
+    return source.load(inner or name, folder)
 
 
 def facts(config: DataSettings) -> Facts:

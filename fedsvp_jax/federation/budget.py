@@ -8,8 +8,7 @@ keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 import dataclasses
 import logging
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,7 +48,7 @@ def planned_filter_cost(config: AccountedSettings) -> FilterCost:
     )
 
 
-def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
+def solve_noise(config: Accounted, **sizes: Any) -> Accounted:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
     Solved for is ε per upload, or the setting that scales the noise where ε does not
@@ -94,41 +93,15 @@ def solve_noise(config: Accounted, **sizes: Unpack[plan.Sizes]) -> Accounted:
             f"{config.mechanism} from {min(quiet, loud):g} to {max(quiet, loud):g} "
             "adds enough noise; raise it, or lower --delta"
         )
-    if spends(loud) == lowest:
+    highest = spends(loud)
+    if highest == lowest:
         raise ValueError(
             f"solve=noise cannot solve for {name}, which does not change the noise of "
             f"mechanism {config.mechanism}; register it with a noise_setting that does"
         )
-    solution = loudest(spends, total, quiet, loud)
-    if refused and spends(solution) < _NEAR * total:
-        _LOG.warning(
-            "solve=noise stops at %s = %.4g, which spends less than total_epsilon = %g,"
-            " since beyond it %s",
-            name,
-            solution,
-            total,
-            refused[-1],
-        )
-    return with_value(solution)
-
-
-def loudest(
-    spends: Callable[[float], float], total: float, quiet: float, loud: float
-) -> float:
-    """The value nearest to `loud` that keeps a promise, to 1e-9 relative.
-
-    By Alefeld, Potra and Shi's bracketing (1995) on logarithms, in which ε is nearly a
-    line: about ten evaluations.
-
-    Args:
-      spends: ε of a value > 0, monotone between the ends; inf where it is refused.
-      total: the promise, > 0.
-      quiet: keeps it.
-      loud: the other end; it is returned if it keeps the promise too.
-    """
-    from scipy import optimize
-
-    feasible = [quiet]
+    if highest <= total:
+        return with_value(loud)
+    feasible = [quiet]  # values that keep the promise
 
     def excess(place: float) -> float:
         value = math.exp(place)
@@ -139,8 +112,20 @@ def loudest(
             return math.copysign(_FAR, spent - total)
         return math.log(spent / total)
 
-    if spends(loud) <= total:
-        return loud
+    # Alefeld, Potra and Shi's bracketing (1995) on logarithms, in which ε is nearly a
+    # line: about ten evaluations.
+    from scipy import optimize
+
     ends = sorted((math.log(quiet), math.log(loud)))
     optimize.toms748(excess, *ends, xtol=_FINE, rtol=_FINE)
-    return min(feasible, key=lambda value: abs(math.log(value / loud)))
+    solution = min(feasible, key=lambda value: abs(math.log(value / loud)))
+    if refused and spends(solution) < _NEAR * total:
+        _LOG.warning(
+            "solve=noise stops at %s = %.4g, which spends less than total_epsilon = %g,"
+            " since beyond it %s",
+            name,
+            solution,
+            total,
+            refused[-1],
+        )
+    return with_value(solution)

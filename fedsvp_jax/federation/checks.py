@@ -4,7 +4,7 @@ import jax
 
 from fedsvp_jax.config import FederationSettings, PlanSettings
 from fedsvp_jax.core import losses
-from fedsvp_jax.core.structs import Array, Model, Params, cross_entropy
+from fedsvp_jax.core.structs import Array, Model, cross_entropy
 from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -13,7 +13,6 @@ from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.clipping import OF_A_CLIENT, OF_A_PERSON
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
 from fedsvp_jax.models.evaluation import outputs_for
-from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query import QueryParts
 
 
@@ -25,15 +24,11 @@ def check_loss(
 ) -> None:
     """Refuses targets without a loss or a model, and settings with no meaning here."""
     has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
-    if has_targets and loss is None:
+    if has_targets and (loss is None or model is None):
         raise ValueError(
             "the data set has targets, so training needs a loss that compares the "
-            "model's outputs with them; give run.train one as loss="
-        )
-    if has_targets and model is None:
-        raise ValueError(
-            "the data set has targets, so training needs a model with the outputs that "
-            "the loss takes; give run.train one as model="
+            "model's outputs with them, and such a model; give run.train loss= and "
+            "model="
         )
     if loss is not None and config.influence_filter != "none":
         raise ValueError(
@@ -144,12 +139,7 @@ def _check_grid(
     query_parts: QueryParts,
 ) -> None:
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
-
-    def noised(example: Array) -> Params:
-        params, _ = model.init(jax.random.key(0), example)
-        return private_query.chosen(params, query_parts)
-
-    size = num_parameters(jax.eval_shape(noised, data.example))
+    size = num_parameters(data.noised_part(model, query_parts))
     largest = data.max_num_examples
     infos = extreme_uploads(mechanism, num_rounds, num_examples=largest)
     assert mechanism.grid is not None

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -79,26 +78,6 @@ def corrupt(
     return jnp.where(changed, CORRUPTIONS[kind](labels, num_classes, how), labels)
 
 
-class CorruptedClients(NamedTuple):
-    """The corrupted clients of one seed's federation."""
-
-    copies: Examples  # to be appended to all clients' examples
-    split: Split  # in it the corrupted clients hold the copies
-    corrupted: np.ndarray  # (M,) bool
-
-
-def corrupted_participants(root: Array, count: int, share: float) -> np.ndarray:
-    """(count,) bool: which round(share · count) participants are corrupted.
-
-    Args:
-      root: the run's root key, which draws them.
-      count: participants.
-      share: in [0, 1].
-    """
-    key = prng.stream_key(root, prng.Stream.CORRUPTION, count)
-    return np.asarray(choose(key, count, count, share))
-
-
 def corrupt_clients(
     examples: Examples,
     split: Split,
@@ -107,7 +86,7 @@ def corrupt_clients(
     settings: CorruptionSettings,
     num_classes: int,
     root: Array,
-) -> CorruptedClients:
+) -> tuple[Examples, Split, np.ndarray]:
     """Corrupts the training and validation examples of a share of the clients.
 
     Several clients may hold the same example. A corrupted client therefore gets changed
@@ -119,14 +98,21 @@ def corrupt_clients(
       first_copy: the index that the first copy will have among the examples.
       settings: what is wrong, with how many clients and how many of their examples.
       num_classes: classes of the data set.
-      root: the run's root key.
+      root: the run's root key, which draws the clients.
+
+    Returns:
+      `(copies, split, corrupted)`: what is to be appended to all clients' examples; a
+      split in which the corrupted clients hold the copies; and (M,) bool, who they are.
     """
     train, validation = np.array(split.train), np.array(split.validation)
     num_train = np.asarray(split.num_train)
     num_validation = np.asarray(split.num_validation)
-    corrupted = corrupted_participants(root, len(train), settings.corrupted_share)
+    number = len(train)
+    key = prng.stream_key(root, prng.Stream.CORRUPTION, number)
+    corrupted = np.asarray(choose(key, number, number, settings.corrupted_share))
     longest = int((num_train + num_validation).max())
-    copies: list[Examples] = []
+    none = np.zeros(0, np.int32)
+    copied_rows, copied_labels = [none], [none]
     for client in np.flatnonzero(corrupted):
         trained = train[client, : num_train[client]]
         validated = validation[client, : num_validation[client]]
@@ -139,17 +125,15 @@ def corrupt_clients(
             share=settings.corrupted_points,
             key=prng.stream_key(root, prng.Stream.CORRUPTION, int(client)),
         )
-        copies.append(
-            Examples(
-                examples.inputs[rows], labels[: len(rows)], examples.attributes[rows]
-            )
-        )
+        copied_rows.append(rows)
+        copied_labels.append(np.asarray(labels[: len(rows)]))
         indices = first_copy + np.arange(len(rows), dtype=np.int32)
         trained[:], validated[:] = np.split(indices, [len(trained)])
         first_copy += len(rows)
-    none = jax.tree.map(lambda leaf: leaf[:0], examples)
-    return CorruptedClients(
-        jax.tree.map(lambda *leaves: jnp.concatenate(leaves), none, *copies),
+    every = np.concatenate(copied_rows)
+    wrong = jnp.asarray(np.concatenate(copied_labels))
+    return (
+        Examples(examples.inputs[every], wrong, examples.attributes[every]),
         dataclasses.replace(
             split, train=jnp.asarray(train), validation=jnp.asarray(validation)
         ),

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +17,6 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading, stored_clients
 from fedsvp_jax.federation.client_data import FederatedData, division_of, game_of
 from fedsvp_jax.federation.corruption import corrupt_clients
-
-
-class _Dealt(NamedTuple):
-    """A seed's federation."""
-
-    split: Split
-    corrupted: np.ndarray  # (M,) bool
-    most_copies: int  # clients that hold one protected record
-    client_names: tuple[str, ...] | None
 
 
 def load_data(config: FederationSettings) -> Dataset | ClientStore:
@@ -76,7 +67,7 @@ def federate(
     if first.clip.asks:
         protected = attributes.ids == attributes.private
     changed, num_rows = [examples], len(dataset.train_labels)
-    dealt: dict[int, _Dealt] = {}
+    dealt: dict[int, tuple[Any, ...]] = {}  # by seed
     for seed in dict.fromkeys(config.seed for config in configs):
         config = dataclasses.replace(first, seed=seed)
         parts = loading.client_parts(config, dataset)
@@ -85,7 +76,7 @@ def federate(
         copies = train_validation.most_copies(split, protected)
         corrupted = np.zeros(config.num_clients, bool)
         if config.corrupted_share > 0:
-            corruption = corrupt_clients(
+            examples_of_corrupted, split, corrupted = corrupt_clients(
                 examples,
                 split,
                 first_copy=num_rows,
@@ -93,13 +84,13 @@ def federate(
                 num_classes=dataset.num_classes,
                 root=prng.root_key(seed),
             )
-            split, corrupted = corruption.split, corruption.corrupted
-            changed.append(corruption.copies)
-            num_rows += corruption.copies.labels.shape[0]
+            changed.append(examples_of_corrupted)
+            num_rows += len(examples_of_corrupted.labels)
         names = loading.client_names(config, dataset, parts)
-        dealt[seed] = _Dealt(split, corrupted, copies, names)
+        dealt[seed] = split, corrupted, copies, names
     by_cell = [dealt[config.seed] for config in configs]
-    split = train_validation.stack_splits([cell.split for cell in by_cell])
+    splits, corrupted_clients, most_copies, client_names = zip(*by_cell, strict=True)
+    split = train_validation.stack_splits(splits)
     if len(changed) > 1:
         examples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *changed)
     counts = _attribute_counts(
@@ -114,14 +105,14 @@ def federate(
         split=split,
         game=game_of(first, dataset, attributes, tested, counts),
         num_train=np.asarray(split.num_train),
-        most_copies=tuple(cell.most_copies for cell in by_cell),
+        most_copies=most_copies,
         from_records=_from_records(first, dataset),
         num_classes=dataset.num_classes,
-        corrupted=np.stack([cell.corrupted for cell in by_cell]),
+        corrupted=np.stack(corrupted_clients),
         fingerprint=fingerprint,
         warmup=warmup,
         validation=chooses,
-        client_names=by_cell[0].client_names,
+        client_names=client_names[0],
         rows_per_person=dataset.rows_per_person,
     )
 
@@ -132,14 +123,16 @@ def _attribute_counts(
     """(clients of all cells, N): training examples by attribute."""
     rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
     counts = np.asarray(split.num_train).reshape(-1)
-    valid = np.arange(rows.shape[1]) < counts[:, None]
-    of_row = attributes[rows]
-    by_attribute = [((of_row == a) & valid).sum(1) for a in range(num_attributes)]
-    return np.stack(by_attribute, axis=1)
+    return np.array(
+        [
+            np.bincount(attributes[row[:count]], minlength=num_attributes)
+            for row, count in zip(rows, counts, strict=True)
+        ]
+    )
 
 
 def _from_records(config: AttributeSettings, dataset: Dataset) -> tuple[str, ...]:
-    kind, _, name = config.attributes.partition(":")
-    public = kind != "column" or dataset.columns[name].public
+    name = config.column
+    public = name is None or dataset.columns[name].public
     attributes = () if public else (f"the categories of {name}",)
     return tuple(dict.fromkeys((*dataset.from_records, *attributes)))

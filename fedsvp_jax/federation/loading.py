@@ -140,13 +140,12 @@ def test_attributes(
 
     None too where it has targets: a score by attribute is an accuracy.
     """
-    kind, _, name = config.attributes.partition(":")
     columns: Mapping[str, Column] = {}
     if isinstance(dataset, Dataset):
         columns = dataset.test_columns
         if dataset.test_targets is not None:
             return None
-    if config.num_attributes == 1 or (kind == "column" and name not in columns):
+    if config.num_attributes == 1 or config.column not in (None, *columns):
         return None
     return attributes_of(config, dataset, dataset.test_labels, columns).ids
 
@@ -162,12 +161,11 @@ def attributes_of(
     Raises:
       ValueError: the data set lacks the column or the class asked for.
     """
-    kind, _, name = config.attributes.partition(":")
-    private = config.private_attribute
+    name, private = config.column, config.private_attribute
     if config.num_attributes == 1:
         nobody = np.zeros(len(labels), np.int32)
         return Attributes(nobody, ("everything",), private=0)
-    if kind == "class" and not name:
+    if config.attributes == "class":
         return attributes.class_private(
             labels,
             private,
@@ -175,7 +173,7 @@ def attributes_of(
             num_attributes=config.num_attributes,
             class_names=dataset.class_names if isinstance(dataset, Dataset) else None,
         )
-    if kind != "column":
+    if name is None:
         raise ValueError(
             f"attributes must be class or column:NAME, got {config.attributes!r}"
         )

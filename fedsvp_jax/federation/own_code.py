@@ -24,7 +24,6 @@ from fedsvp_jax.mechanisms import (
     nothing_private,
 )
 from fedsvp_jax.models import adapters
-from fedsvp_jax.round import private_query
 from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.round.state import Aggregator, Upload
 
@@ -139,10 +138,6 @@ def of_mechanism(
       query_parts: the parts of the model that a query is about; (): all is noised.
     """
 
-    def noised_part(example: Array) -> Params:
-        params, _ = model.init(prng.root_key(0), example)
-        return private_query.chosen(params, query_parts)
-
     def program(
         settings: MechanismConfig,
         updates: Params,
@@ -187,7 +182,7 @@ def of_mechanism(
             *(promised, average, ratio_cost, first),
         )
 
-    params = jax.eval_shape(noised_part, data.example)
+    params = data.noised_part(model, query_parts)
     grid = concrete.grid and concrete.grid._replace(apart=None)
     memory = concrete.init(settings.num_clients)
     call = params, memory, prng.root_key(0), np.int32(1), np.float32(1), np.int32(1)

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import TypedDict, Unpack
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,10 +18,8 @@ from fedsvp_jax.config import (
     check_resolved,
 )
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.common_settings import (
-    NoiseSettings,
-)
-from fedsvp_jax.core.losses import ExampleLoss, name_of
+from fedsvp_jax.core.common_settings import NoiseSettings
+from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
 from fedsvp_jax.core.structs import Array, Model, Params
@@ -60,7 +58,6 @@ from fedsvp_jax.round.private_query_work import PRIVATE_QUERY
 from fedsvp_jax.round.state import (
     Aggregator,
     Cell,
-    ClientWork,
     RoundHook,
     RoundPlan,
 )
@@ -72,33 +69,16 @@ from fedsvp_jax.shapley.coalitions import (
 )
 
 
-class Sizes(TypedDict, total=False):
-    """What a federation says of its clients; without it, what the settings say.
-
-    Attributes:
-      batch_size: B where it is not the settings': the largest client's size where
-        nobody fills a batch.
-      min_num_examples: m, the smallest client's training examples; by default 1.
-      max_num_examples: the largest client's; m by default.
-      rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
-    """
-
-    batch_size: int | None
-    min_num_examples: float
-    max_num_examples: int | None
-    rows_per_person: int | None
-
-
-def sizes(config: AccountedSettings, data: FederatedData) -> Sizes:
-    """Of the clients that the data were dealt to."""
-    return Sizes(
-        batch_size=min(config.batch_size, data.split.train.shape[-1]),
-        min_num_examples=float(
+def sizes(config: AccountedSettings, data: FederatedData) -> dict[str, Any]:
+    """Of the clients that the data were dealt to, for `make_configured_mechanism`."""
+    return {
+        "batch_size": min(config.batch_size, data.split.train.shape[-1]),
+        "min_num_examples": float(
             data.game.min_num_private if config.clip.asks else data.min_num_examples
         ),
-        max_num_examples=data.max_num_examples,
-        rows_per_person=data.rows_per_person,
-    )
+        "max_num_examples": data.max_num_examples,
+        "rows_per_person": data.rows_per_person,
+    }
 
 
 def choose_parallelism(
@@ -145,25 +125,37 @@ def choose_parallelism(
 
 
 def make_configured_mechanism(
-    config: NoisedSettings, **sizes: Unpack[Sizes]
+    config: NoisedSettings,
+    *,
+    batch_size: int | None = None,
+    min_num_examples: float = 1.0,
+    max_num_examples: int | None = None,
+    rows_per_person: int | None = None,
 ) -> tuple[MechanismConfig, Mechanism]:
     """The part of the settings that the mechanism reads, and the mechanism.
+
+    What a federation says of its clients comes beside them (`sizes`).
+
+    Args:
+      batch_size: B where it is not the settings': the largest client's size where
+        nobody fills a batch.
+      min_num_examples: m, the smallest client's training examples.
+      max_num_examples: the largest client's; m by default.
+      rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
     entry = about(config.mechanism)
-    settings_class = entry.settings
-    smallest = sizes.get("min_num_examples", 1.0)
     settings = part(
         MechanismConfig,
         config,
-        batch_size=sizes.get("batch_size") or config.batch_size,
-        min_num_examples=smallest,
-        max_num_examples=sizes.get("max_num_examples") or int(smallest),
-        rows_per_person=sizes.get("rows_per_person"),
-        settings=settings_class and part(settings_class, config),
+        batch_size=batch_size or config.batch_size,
+        min_num_examples=min_num_examples,
+        max_num_examples=max_num_examples or int(min_num_examples),
+        rows_per_person=rows_per_person,
+        settings=entry.settings and part(entry.settings, config),
     )
     if entry.always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
@@ -184,7 +176,7 @@ def finished_mechanism(
     return over_data(mechanism, from_records)
 
 
-def mechanism_config(config: NoisedSettings, **sizes: Unpack[Sizes]) -> MechanismConfig:
+def mechanism_config(config: NoisedSettings, **sizes: Any) -> MechanismConfig:
     """The config alone of `make_configured_mechanism`, of the same arguments."""
     return make_configured_mechanism(config, **sizes)[0]
 
@@ -274,8 +266,9 @@ def make_plan(
     """The static choices of the round compiled for a target: settings and parts.
 
     Args:
-      aggregator: in the place of what the mechanism asks for.
-      hooks: beside those of the settings.
+      aggregator: in the place of what the mechanism asks for: a sum on the grid where
+        its claim is about that sum, else a weighted sum.
+      hooks: beside that of `client_values`.
     """
     longest = data.split.validation.shape[-1]
     recipe = TrainingRecipe(
@@ -303,12 +296,29 @@ def make_plan(
             all_active=0 < least == most and not query_parts,
             first_apart=target.first_apart(parallelism),
         )
+    work = ESTIMATING if mechanism.needs_contribution else PLAIN
+    if query_parts:
+        work = PRIVATE_QUERY
+    if aggregator is None:
+        aggregator = WEIGHTED_SUM
+        if mechanism.grid is not None and mechanism.claim.central:
+            aggregator = (
+                SUM_OF_ANSWERS_ON_GRID if query_parts else SUM_OF_UPDATES_ON_GRID
+            )
+    if config.client_values != "none":
+        values_plan = client_values.plan_of(
+            config,
+            config.cohort_size,
+            batch_size=min(config.eval_batch_size, config.validation_examples),
+            num_parallel=parallelism.clients,
+        )
+        hooks = (ClientValueHook(values_plan), *hooks)
     return RoundPlan(
         mechanism=config.mechanism,
         choose_cohort=drawn_in_program if data.reader is None else drawn_by_host,
-        work=choose_work(mechanism, query_parts),
-        aggregator=aggregator or choose_aggregator(mechanism, query_parts),
-        hooks=(*value_hooks(config, parallelism), *hooks),
+        work=work,
+        aggregator=aggregator,
+        hooks=tuple(hooks),
         recipe=recipe,
         cohort_size=config.cohort_size,
         cohorts=config.cohorts,
@@ -342,33 +352,6 @@ def make_plan(
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
     )
-
-
-def choose_work(mechanism: Mechanism, query_parts: QueryParts) -> ClientWork:
-    """The kind of client that the mechanism and its clip ask for."""
-    if query_parts:
-        return PRIVATE_QUERY
-    return ESTIMATING if mechanism.needs_contribution else PLAIN
-
-
-def choose_aggregator(mechanism: Mechanism, query_parts: QueryParts) -> Aggregator:
-    """A sum on the grid where the claim is about that sum, else a weighted sum."""
-    if mechanism.grid is None or not mechanism.claim.central:
-        return WEIGHTED_SUM
-    return SUM_OF_ANSWERS_ON_GRID if query_parts else SUM_OF_UPDATES_ON_GRID
-
-
-def value_hooks(config: PlanSettings, parallelism: Parallelism) -> list[RoundHook]:
-    """The hook of `--client_values`, if it is set."""
-    if config.client_values == "none":
-        return []
-    plan = client_values.plan_of(
-        config,
-        config.cohort_size,
-        batch_size=min(config.eval_batch_size, config.validation_examples),
-        num_parallel=parallelism.clients,
-    )
-    return [ClientValueHook(plan)]
 
 
 def make_cells(
@@ -416,11 +399,7 @@ def recorded_settings(
     parallelism = choose_parallelism(
         config, current_target(), model, dataset.example_shape
     )
-    loss_settings: dict[str, object] = {}
-    if loss is not None:
-        has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
-        loss_settings = {"loss": name_of(loss), "has_targets": has_targets}
-    return {
+    settings = {
         **dataclasses.asdict(config),
         "client_chunk_size": parallelism.clients,
         "coalition_chunk_size": parallelism.coalitions,
@@ -430,5 +409,9 @@ def recorded_settings(
         "num_classes": dataset.num_classes,
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
-        **loss_settings,
     }
+    if loss is not None:
+        has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+        name = getattr(loss, "__qualname__", type(loss).__qualname__)
+        settings |= {"loss": name, "has_targets": has_targets}
+    return settings

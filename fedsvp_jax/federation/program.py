@@ -1,7 +1,7 @@
 """The program of some cells: what the engine compiles, built in one place."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -28,7 +28,6 @@ from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
-    about,
     from_outside,
 )
 from fedsvp_jax.round import cohort
@@ -76,10 +75,6 @@ class Program:
             )
         )
 
-    def solved(self) -> Iterator[ExperimentConfig]:
-        """The configs whose noise was solved for."""
-        return (config for config in self.configs if config.solve == "noise")
-
     @property
     def mechanism(self) -> Mechanism:
         """The first cell's, for what is the same in all of them."""
@@ -104,16 +99,11 @@ class Program:
         )
 
     @property
-    def uniform_weights(self) -> bool:
-        """Whether a client's weight does not follow the number of its examples."""
-        return self.plan.uniform_weights or self.mechanism.uniform_weights
-
-    @property
     def equal_weights(self) -> bool:
         """Whether every client weighs the same in every cohort that may be drawn."""
         data = self.data
         one_size = data.min_num_examples == data.max_num_examples
-        return self.uniform_weights or one_size
+        return self.plan.uniform_weights or self.mechanism.uniform_weights or one_size
 
     def is_over(
         self, spent: Array | np.ndarray, admitted: Array | np.ndarray, done: int
@@ -200,12 +190,7 @@ def build(
     sizes = plans.sizes(first, data)
     configs = [
         dataclasses.replace(
-            _solved(
-                dataclasses.replace(config, seed=0),
-                about(config.mechanism),
-                **sizes,
-            ),
-            seed=config.seed,
+            _solved(dataclasses.replace(config, seed=0), **sizes), seed=config.seed
         )
         if config.solve == "noise"
         else config
@@ -284,7 +269,6 @@ def build(
 
 
 @lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
-def _solved(config: Any, entry: Any, **sizes: Any) -> Any:
-    """As `solve_noise`; `entry` is what is registered under the mechanism's name."""
-    del entry
+def _solved(config: Any, **sizes: Any) -> Any:
+    """As `solve_noise`."""
     return solve_noise(config, **sizes)

@@ -1,13 +1,11 @@
 """The clients of a named data set, one after another, for a store."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.data import sources
-from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.datasets import leaf
 from fedsvp_jax.data.store.writer import ClientExamples, StoreSource
 from fedsvp_jax.federation import loading
@@ -36,12 +34,18 @@ def store_source(config: FederationSettings) -> StoreSource:
             "keep: train on the table itself, or leave [person] out of the schema"
         )
     if by_writer and source.train_writers is not None:
-        parts = _every_writer(source.train_writers)
+        # Each writer's rows in ascending order, by writer.
+        _, counts = np.unique(source.train_writers, return_counts=True)
+        order = np.argsort(source.train_writers, kind="stable")
+        parts = np.split(order, np.cumsum(counts)[:-1])
     else:
         parts = loading.client_parts(config, source)
     return StoreSource(
         name=source.name,
-        clients=_clients(source, parts),
+        clients=(
+            ClientExamples(number, source.train_inputs[rows], source.train_labels[rows])
+            for number, rows in enumerate(parts)
+        ),
         test_inputs=source.test_inputs,
         test_labels=source.test_labels,
         num_classes=source.num_classes,
@@ -49,16 +53,3 @@ def store_source(config: FederationSettings) -> StoreSource:
         from_records=source.from_records,
         public_test=source.public_test,
     )
-
-
-def _every_writer(writers: np.ndarray) -> list[np.ndarray]:
-    """Each writer's rows in ascending order, by writer."""
-    _, counts = np.unique(writers, return_counts=True)
-    return np.split(np.argsort(writers, kind="stable"), np.cumsum(counts)[:-1])
-
-
-def _clients(source: Dataset, parts: Sequence[np.ndarray]) -> Iterator[ClientExamples]:
-    for number, rows in enumerate(parts):
-        yield ClientExamples(
-            number, source.train_inputs[rows], source.train_labels[rows]
-        )

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 from fedsvp_jax.core.files import printable
 
-FORMATS = ("text", "markdown")
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
 LONG = 24  # characters of a cell that make a table hard to read
@@ -70,12 +69,9 @@ def without_shared(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
     return remaining, f"{sentence[0].upper()}{sentence[1:]}." if sentence else ""
 
 
-def render(rows: Sequence[Row], kind: str) -> str:
-    """The table in one of `FORMATS`, without an empty line at its end.
-
-    As text, long cells that all rows share stand below the table.
-    """
-    if kind == "markdown" or not rows:
-        return markdown(rows).rstrip()
+def render(rows: Sequence[Row]) -> str:
+    """The table as text; long cells that all rows share stand below it."""
+    if not rows:
+        return MISSING.rstrip()
     rows, shared = without_shared(rows)
     return f"{aligned(rows)}\n\n{shared}".rstrip()

@@ -51,8 +51,6 @@ class Checkpointer:
         Raises:
           WriteError: it cannot be written; every other checkpoint is as it was.
         """
-        if round_num in self._intact:
-            return
         file = self._folder / str(round_num)
         content = serialization.to_bytes(jax.device_get(state))
         try:

@@ -1,12 +1,11 @@
 """Scores of the final model on the test rows of a table."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import jax
 import numpy as np
 
-from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.tree import cell_of
@@ -17,42 +16,38 @@ from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.trained_model import TrainedModel
 
 
-class Predictions(NamedTuple):
-    """The final model's answers for the test rows."""
-
-    chances: np.ndarray  # (n, classes) probabilities
-    labels: np.ndarray  # (n,) the classes of the rows
-
-
 def predictions(
     session: Session, cell: int, settings: Mapping[str, Any]
-) -> Predictions:
-    """Of one cell; `settings` are those of config.json."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """(n, classes) a cell's probabilities for the test rows, and (n,) their classes.
+
+    Args:
+      settings: those of config.json.
+    """
     program, state = session.program, session.state
     params, stats = jax.device_get(cell_of((state.params, state.stats), cell))
     test = program.data.test
     trained = TrainedModel(program.model, params, stats, session.done, dict(settings))
-    chances = trained.probabilities(np.asarray(test.inputs))
-    return Predictions(chances, np.asarray(test.labels))
+    return trained.probabilities(np.asarray(test.inputs)), np.asarray(test.labels)
 
 
 def scores_of(
-    config: ExperimentConfig,
+    session: Session,
+    cell: int,
+    settings: Mapping[str, Any],
     data: Dataset | ClientStore,
     loss: ExampleLoss | None,
-    predicted: Callable[[], Predictions],
 ) -> dict[str, Any]:
-    """`test_scores` of a table, or of features of images; {} of other data.
-
-    `predicted` is called where there are any.
-    """
+    """`test_scores` of a table, or of features of images; {} of other data."""
+    config = session.program.configs[cell]
     if loss is not None or not isinstance(data, Dataset):
         return {}
     if data.schema is None and config.model not in FEATURE_MODELS:
         return {}
     tested, _ = loading.withhold_validation(config, data)
+    chances, labels = predictions(session, cell, settings)
     return {
         "test_scores": scores.of_table(
-            *predicted(), data.class_names, tested.test_clients
+            chances, labels, data.class_names, tested.test_clients
         )
     }

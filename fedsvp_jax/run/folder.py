@@ -57,7 +57,6 @@ class RunFolder:
         self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
         self.identity = ""  # of the run, from `start` on
-        self._pending: dict[str, list[dict[str, Any]]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -126,10 +125,19 @@ class RunFolder:
             make_folder(self.path)
             if self._lock is None:
                 self._reserve()
-            if file.exists():
-                config = self._config_to_resume(file, config, resume=resume)
-            else:
+            if not file.exists():
                 write_json(file, config)
+            elif not resume:
+                raise ValueError(
+                    f"output_dir {self.path} already holds a run; give another folder "
+                    "or continue it with --resume"
+                )
+            else:
+                new_config, config = config, read_json(file)
+                if changed := differences(config, plain(new_config)):
+                    raise ValueError(
+                        f"cannot resume {self.path}: {'; '.join(changed[:3])}"
+                    )
         except OSError as error:
             self.free()
             if new:
@@ -144,20 +152,6 @@ class RunFolder:
             self.free()
             raise
         self.identity = identity(config)
-
-    def _config_to_resume(
-        self, file: pathlib.Path, config: dict[str, Any], *, resume: bool
-    ) -> dict[str, Any]:
-        """The config.json that is there, which knows no setting that came later."""
-        if not resume:
-            raise ValueError(
-                f"output_dir {self.path} already holds a run; give another folder "
-                "or continue it with --resume"
-            )
-        old: dict[str, Any] = read_json(file)
-        if changed := differences(old, plain(config)):
-            raise ValueError(f"cannot resume {self.path}: {'; '.join(changed[:3])}")
-        return old
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
         """Appends json lines, all or none, and hands them to the operating system.
@@ -228,21 +222,3 @@ class RunFolder:
         if not file.exists():
             return []
         return [json.loads(line) for line in file.read_text().splitlines()]
-
-    def hold(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Keeps lines for `write_held`."""
-        self._pending.setdefault(name, []).extend(rows)
-
-    def write_held(self) -> None:
-        """Appends the held lines; those that cannot be written are not tried again.
-
-        Raises:
-          WriteError: as `append`.
-        """
-        pending, self._pending = self._pending, {}
-        for name, rows in pending.items():
-            self.append(name, rows)
-
-    def write(self, name: str, content: Any) -> None:
-        """Writes a JSON file whole or not at all."""
-        write_json(self.path / name, content)

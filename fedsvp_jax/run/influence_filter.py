@@ -43,12 +43,10 @@ def filter_clients(
     verdict: Verdict = jax.device_get(judge(program, start))
     admitted = ~verdict.rejected[None]
     if program.is_over(np.zeros_like(host.spent), admitted, 0):
-        least_cohort = int(program.cells.allowance.least_cohort[0])
         raise ValueError(
-            f"the influence filter admits {admitted.sum()} clients, and no cohort "
-            f"has the {least_cohort} that its claim needs; lower --cohort_size"
-            if least_cohort > 1
-            else "the influence filter admits nobody"
+            f"the influence filter admits {admitted.sum()} clients, and no cohort has "
+            f"the {program.cells.allowance.least_cohort[0]} that its claim needs; "
+            "lower --cohort_size, or change the filter's settings"
         )
     record = {
         "rejected": np.flatnonzero(verdict.rejected),

@@ -6,13 +6,12 @@ machine unless the tool's own environment variable says so: WANDB_MODE, or
 MLFLOW_TRACKING_URI.
 """
 
-import importlib
 import itertools
 import os
 import pathlib
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fedsvp_jax.accounting.claims import meaning
@@ -71,64 +70,71 @@ def _spent_tag(row: Mapping[str, Any], method: str) -> str:
     return f"epsilon_spent/{name}"
 
 
-def _tensorboard(place: pathlib.Path, name: str) -> Logger:
+Start = Callable[[pathlib.Path, str], Logger]  # of the folder and name of a run
+
+
+def _tensorboard() -> Start:
     """An event file, without TensorFlow."""
     from tensorboardX import SummaryWriter
 
-    del name
-    writer = SummaryWriter(str(place), flush_secs=5)
+    def start(place: pathlib.Path, name: str) -> Logger:
+        writer = SummaryWriter(str(place), flush_secs=5)
 
-    def log(round_num: int, numbers: Scalars) -> None:
-        for tag, value in numbers.items():
-            writer.add_scalar(tag, value, round_num)
+        def log(round_num: int, numbers: Scalars) -> None:
+            for tag, value in numbers.items():
+                writer.add_scalar(tag, value, round_num)
 
-    return Logger(log, writer.close)
+        return Logger(log, writer.close)
+
+    return start
 
 
-def _wandb(place: pathlib.Path, name: str) -> Logger:
+def _wandb() -> Start:
     """A run of Weights & Biases, offline; `wandb sync` sends it."""
     import wandb
 
-    place.mkdir(parents=True)
-    run = wandb.init(
-        project="fedsvp_jax",
-        name=name,
-        dir=str(place),
-        mode=os.environ.get("WANDB_MODE", "offline"),
-        reinit="create_new",
-    )
-    return Logger(lambda t, numbers: run.log(dict(numbers), step=t), run.finish)
+    def start(place: pathlib.Path, name: str) -> Logger:
+        place.mkdir(parents=True)
+        run = wandb.init(
+            project="fedsvp_jax",
+            name=name,
+            dir=str(place),
+            mode=os.environ.get("WANDB_MODE", "offline"),
+            reinit="create_new",
+        )
+        return Logger(lambda t, numbers: run.log(dict(numbers), step=t), run.finish)
+
+    return start
 
 
-def _mlflow(place: pathlib.Path, name: str) -> Logger:
+def _mlflow() -> Start:
     """A run of MLflow, in a store of files."""
     from mlflow import MlflowClient
 
-    # MLflow makes the trash with a new store, and forgets that this one is new.
-    (place / ".trash").mkdir(parents=True)
-    # Since 3.17 MLflow refuses a store of files without this variable.
-    os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
-    uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
-    client = MlflowClient(tracking_uri=uri)
-    existing = client.get_experiment_by_name("fedsvp_jax")
-    experiment = existing and existing.experiment_id
-    if experiment is None:
-        experiment = client.create_experiment("fedsvp_jax")
-    run = client.create_run(experiment, run_name=name).info.run_id
+    def start(place: pathlib.Path, name: str) -> Logger:
+        # MLflow makes the trash with a new store, and forgets that this one is new.
+        (place / ".trash").mkdir(parents=True)
+        # Since 3.17 MLflow refuses a store of files without this variable.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        uri = os.environ.get("MLFLOW_TRACKING_URI", place.absolute().as_uri())
+        client = MlflowClient(tracking_uri=uri)
+        existing = client.get_experiment_by_name("fedsvp_jax")
+        experiment = existing and existing.experiment_id
+        if experiment is None:
+            experiment = client.create_experiment("fedsvp_jax")
+        run = client.create_run(experiment, run_name=name).info.run_id
 
-    def log(round_num: int, numbers: Scalars) -> None:
-        for tag, value in numbers.items():
-            client.log_metric(run, tag, value, step=round_num)
+        def log(round_num: int, numbers: Scalars) -> None:
+            for tag, value in numbers.items():
+                client.log_metric(run, tag, value, step=round_num)
 
-    return Logger(log, lambda: client.set_terminated(run))
+        return Logger(log, lambda: client.set_terminated(run))
+
+    return start
 
 
-# The library and the logger by the name that --logger takes, as extra and folder do.
-LOGGERS: dict[str, tuple[str, Callable[[pathlib.Path, str], Logger]]] = {
-    "tensorboard": ("tensorboardX", _tensorboard),
-    "wandb": ("wandb", _wandb),
-    "mlflow": ("mlflow", _mlflow),
-}
+# By the name that --logger takes, as extra and folder do: each imports its library.
+LOGGERS = {"tensorboard": _tensorboard, "wandb": _wandb, "mlflow": _mlflow}
 
 
 class Loggers:
@@ -143,29 +149,26 @@ class Loggers:
     """
 
     def __init__(self, folder: pathlib.Path, names: Sequence[str]) -> None:
+        self._folder = folder
+        self._starts: dict[str, Start] = {}
+        self._open: dict[str, list[Logger]] = {}
         for name in names:
             if name not in LOGGERS:
                 raise ValueError(unknown("logger", name, tuple(LOGGERS)))
             with extras.needed(name, f"logger {name}"):
-                importlib.import_module(LOGGERS[name][0])
-        self._folder, self._names = folder, dict.fromkeys(names)
-        self._open: dict[str, list[Logger]] = {}
+                self._starts[name] = LOGGERS[name]()
 
-    def start(self, run: str, rows: Iterable[dict[str, Any]]) -> None:
-        """Writes a run's logs anew, from the rows that it goes on after.
+    def start(self, run: str) -> None:
+        """Starts a run's logs anew, which are empty.
 
         Args:
           run: its name in a sweep, a folder below; "" is a run by itself.
-          rows: with their `round`.
         """
         self._open[run] = []
-        for name in self._names:
+        for name, start in self._starts.items():
             place = self._folder / name / run
             shutil.rmtree(place, ignore_errors=True)
-            _, start = LOGGERS[name]
             self._open[run].append(start(place, run or self._folder.resolve().name))
-        for row in rows:
-            self.add(run, row)
 
     def add(self, run: str, row: Mapping[str, Any]) -> None:
         """A row's numbers at its round."""

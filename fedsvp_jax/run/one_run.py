@@ -1,6 +1,5 @@
 """One run, from settings to a folder of results."""
 
-import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.core.files import replace_file, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -93,12 +92,7 @@ def train(
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
-        session = Session(
-            trainer,
-            folder,
-            loggers,
-            options,
-        )
+        session = Session(trainer, folder, loggers, options)
         (summary,) = session.run(stop)
         attributes = program.data.game.attributes
         summary = {
@@ -118,15 +112,12 @@ def train(
         if config.influence_filter != "none" or config.corrupted_share > 0:
             admitted = np.asarray(session.state.admitted[0])
             summary |= admission.summary(config, program.data.corrupted[0], admitted)
-        predicted = functools.cache(
-            lambda: final_scores.predictions(session, 0, settings)
-        )
-        summary |= final_scores.scores_of(config, data, loss, predicted)
+        summary |= final_scores.scores_of(session, 0, settings, data, loss)
         summary["risk"] = tradeoff.by_adversary(session.accounts[0])
         if config.publish_scores:
-            chances, labels = predicted()
+            chances, labels = final_scores.predictions(session, 0, settings)
             summary["published_scores"] = published_scores.noised_accuracy(
                 chances.argmax(-1) == labels, program, summary
             )
-        folder.write("summary.json", summary)
+        write_json(folder.path / "summary.json", summary)
     return summary

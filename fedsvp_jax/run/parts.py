@@ -12,17 +12,6 @@ from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
 
-@dataclasses.dataclass(frozen=True)
-class _Part:
-    """A finished part of a sweep."""
-
-    path: pathlib.Path
-    number: int  # I of I/N
-    parts: int  # N
-    config: dict[str, Any]  # of the whole sweep
-    cells: list[dict[str, Any]]
-
-
 def merge(
     folders: Sequence[str | os.PathLike[str]], output_dir: str | os.PathLike[str]
 ) -> None:
@@ -43,39 +32,47 @@ def merge(
         sweep, or `output_dir` is not new; nothing was written.
       OSError: the folder cannot be written.
     """
-    parts = sorted((_read(pathlib.Path(p)) for p in folders), key=lambda p: p.number)
-    if not parts:
+    paths = [pathlib.Path(folder) for folder in folders]
+    if not paths:
         raise ValueError("name the folders of the parts of a sweep, got none")
-    first = parts[0]
-    for part in parts[1:]:
-        if changed := differences(first.config, part.config):
+    first, whole = paths[0], _read(paths[0])[1]
+    by_number: dict[int, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
+    for path in paths:
+        number, config, cells = _read(path)
+        if changed := differences(whole, config):
             raise ValueError(
-                f"{part.path} is a part of another sweep than {first.path}: "
-                + "; ".join(changed[:3])
+                f"{path} is a part of another sweep than {first}, or of another "
+                f"division of it: {'; '.join(changed[:3])}"
             )
-        if part.parts != first.parts:
+        if number in by_number:
             raise ValueError(
-                f"{part.path} is one of {part.parts} parts, and {first.path} one of "
-                f"{first.parts}; name the parts of one division"
+                f"part {number}/{whole['part']} of the sweep is named twice"
             )
-    numbers = [part.number for part in parts]
-    for number in range(1, first.parts + 1):
-        if numbers.count(number) != 1:
-            how = "missing" if number not in numbers else "named twice"
-            raise ValueError(f"part {number}/{first.parts} of the sweep is {how}")
+        rows = RunFolder(path).rows("results.jsonl")
+        by_number[number] = rows, cells
+    for number in range(1, whole["part"] + 1):
+        if number not in by_number:
+            raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
     merged = RunFolder(output_dir)
-    merged.start(first.config, resume=False)
-    order = first.config["mechanisms"].index
-    rows = [row for part in parts for row in RunFolder(part.path).rows("results.jsonl")]
+    merged.start(whole | {"part": None}, resume=False)
+    order = whole["mechanisms"].index
+    parts = [by_number[number] for number in sorted(by_number)]
+    rows = [row for rows, _ in parts for row in rows]
     rows.sort(key=lambda row: (order(row["mechanism"]), row["round"]))
     with merged:
         merged.append("results.jsonl", rows)
-        cells = [cell for part in parts for cell in part.cells]
+        cells = [cell for _, cells in parts for cell in cells]
         write_json(merged.path / "cells.json", cells)
 
 
-def _read(path: pathlib.Path) -> _Part:
-    """Raises ValueError unless the folder is a finished part of a sweep."""
+def _read(
+    path: pathlib.Path,
+) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
+    """I of I/N, the sweep's config with N as its `part`, and the part's cells.
+
+    Raises:
+      ValueError: the folder is no finished part of a sweep.
+    """
     try:
         config = read_json(path / "config.json")
     except FileNotFoundError as error:
@@ -93,4 +90,4 @@ def _read(path: pathlib.Path) -> _Part:
             f"part {config['part']} in {path} has finished {len(cells)} of its "
             f"{num_cells} cells; run its command again with --resume"
         )
-    return _Part(path, number, parts, config | {"part": None}, cells)
+    return number, config | {"part": parts}, cells

@@ -33,14 +33,11 @@ class Placement:
         Raises:
           ValueError: JAX sees fewer devices.
         """
-        name = "num_devices"
-        if self.sweep_devices > 1:
-            name += " times sweep_devices"
         count = self.num_devices * self.sweep_devices
         if count > jax.device_count():
             raise ValueError(
-                f"{name} must be at most {jax.device_count()}, the devices that JAX "
-                f"sees, got {count}"
+                "num_devices times sweep_devices must be at most "
+                f"{jax.device_count()}, the devices that JAX sees, got {count}"
             )
         return jax.make_mesh(
             (self.sweep_devices, self.num_devices),

@@ -107,7 +107,7 @@ class Session:
         for name in filter(None, (self._rows_file, self._clients_file)):
             self._folder.keep_rounds(name, self.done, where=is_ours)
         for cell in range(len(self._names)):
-            self._loggers.start(self._log(cell), [])
+            self._loggers.start(self._log(cell))
         for row in filter(is_ours, self._folder.rows(self._rows_file)):
             names = {name: row[name] for name in self._names[0]}
             self._note(self._names.index(names), row)
@@ -137,29 +137,24 @@ class Session:
         """
         try:
             while self.done < self._config.num_rounds and self.stopped_by is None:
-                self._stop_if_asked(stop)
+                if stop.received is not None:
+                    self._save()
+                    total, name = self._config.num_rounds, self._config.mechanism
+                    raise Stopped(
+                        stop.received,
+                        f"after round {self.done} of {total} ({name}), which is saved"
+                        if self.done
+                        else f"before round 1 ({name})",
+                    )
                 self._call()
         except WriteError as error:
             done = self._saved
             saved = f"the checkpoint of round {done}" if done else "config.json"
             raise WriteError(error.path, error.reason, saved=saved) from error
         finally:
-            self._folder.write_held()
             self._bar.close()
             self._loggers.close()
         return self._summaries()
-
-    def _stop_if_asked(self, stop: StopRequests) -> None:
-        if stop.received is None:
-            return
-        self._save()
-        total, name = self._config.num_rounds, self._config.mechanism
-        raise Stopped(
-            stop.received,
-            f"after round {self.done} of {total} ({name}), which is saved"
-            if self.done
-            else f"before round 1 ({name})",
-        )
 
     def _call(self) -> None:
         """Runs some rounds in one call of the compiled program and keeps their rows."""
@@ -178,20 +173,30 @@ class Session:
                 self.stopped_by = "promise"
             else:
                 active = count  # only the turn of a cohort that is not whole
-        # Round by round, so that the order of the lines follows no size of a call.
-        for index in range(active):
-            for cell in range(len(self.accounts)):
-                of_cell = cell_of(metrics, (index, cell))
-                self._take(cell, self.done + 1 + index, of_cell)
+        lines: dict[str, list[dict[str, Any]]] = {}
+        try:
+            # Round by round, so that the order of the lines follows no size of a call.
+            for index in range(active):
+                for cell in range(len(self.accounts)):
+                    of_cell = cell_of(metrics, (index, cell))
+                    self._take(cell, self.done + 1 + index, of_cell, lines)
+        finally:
+            for name, rows in lines.items():
+                self._folder.append(name, rows)
         self.done += active
-        self._folder.write_held()
         self._bar.update(active)
         due = self.done - self._saved >= self._options.checkpoint_every
         if self.stopped_by is None and (due or self.done == num_rounds):
             self._save()
 
-    def _take(self, cell: int, number: int, metrics: RoundMetrics) -> None:
-        """Records a cell's round, counted from 1, and holds its rows."""
+    def _take(
+        self,
+        cell: int,
+        number: int,
+        metrics: RoundMetrics,
+        lines: dict[str, list[dict[str, Any]]],
+    ) -> None:
+        """Records a cell's round, counted from 1; its rows go to the files' `lines`."""
         config = self.program.configs[cell]
         account = records.record_round(self.accounts[cell], metrics)
         self.accounts[cell] = account
@@ -200,10 +205,10 @@ class Session:
         if config.influence_filter != "none":
             row["influence_filter"] = self._filter_record if number == 1 else None
         row = plain(row | {"rdp_by_adversary": claims.by_adversary(account)})
-        self._folder.hold(self._rows_file, [row])
+        lines.setdefault(self._rows_file, []).append(row)
         if self._clients_file is not None:
             uploads = records.client_rows(account, metrics, round_num=number)
-            self._folder.hold(self._clients_file, uploads)
+            lines.setdefault(self._clients_file, []).extend(uploads)
         self._note(cell, row)
         accuracy, loss = row["test_accuracy"], row["test_loss"]
         if accuracy is not None:

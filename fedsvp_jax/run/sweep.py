@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import re
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import AccountedSettings, ExperimentConfig
+from fedsvp_jax.core.files import write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
@@ -215,8 +215,7 @@ def sweep(
                     "uploads_left": tradeoff.uploads_left(account),
                     "risk": tradeoff.by_adversary(account),
                 }
-                predicted = partial(final_scores.predictions, session, cell, settings)
-                summary |= final_scores.scores_of(base, data, loss, predicted)
+                summary |= final_scores.scores_of(session, cell, settings, data, loss)
                 summaries.append(summary)
-            folder.write("cells.json", summaries)
+            write_json(folder.path / "cells.json", summaries)
     return summaries

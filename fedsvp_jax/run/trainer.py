@@ -207,42 +207,6 @@ class Trainer:
         placement, rounds_in_program = self.placement, self._rounds_in_program
         chunk, platform = self.cell_chunk, self.program.target.platform
 
-        def run_cells(
-            state: ServerState,
-            cells: Cell,
-            data: Data,
-            devices: lanes.Devices,
-            round_num: Array,
-        ) -> Advanced:
-            num_cells = cells.root.shared.shape[0]
-
-            def run_cell(
-                state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
-            ) -> Advanced:
-                return federated_round(
-                    model,
-                    plan,
-                    cell,
-                    state,
-                    data,
-                    round_num=round_num,
-                    devices=devices,
-                    outer_axes=outer_axes,
-                )
-
-            if chunk == 1:
-                return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))
-            side_by_side = jax.vmap(
-                partial(run_cell, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
-            )
-            if chunk == num_cells:
-                return side_by_side(state, cells)
-            grouped = jax.tree.map(
-                lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]), (state, cells)
-            )
-            results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
-            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results)
-
         def rounds(
             state: ServerState,
             cells: Cell,
@@ -256,8 +220,36 @@ class Trainer:
             # Inlined, so the program stays the same; the loop reuses the shapes' trace.
             @partial(jax.jit, inline=True)
             def one_round(state: ServerState, round_num: Array) -> Advanced:
-                with norms_for(platform):
-                    return run_cells(state, cells, data, devices, round_num)
+                def run_cell(
+                    state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
+                ) -> Advanced:
+                    with norms_for(platform):
+                        return federated_round(
+                            model,
+                            plan,
+                            cell,
+                            state,
+                            data,
+                            round_num=round_num,
+                            devices=devices,
+                            outer_axes=outer_axes,
+                        )
+
+                if chunk == 1:
+                    return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))
+                side_by_side = jax.vmap(
+                    partial(run_cell, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
+                )
+                if chunk == cells.root.shared.shape[0]:
+                    return side_by_side(state, cells)
+                grouped = jax.tree.map(
+                    lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]),
+                    (state, cells),
+                )
+                results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
+                return jax.tree.map(
+                    lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results
+                )
 
             shapes = jax.eval_shape(one_round, state, first_round)[1]
             buffers = jax.tree.map(

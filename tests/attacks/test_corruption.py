@@ -45,7 +45,7 @@ def test_a_corrupted_client_gets_copies_and_the_others_keep_theirs():
     split = Split(
         rows, jnp.asarray([3, 2, 2]), rows[:, :1] + 10, jnp.ones(3, jnp.int32)
     )
-    made = corruption.corrupt_clients(
+    copied, dealt, corrupted_clients = corruption.corrupt_clients(
         examples,
         split,
         first_copy=40,
@@ -53,17 +53,17 @@ def test_a_corrupted_client_gets_copies_and_the_others_keep_theirs():
         num_classes=10,
         root=prng.root_key(0),
     )
-    (bad,) = np.flatnonzero(made.corrupted)
-    copies = np.concatenate([LABELS, made.copies.labels])
+    (bad,) = np.flatnonzero(corrupted_clients)
+    copies = np.concatenate([LABELS, copied.labels])
     for client in range(3):
         count = int(split.num_train[client])
         before = np.asarray(LABELS[split.train[client, :count]])
-        now = copies[np.asarray(made.split.train[client, :count])]
+        now = copies[np.asarray(dealt.train[client, :count])]
         np.testing.assert_array_equal(now, (before + (client == bad)) % 10)
-        validates = copies[int(made.split.validation[client, 0])]
+        validates = copies[int(dealt.validation[client, 0])]
         before = int(LABELS[split.validation[client, 0]])
         assert validates == (before + (client == bad)) % 10
     held = [*split.train[bad, : int(split.num_train[bad])], split.validation[bad, 0]]
     np.testing.assert_array_equal(
-        made.copies.attributes, examples.attributes[np.asarray(held)]
+        copied.attributes, examples.attributes[np.asarray(held)]
     )

@@ -135,7 +135,7 @@ def test_a_run_with_targets_reports_its_loss_and_no_accuracy(tmp_path: Path) -> 
 
 REFUSED: dict[str, tuple[dict[str, Any], Any]] = {
     "needs a loss that compares": ({}, None),
-    "needs a model with the outputs": ({"model": None}, squared_error),
+    "give run.train loss= and model=": ({"model": None}, squared_error),
     "utility must be loss for": ({"utility": "accuracy"}, squared_error),
     "empty_utility must be initial": ({"empty_utility": "zero"}, squared_error),
     "corrupted_share must be 0 for": ({"corrupted_share": 0.5}, squared_error),

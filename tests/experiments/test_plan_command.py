@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pathlib
-import re
 from typing import Any
 
 import numpy as np
@@ -49,15 +48,9 @@ def test_synthetic_classes_have_the_stated_shares_and_auc(auc: float) -> None:
     assert pairs.mean() == pytest.approx(auc, abs=0.02)
 
 
-@pytest.mark.hole
-def test_counted_shares_have_discrete_laplace_noise() -> None:
-    labels = ["no"] * 700 + ["yes"] * 300
-    assert plan.noised_shares(labels, ("no", "yes"), 60.0) == [0.7, 0.3]
-    drawn = [plan.noised_shares(labels, ("no", "yes"), 0.1)[1] for _ in range(300)]
-    # A count's variance is 2a/(1 - a)², a = exp(-ε); the share moves by .7 and .3.
-    a = np.exp(-0.1)
-    std = np.sqrt((0.7**2 + 0.3**2) * 2 * a / (1 - a) ** 2) / 1000
-    assert np.std(drawn) == pytest.approx(std, rel=0.25)
+def test_a_class_that_is_too_rare_to_be_drawn_is_planned() -> None:
+    scores = np.random.default_rng(0).normal(size=(2000, 2))
+    assert np.isfinite(plan.logits_of(scores, (0.9999, 0.0001), 0.8)).all()
 
 
 def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -> None:
@@ -91,12 +84,12 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     line = ("experiments.plan", str(data), f"--schema={schema}")
     assert_sentence(command(*line), "lacks the column ward")
     line = (*line, "--client_column=none")
-    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9", "--format=markdown")
+    short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
-    row = r"\| server sees each upload \| 9 \|.*\| useful \| proved \|\n"
-    assert re.search(row, done.stdout)
+    table = done.stdout.split("tells.")[1]  # whose cells may be broken into lines
+    assert {"server", "9", "useful", "proved"} <= {*table.split()}
     document = json.loads((out / "epsilon.json").read_text())
     (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
@@ -108,20 +101,15 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.hole
-def test_shares_are_stated_or_paid_for(tmp_path: pathlib.Path) -> None:
+def test_a_plan_needs_stated_shares(tmp_path: pathlib.Path) -> None:
     data, schema = tmp_path / "a.csv", tmp_path / "a.toml"
     data.write_text("x,y\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(60)))
-    text = (
+    schema.write_text(
         "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n"
         "[columns.x]\ntype = 'number'\nbounds = [0, 60]\n"
     )
-    schema.write_text(text)
     line = ("experiments.plan", str(data), f"--schema={schema}")
     assert_sentence(command(*line), "states no shares of the classes: add shares")
-    line += ("--shares_epsilon=0.5", "--total_epsilon=0.5")
-    assert_sentence(command(*line), "must be greater than 0.5, which counting")
-    schema.write_text(f"unit = 'client'\n{text}")
-    assert_sentence(command(*line), "shares_epsilon counts rows, and unit = ")
 
 
 def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -> None:
@@ -140,12 +128,12 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
 
 @pytest.mark.hole
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swept(data: Any, trust: str | None, epsilons: tuple[float, ...]) -> Any:
+    def swept(data: Any, trust: str | None, epsilon: float) -> Any:
         area = {"nobody": 0.55, None: 0.8}.get(trust, 0.78)
         value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area}
         risk = {"right_of_100": 50.0}
         claim = {"adversary": "server", "risk": risk, "status": "proved"}
-        point = {"accuracy": value, "epsilon": 3.0, "adversary": "server"}
+        point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
         point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
         return {"fedavg": value, "points": [point]}

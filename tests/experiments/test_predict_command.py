@@ -52,7 +52,7 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     run.train(resolve(ExperimentConfig(**told)), folder)
     model = run.load_model(folder)
     assert model.schema is not None
-    chances = model.probabilities(table.load_rows(new, model.schema).inputs)
+    chances = model.probabilities(table.load_rows(new, model.schema)[0].inputs)
     names = [("no", "yes")[code] for code in chances.argmax(-1)]
     file = tmp_path / "elsewhere.safetensors"
     model.save(file)

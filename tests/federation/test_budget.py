@@ -87,7 +87,7 @@ def test_pld_is_solved_for_too() -> None:
 def test_a9_more_epsilon_is_less_noise() -> None:
     """Steps on Poisson batches; promises of 40, 50 and 90 had the same noise."""
     steps = {"clipping": "per_example", "batches": "poisson", "batch_size": 5}
-    sizes = plan.Sizes(min_num_examples=500, max_num_examples=500)
+    sizes: dict[str, Any] = {"min_num_examples": 500, "max_num_examples": 500}
     multipliers = []
     for total in (40.0, 50.0, 90.0):
         config = solvable(

@@ -393,11 +393,6 @@ def test_a_persons_column_is_no_feature_whatever_the_schema_says():
             drop=["hospital"],
         )
     assert data.example_shape == loaded().example_shape == (2,)
-    with pytest.warns(UserWarning, match="rows are left out"):
-        undeclared = from_table(table(), label="ill", person="id", drop=["hospital"])
-    assert undeclared.rows_per_person == 1 and undeclared.schema.unit == "person"
-    with pytest.raises(ValueError, match="rows_per_person needs person"):
-        from_table(table(), label="ill", rows_per_person=2)
 
 
 def test_a_batch_has_room_for_persons_who_come_together():

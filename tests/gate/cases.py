@@ -140,7 +140,9 @@ FOLDERS: dict[str, Callable[[pathlib.Path], None]] = {
     "promise": _settings(
         mechanism="gaussian",
         clipping="update_clip",
-        total_epsilon=3.0,
+        delta=1e-5,
+        target_delta=1e-3,
+        total_epsilon=0.5,
     ),
     "solved": _settings(
         mechanism="dp_fedavg", total_epsilon=4.0, solve="noise", target_delta=1e-5

@@ -18,7 +18,8 @@ FOUND = {"test_accuracy": [(3, 0.25), (4, 0.25)], "epsilon_spent/rdp": [(4, 2.0)
 
 def write(folder: pathlib.Path, *names: str, run: str = "") -> None:
     logs = Loggers(folder, names)
-    logs.start(run, [ROW])
+    logs.start(run)
+    logs.add(run, ROW)
     logs.add(run, LATER)
     logs.close()
 

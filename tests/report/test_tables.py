@@ -148,7 +148,7 @@ def test_the_table_that_is_read_has_six_columns_and_fits_100_characters() -> Non
     ]
     shown = tables.shown_cells(tables.summarize(rows))
     assert shown[0]["ε spent at δ = 1e-05"] == "1.25" and shown[0]["status"] == "proved"
-    *lines, shared = text_table.render(shown, "text").splitlines()
+    *lines, shared = text_table.render(shown).splitlines()
     assert shared == "Against: server (neighbours: replace a record)."
     assert max(map(len, lines)) <= 100
     assert len(shown[0]) == 6  # of which one is said below; no loss without FedAvg

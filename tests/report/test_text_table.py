@@ -39,6 +39,6 @@ def test_a_narrow_terminal_breaks_lines_and_loses_no_letter(
 
 def test_what_all_rows_say_at_length_stands_below() -> None:
     rows = [{"name": str(n), "against": "a server that sees uploads"} for n in range(2)]
-    table, shared = text_table.render(rows, "text").split("\n\n")
+    table, shared = text_table.render(rows).split("\n\n")
     assert shared == "Against: a server that sees uploads."
     assert "against" not in table

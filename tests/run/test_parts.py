@@ -52,7 +52,7 @@ def finished(folder: pathlib.Path, of: str | None, **changes: Any) -> pathlib.Pa
         ({"of": "1/2"}, "part 1/2 of the sweep is named twice"),
         ({"of": None}, "not the folder of a sweep started with --part"),
         ({"of": "2/2", "model": "mlp"}, "another sweep than .*model is 'mlp'"),
-        ({"of": "3/3"}, "is one of 3 parts, and .* one of 2"),
+        ({"of": "3/3"}, "another division of it: part is 3 and was 2"),
         ({"of": "1/3", "seeds": [*range(6)]}, "another sweep than .*seeds is"),
     ],
 )

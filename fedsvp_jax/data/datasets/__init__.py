@@ -10,21 +10,20 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.data.dataset import Dataset, Facts
 from fedsvp_jax.data.datasets import adult, cifar, embedded, idx, leaf, tfds_source
-from fedsvp_jax.data.source_settings import TableSettings
 
 
 class Published(NamedTuple):
     """A data set, or a family of them.
 
     Attributes:
-      load: (name, folder, declared settings) -> the data set; the name is the data
-        set's own, or for `tfds:NAME` NAME.
+      load: (name, folder) -> the data set; the name is the data set's own, or for
+        `tfds:NAME` NAME.
       defaults: settings in which it differs from the papers' (`config`).
       facts: further facts that defaults depend on.
       needs_folder: whether data_dir must be given.
     """
 
-    load: Callable[[str, Any, TableSettings], Dataset]
+    load: Callable[[str, Any], Dataset]
     defaults: Mapping[str, Any]
     facts: Facts = Facts()
     needs_folder: bool = True
@@ -54,17 +53,13 @@ DATA_SETS = {
     "fashion_mnist": Published(idx.load_idx, _MNIST),
     "emnist": Published(idx.load_idx, {"model": "paper_cnn"}),
     "femnist": Published(
-        lambda _, folder, *__: leaf.load_femnist(folder),
+        lambda _, folder: leaf.load_femnist(folder),
         {"model": "leaf_cnn", "partition": "by_writer"},
     ),
-    "cifar10": Published(
-        lambda name, folder, _: cifar.load_cifar(name, folder), _CIFAR
-    ),
-    "cifar100": Published(
-        lambda name, folder, _: cifar.load_cifar(name, folder), _CIFAR
-    ),
+    "cifar10": Published(cifar.load_cifar, _CIFAR),
+    "cifar100": Published(cifar.load_cifar, _CIFAR),
     "adult": Published(
-        lambda _, folder, *__: adult.load_adult(folder),
+        lambda _, folder: adult.load_adult(folder),
         {
             "model": "mlp",
             "partition": "iid",
@@ -74,7 +69,7 @@ DATA_SETS = {
         Facts(categories=adult.CATEGORIES),
     ),
     "tfds": Published(
-        lambda name, folder, _: tfds_source.load_tfds(name, folder),
+        tfds_source.load_tfds,
         {"model": "small_cnn", "private_attribute": 0},
         needs_folder=False,
     ),

@@ -41,7 +41,7 @@ _FILES = {
 
 def _read(path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (n, 32, 32, 3) uint8 and labels (n,) int32 of one file."""
-    raw = np.frombuffer(files.read_bytes(path, needed_by=name), np.uint8)
+    raw = np.frombuffer(path.read_bytes(), np.uint8)
     label_bytes = _FILES[name].label_bytes
     record = label_bytes + _PIXELS
     if not raw.size or raw.size % record:

@@ -15,7 +15,6 @@ import numpy as np
 
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.datasets import folders
-from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import files
 
 _IMAGES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
@@ -34,7 +33,7 @@ def read_idx(path: Path, *, num_axes: int) -> np.ndarray:
       FileNotFoundError: the file does not exist.
       ValueError: the file is not a gzip file, or its magic number or size is wrong.
     """
-    raw = files.read_bytes(path, needed_by="the MNIST format")
+    raw = path.read_bytes()
     needed = 0x0800 + num_axes
     try:
         if path.suffix == ".gz":
@@ -55,18 +54,14 @@ def _plain_or_gz(folder: Path, name: str) -> Path:
     return plain if plain.is_file() else folder / f"{name}.gz"
 
 
-def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
+def load_idx(name: str, data_dir: Path) -> Dataset:
     """`mnist`, `fashion_mnist` or `emnist` (ByClass) from their standard files.
 
     EMNIST's images are stored transposed; they are turned upright.
 
     Args:
       name: the data set.
-      data_dir: the folder, its parent folder, or the file of the training images
-        (`…train-images-idx3-ubyte`, perhaps with `.gz`). In the last case the other
-        three files are read from the same folder, and unless the number of classes is
-        declared, the largest label says it.
-      declared: the number of classes.
+      data_dir: the folder, or its parent folder.
 
     Raises:
       FileNotFoundError: a file is missing.
@@ -74,20 +69,8 @@ def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
     """
     train_stem = "emnist-byclass-train" if name == "emnist" else "train"
     test_stem = "emnist-byclass-test" if name == "emnist" else "t10k"
-    by_path = data_dir.is_file()
-    if by_path:
-        folder = data_dir.parent
-        train_stem = data_dir.name.removesuffix(".gz").removesuffix(f"-{_IMAGES}")
-        if not train_stem.endswith("train"):
-            raise ValueError(
-                f"data_dir {data_dir} is a file; {name} expects a folder or the path "
-                f"of the training images, …train-{_IMAGES}[.gz]"
-            )
-        prefix = train_stem.removesuffix("train")
-        test_stem = f"{prefix}test" if prefix else "t10k"
-    else:
-        marker = f"{train_stem}-{_IMAGES}"
-        folder = folders.find_folder(data_dir, _FOLDERS[name], marker, data_set=name)
+    marker = f"{train_stem}-{_IMAGES}"
+    folder = folders.find_folder(data_dir, _FOLDERS[name], marker, data_set=name)
 
     def read(stem: str) -> tuple[np.ndarray, np.ndarray, Path]:
         image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
@@ -105,11 +88,7 @@ def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
 
     train_inputs, train_labels, train_path = read(train_stem)
     test_inputs, test_labels, test_path = read(test_stem)
-    num_classes, from_records = files.count_classes(
-        (train_labels, test_labels),
-        declared.classes or (None if by_path else _CLASSES[name]),
-        train_path,
-    )
+    num_classes = _CLASSES[name]
     return Dataset(
         name=name,
         train_inputs=train_inputs,
@@ -117,6 +96,5 @@ def load_idx(name: str, data_dir: Path, declared: TableSettings) -> Dataset:
         test_inputs=test_inputs,
         test_labels=files.check_labels(test_labels, num_classes, test_path),
         num_classes=num_classes,
-        from_records=from_records,
         public_test=True,
     )

@@ -69,7 +69,7 @@ def open_store(folder: Path) -> ClientStore:
       FileNotFoundError: a file is missing.
       ValueError: a file is damaged, or the files do not fit together.
     """
-    text = files.read_bytes(folder / "store.json", needed_by="a client store")
+    text = (folder / "store.json").read_bytes()
     try:
         about = json.loads(text)
         if about["version"] != VERSION:

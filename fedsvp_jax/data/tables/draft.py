@@ -7,6 +7,7 @@ could be meant in two ways.
 """
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -48,6 +49,7 @@ _TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _GAPS = 1.25  # whole numbers of their own, numbered through: a few rows were deleted
+_MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
@@ -170,19 +172,19 @@ def written_notation(
     return Notation(decimal)
 
 
-def guessed(
-    columns: Columns,
-) -> tuple[str | None, str | None]:
+def guessed(columns: Columns) -> tuple[str | None, str | None]:
     """The label and the client column by their names, or None.
 
     A label that has no such name is the last column of 2 to 10 different values.
     """
-
     low = {name.lower(): name for name in columns}
-    label = next((low[name] for name in _LABELS if name in low), None)
-    if label is None:
-        few = (n for n in reversed(columns) if 2 <= _num_distinct(columns[n]) <= 10)
-        label = next(few, None)
+    by_name = (low[name] for name in _LABELS if name in low)
+    few = (
+        name
+        for name in reversed(columns)
+        if 2 <= _num_distinct(columns[name]) <= _MOST_LABELS
+    )
+    label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
     client = next((words[name] for name in _CLIENTS if name in words), None)
     return label, None if client == label else client
@@ -322,15 +324,15 @@ def _category(
 
 def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
     """Bounds from the least to the largest value; the median fills missing cells."""
-    present = np.sort(values[~missing])
-    bounds = low, high = float(present[0]), float(present[-1])
-    upper = _quantile(present, 0.9)
+    present = values[~missing]
+    bounds = low, high = float(present.min()), float(present.max())
+    median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
     binary = ((present == low) | (present == high)).all()
     blank = missing.mean()
     column = dataclasses.replace(
         column,
         bounds=bounds,
-        fill=_quantile(present, 0.5) if blank else None,
+        fill=float(median) if blank else None,
         log=bool(
             column.type == "number"
             and not binary
@@ -343,10 +345,6 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
-
-
-def _quantile(ordered: np.ndarray, share: float) -> float:
-    return float(ordered[max(int(np.ceil(share * len(ordered))) - 1, 0)])
 
 
 def strict(

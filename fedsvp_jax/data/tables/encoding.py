@@ -4,11 +4,12 @@ One error names all faults of a table, each by column, row and remedy.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES
 from fedsvp_jax.data.dataset import Column
@@ -25,8 +26,8 @@ _SEEN = 2**12  # rows of which more different numbers are no categories
 class Encoded(NamedTuple):
     """A table as a model takes it."""
 
-    inputs: list[np.ndarray]  # (rows, f) float32, of each part
-    columns: dict[str, Column]  # what may be an attribute, by name, of all rows
+    inputs: np.ndarray  # (rows, f) float32
+    columns: dict[str, Column]  # what may be an attribute, by name
     clamped: dict[str, int]  # cells beyond the bounds, of columns that have any
 
 
@@ -35,7 +36,6 @@ def encode(
     table: Columns,
     source: str,
     *,
-    parts: Sequence[np.ndarray],
     wrong: Sequence[str] = (),
 ) -> Encoded:
     """The features of every row, and its categories as named columns.
@@ -45,7 +45,6 @@ def encode(
       table: columns by name, which are taken out of it one after the other, so that
         texts and features do not need their memory at once.
       source: the file, in messages.
-      parts: the rows of each part (to train, to test).
       wrong: what is wrong with the table already.
 
     Raises:
@@ -53,7 +52,8 @@ def encode(
     """
     faults, attributes, clamped = list(wrong), {}, {}
     declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
-    encoded: list[tuple[int, Callable[[np.ndarray], np.ndarray]]] = []
+    width, start = sum(column.width for column in declared.values()), 0
+    inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
     for name, column in declared.items():
         at = f"{source}: column {name}"
         with files.collected(faults):
@@ -62,27 +62,22 @@ def encode(
             features, attribute, beyond = _encode_column(
                 table.pop(name), column, schema.notation, at
             )
-            encoded.append((column.width, features))
+            inputs[:, start : start + column.width] = features
+            start += column.width
             if attribute is not None:
                 attributes[name] = attribute
             if beyond:
                 clamped[name] = beyond
     files.refuse(faults)
-    if not encoded:
+    if not width:
         raise ValueError(f"{source} has no column of features")
-    width, start = sum(width for width, _ in encoded), 0
-    inputs = [np.empty((len(part), width), np.float32) for part in parts]
-    for width, features in encoded:
-        for target, part in zip(inputs, parts, strict=True):
-            target[:, start : start + width] = features(part)
-        start += width
     return Encoded(inputs, attributes, clamped)
 
 
 def _encode_column(
     values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
-) -> tuple[Callable[[np.ndarray], np.ndarray], Column | None, int]:
-    """(k,) row numbers -> (k, width) features; categories; cells beyond the bounds.
+) -> tuple[np.ndarray, Column | None, int]:
+    """(rows, width) features; categories; cells beyond the bounds.
 
     Categories are None where there are too many, or fractions.
     """
@@ -91,7 +86,7 @@ def _encode_column(
         one_hot = _category_features(column.values)
         few = len(column.values) <= MAX_ATTRIBUTES
         attribute = Column(codes, column.values, not column.from_data) if few else None
-        return lambda rows: one_hot[codes[rows]], attribute, 0
+        return one_hot[codes], attribute, 0
     numbers = numbers_of(values, column, notation, source)
     attribute = None
     is_whole = column.type == "number" and not column.missing and column.fill is None
@@ -110,7 +105,7 @@ def _encode_column(
         above, span = np.clip(numbers, low, high) - low, high - low
         share = np.log1p(above) / np.log1p(span) if column.log else above / span
         scaled[:] = 2 * share - 1
-    return lambda rows: scaled[rows, None], attribute, beyond
+    return scaled[:, None], attribute, beyond
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:
@@ -218,18 +213,16 @@ def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndar
     Raises:
       ValueError: a value is none of them.
     """
-    texts, codes = cells.distinct(values)
-    numbers = {name: number for number, name in enumerate(names)}
-    other = numbers.get(OTHERS, -1)
-    of_text = np.array([numbers.get(text, other) for text in texts], np.int32)
-    of_row: np.ndarray = of_text[codes]
-    if (of_row < 0).any():
+    other = names.index(OTHERS) if OTHERS in names else -1
+    places = pc.index_in(cells.texts(values), pa.array(names, pa.string()))
+    codes: np.ndarray = places.fill_null(other).to_numpy()
+    if (codes < 0).any():
         raise ValueError(
             f"{source} holds a text that is none of its categories "
-            f"{place(values, of_row < 0)}; mend it, or add it to them in the schema, "
+            f"{place(values, codes < 0)}; mend it, or add it to them in the schema, "
             "or * for all others (`fedsvp schema` drafts one)"
         )
-    return of_row
+    return codes
 
 
 def of_names(

@@ -1,4 +1,4 @@
-"""Finding files and checking what was read; every error names the path."""
+"""Checks of what was read from files; every error names the path."""
 
 import contextlib
 import re
@@ -11,17 +11,6 @@ from fedsvp_jax.data.dataset import integer_labels
 
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 _SHOWN = 8  # faults of which an error tells
-
-
-def read_bytes(path: Path, *, needed_by: str) -> bytes:
-    """The file's content.
-
-    Raises:
-      FileNotFoundError: the file does not exist; the message names `needed_by`.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing; {needed_by} needs it")
-    return path.read_bytes()
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -37,7 +26,7 @@ def check_labels(labels: np.ndarray, num_classes: int, path: Path) -> np.ndarray
     Raises:
       ValueError: a label is outside [0, num_classes).
     """
-    low, high = labels.min(), labels.max()
+    low, high = labels.min(initial=0), labels.max(initial=0)
     if low < 0 or high >= num_classes:
         raise ValueError(
             f"{path} holds the label {low if low < 0 else high}; labels must be from "

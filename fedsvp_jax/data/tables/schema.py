@@ -12,8 +12,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     [label]
     column = "death"
     classes = ["alive", "dead"]
-    shares = [0.66, 0.34]        # of the rows, where that is known without them, or
-    shares_epsilon = 0.1         # was counted with noise of this ε, which runs count
+    shares = [0.66, 0.34]        # of the rows, where that is known without them
 
     [client]
     column = "hospital"          # leave it out where a table has no such column
@@ -94,7 +93,6 @@ _KEYS = {  # of each table in a file, and the fields of `Schema` that they are
         "column": "label",
         "classes": "classes",
         "shares": "shares",
-        "shares_epsilon": "shares_epsilon",
         "from_data": "classes_from_data",
     },
     "client": {"column": "client"},
@@ -155,7 +153,6 @@ class Schema(Settings):
       label: the column of the class; None of arrays (npz), which have none.
       classes: in their order.
       shares: of the classes, which sum to 1; () where nobody states them.
-      shares_epsilon: spent on counting the shares; 0 where they are known anyway.
       classes_from_data: whether the records said so.
       client: the column that says whose each row is, or None.
       unit: of privacy; with a person column it is no row.
@@ -175,7 +172,6 @@ class Schema(Settings):
     label: str | None = setting(None, "The column of the class.")
     classes: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
-    shares_epsilon: float = setting(0.0, "Spent on counting the shares.", at_least=0)
     classes_from_data: bool = setting(False, "Whether the records told the classes.")
     client: str | None = setting(None, "The column that says whose each row is.")
     unit: str = setting("row", "Of privacy.", choices=("row", "person", "client"))
@@ -208,10 +204,6 @@ class Schema(Settings):
                 len(self.shares) != count
                 or min(self.shares) <= 0
                 or abs(sum(self.shares) - 1) > _OFF
-            ),
-            f"label: shares_epsilon counts rows, and unit = {_toml(self.unit)} is to "
-            "hide more: state the shares, and leave shares_epsilon out": (
-                self.shares_epsilon and self.unit != "row"
             ),
         }
         files.refuse([fault for fault, holds in faults.items() if holds])

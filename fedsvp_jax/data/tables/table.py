@@ -9,9 +9,9 @@ every claim is nominal (`draft.py`).
 import dataclasses
 import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -44,10 +44,6 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     codec = schema.encoding if schema else None
     columns, form = table_file.read_table(path, codec)
     label = settings.label_column or (schema.label if schema else None)
-    if label is None:
-        raise ValueError(
-            f"{path} needs label_column, one of {', '.join(columns)}, or a schema"
-        )
     drop = listed_columns(settings.drop_columns or "", columns)
     if schema is None and form is not None and form.divider == ";":
         features = {k: v for k, v in columns.items() if k not in (label, *drop)}
@@ -84,34 +80,24 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     return [name for name in names if name]
 
 
-class LoadedRows(NamedTuple):
-    """Rows of a file, by the schema of a training.
-
-    Attributes:
-      inputs: (n, f) float32 features.
-      carried: n texts by column: columns that are no features, such as an id.
-      clamped: how many numbers lie beyond the schema's bounds, by column.
-    """
-
-    inputs: np.ndarray
-    carried: Mapping[str, list[str]]
-    clamped: Mapping[str, int]
-
-
-def load_rows(path: Path, schema: Schema) -> LoadedRows:
+def load_rows(
+    path: Path, schema: Schema
+) -> tuple[encoding.Encoded, dict[str, list[str]]]:
     """The rows of a table's file.
 
     Args:
       path: of the file.
       schema: of the training.
 
+    Returns:
+      The rows, and (n,) texts by column of those that are no features, such as an id.
+
     Raises:
       OSError: the file cannot be read.
       ValueError: what is wrong with the file, by column and row.
     """
     columns, _ = table_file.read_table(path, schema.encoding)
-    count = len(next(iter(columns.values())))
-    if not count:
+    if not len(next(iter(columns.values()))):
         raise ValueError(f"{path} has no rows")
     features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
@@ -119,9 +105,7 @@ def load_rows(path: Path, schema: Schema) -> LoadedRows:
         for name, column in columns.items()
         if name not in features
     }
-    parts = [np.arange(count)]
-    encoded = encoding.encode(schema, columns, str(path), parts=parts)
-    return LoadedRows(encoded.inputs[0], carried, encoded.clamped)
+    return encoding.encode(schema, columns, str(path)), carried
 
 
 def from_table(
@@ -129,8 +113,6 @@ def from_table(
     *,
     label: str | None = None,
     client: str | None = None,
-    person: str | None = None,
-    rows_per_person: int | None = None,
     drop: Sequence[str] = (),
     schema: Schema | None = None,
     test: Any = None,
@@ -146,12 +128,9 @@ def from_table(
         None: the schema's.
       client: the column that says which client's each row is; None: the schema's, if
         any; `NOBODY`: none, whatever the schema says.
-      person: the column that says whose each row is; None: the schema's, if any. A
-        person is the unit of privacy then, unless the schema's is a client.
-      rows_per_person: so many rows of a person are kept, drawn once; None: the
-        schema's, else 1.
       drop: columns that are left out, whatever the schema says of them.
-      schema: the declared one; None: drafted from the records.
+      schema: the declared one, which may name a column of persons: of each so many
+        rows are kept, drawn once. None: drafted from the records.
       test: a table of test examples, of people who agreed that what is scored on them
         is published, with the columns that are features and the label; None divides
         `table`, and no ε covers its test rows.
@@ -163,16 +142,15 @@ def from_table(
     """
     dropped: set[str | None] = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
+    person, limit = None, None
     if schema is not None:
         dropped |= {schema.client}
         label, client = label or schema.label, client or schema.client
         schema = dataclasses.replace(schema, client=None)
-        person = person or schema.person
-        rows_per_person = rows_per_person or schema.rows_per_person
+        person = schema.person
+        limit = schema.rows_per_person if schema.unit == "person" else None
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
-    if person is None and rows_per_person is not None and schema is None:
-        raise ValueError(f"{name}: rows_per_person needs person, a column")
     client = None if client == NOBODY else client
     left_out = dropped | {client, person}
     columns = table_file.columns_of(table, name)
@@ -186,7 +164,9 @@ def from_table(
         tested = table_file.columns_of(test, name)
         columns = _joined(columns, tested, name, optional=left_out)
     if label is None:
-        raise ValueError(f"{name}: a label must be named, one of {', '.join(columns)}")
+        raise ValueError(
+            f"{name} needs label_column, one of {', '.join(columns)}, or a schema"
+        )
     dropped = left_out | {label}
     clients = cells.distinct(columns[client]) if client is not None else None
     persons = (
@@ -206,17 +186,14 @@ def from_table(
     chosen = np.ones(len(is_test), bool)
     if persons is None:
         _warn_of_persons(columns, {label, client}, schema, name)
-    elif schema is None or schema.unit != "client":
-        rows_per_person = rows_per_person or 1
-        chosen = _chosen_rows(persons, rows_per_person)
+    elif limit is not None:
+        chosen = _chosen_rows(persons, limit)
         if not chosen.all():
             warnings.warn(
                 f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
-                f"of each person at most {rows_per_person} stay ([person] rows)",
+                f"of each person at most {limit} stay ([person] rows)",
                 stacklevel=2,
             )
-    else:
-        rows_per_person = None
     train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
         rows = len(is_test)
@@ -233,10 +210,6 @@ def from_table(
         if schema.classes:
             source = f"{name}: column {label}"
             classes = encoding.of_names(columns[label], schema.classes, source)
-    if person is not None:
-        schema = dataclasses.replace(
-            schema, person=person, rows_per_person=rows_per_person or 1
-        )
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
@@ -248,15 +221,13 @@ def from_table(
         writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
-    inputs, attributes, _ = encoding.encode(
-        schema, columns, name, parts=(train, test_rows), wrong=wrong
-    )
+    inputs, attributes, _ = encoding.encode(schema, columns, name, wrong=wrong)
     assert classes is not None
     return Dataset(
         name=name,
-        train_inputs=inputs[0],
+        train_inputs=inputs[train],
         train_labels=classes.codes[train],
-        test_inputs=inputs[1],
+        test_inputs=inputs[test_rows],
         test_labels=classes.codes[test_rows],
         num_classes=len(classes.categories),
         class_names=classes.categories,
@@ -271,7 +242,7 @@ def from_table(
         schema=schema,
         public_test=test is not None,
         train_persons=None if persons is None else persons[train].astype(np.int32),
-        rows_per_person=None if person is None else rows_per_person,
+        rows_per_person=limit,
     )
 
 

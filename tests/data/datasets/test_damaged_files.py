@@ -43,9 +43,6 @@ def test_what_is_missing_is_named(name: str, tmp_path: Path) -> None:
     if name == "femnist":
         (tmp_path / "femnist/test/all_data_0.json").unlink()
         refused(name, data_dir, needle=tmp_path / "femnist/test")
-    if name == "mnist":
-        labels = data_dir / "train-labels-idx1-ubyte.gz"
-        assert "the path of the training images" in refused(name, labels, needle=labels)
 
 
 @pytest.mark.parametrize("name", list(FILES))

@@ -55,18 +55,6 @@ def test_cifar10_joins_its_five_batches_in_order(tmp_path: Path) -> None:
     assert dataset.num_classes == 10
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_other_idx_sets_are_read_by_the_training_images_path(
-    suffix: str, tmp_path: Path
-) -> None:
-    stems = ("emnist-letters-train", "emnist-letters-test")
-    tiny_files.write_idx(tmp_path, *stems, suffix=suffix)
-    path = tmp_path / f"emnist-letters-train-images-idx3-ubyte{suffix}"
-    dataset = sources.load("emnist", path)
-    assert dataset.train_inputs.shape == (6, 28, 28, 1)
-    assert dataset.num_classes == 6  # the labels are 0..5
-
-
 def test_femnist_joins_its_files_and_numbers_writers_by_name(tmp_path: Path) -> None:
     dataset = sources.load("femnist", tiny_files.write_femnist(tmp_path))
     np.testing.assert_array_equal(dataset.train_labels, [0, 61, 5, 1, 2, 3])

@@ -307,7 +307,7 @@ def test_rows_of_another_file_become_the_features_that_training_had(
     turned = [",".join(reversed(row.split(",")[2:5])) for row in tested]
     new = tmp_path / "new.csv"
     new.write_text("\n".join(["size,dose,age", *turned]))
-    np.testing.assert_array_equal(load_rows(new, schema).inputs, data.test_inputs)
+    np.testing.assert_array_equal(load_rows(new, schema)[0].inputs, data.test_inputs)
     for content, message in {
         "age,dose\n1,2": "lacks the column size",
         "age,dose,size\n1,2,XL": "categories .'XL' in row 1",
