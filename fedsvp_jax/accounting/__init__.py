@@ -1,7 +1,6 @@
 """Privacy accounting: one account per run or client, and the claims made of it."""
 
 from fedsvp_jax.accounting.account import Account
-from fedsvp_jax.accounting.claims import Claim
 from fedsvp_jax.accounting.composition import composed_epsilon
 from fedsvp_jax.accounting.participation import FilterCost, Participation
 from fedsvp_jax.accounting.promise import Allowance, Plan
@@ -9,7 +8,6 @@ from fedsvp_jax.accounting.promise import Allowance, Plan
 __all__ = [
     "Account",
     "Allowance",
-    "Claim",
     "FilterCost",
     "Participation",
     "Plan",

@@ -21,6 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import fft, optimize, signal, special
 
+from fedsvp_jax.mechanisms.subsampling import SampledSteps
+
 _ERROR = 1e-5  # of ε: what the grid adds, about
 _MOST_POINTS = 2**20  # of a grid, for which it may add more
 _OUTSIDE = 30.0  # e^−30 of the tilted sum lies beyond an end of the grid, at most
@@ -31,7 +33,7 @@ _LARGEST = 500.0  # an exponent
 _EPS = float(np.finfo(float).eps)
 
 
-class Gaussians(NamedTuple):
+class Gaussians(SampledSteps):
     """Gaussians on Poisson batches: (1 − q)·N(0, z²) + q·N(1, z²) against N(0, z²).
 
     Attributes:
@@ -39,10 +41,6 @@ class Gaussians(NamedTuple):
       rate: q, the probability of a record to be in a batch; 1 where it is in each.
       number: how many.
     """
-
-    multiplier: float
-    rate: float
-    number: int
 
     def quadrature(self, low: float, high: float) -> tuple[np.ndarray, np.ndarray]:
         """(L, ln of N(0, z²)'s masses) by a trapezoid rule from low − z to high + z.

@@ -90,11 +90,6 @@ class Noise(NamedTuple):
     assumptions: tuple[str, ...] = ()
     flaws: tuple[str, ...] = ()
 
-    @property
-    def only_replaced(self) -> bool:
-        """Whether nothing is counted against zero: pure noise for a replacement."""
-        return self.relation == "replace_one" and self.pure is not None
-
 
 def nothing(source: str, text: str, *why: str) -> Noise:
     """The noise of a setting from which no ε follows."""
@@ -144,8 +139,8 @@ def claims(noise: Noise, delta: float, rounds: int | None) -> list[Claim]:
         for relation in RELATIONS:
             if relation == "replace_one" and noise.rate < 1:
                 continue  # proved for a record that is left out
-            if relation == "zero_out" and noise.only_replaced:
-                continue
+            if noise.pure is not None and relation != noise.relation == "replace_one":
+                continue  # pure noise for a replacement
             value = epsilon(noise, relation, delta, uploads)
             rows.append(
                 Claim(

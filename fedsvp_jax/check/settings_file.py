@@ -28,8 +28,8 @@ _WORDS = {  # the first where the file says none
     "per": ("run", "upload"),
     "relation": RELATIONS,
 }
-_KEYS = {"noise", "added_by", "unit", "sampling_rate", "steps", "std", "clip"}
-_KEYS |= {"rounds", "epsilon", "delta", "per", "relation"}
+_KEYS = {*_WORDS, "std", "clip", "rounds", "steps", "sampling_rate"}
+_KEYS |= {"epsilon", "delta"}
 
 
 def read(path: pathlib.Path) -> list[Noise]:

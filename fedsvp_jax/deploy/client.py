@@ -24,7 +24,7 @@ from fedsvp_jax.deploy.answer import Arrays, Trained, begin_round, end_round, re
 from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.site import Site
+from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
 from fedsvp_jax.federation import plan as plans
@@ -56,14 +56,18 @@ def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
 
 
 def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
-    """The data of one client of a simulated federation: its rows of the split."""
-
-    def of_client(leaf: Any) -> Any:
-        return leaf[:1, client_id : client_id + 1]
-
+    """The data of one client of a simulated federation, without any other client's."""
+    split = cell_of(cell_of(simulated.split, 0), client_id)
+    train = split.train[: int(split.num_train)]
+    rows = jnp.append(train, split.validation[: int(split.num_validation)])
+    places = jnp.arange(len(rows), dtype=jnp.int32)
+    own_split = dataclasses.replace(
+        split, train=places[: len(train)], validation=places[len(train) :]
+    )
     return simulated._replace(
-        split=jax.tree.map(of_client, simulated.split),
-        num_train=of_client(simulated.num_train),
+        examples=jax.tree.map(lambda leaf: leaf[rows], simulated.examples),
+        split=jax.tree.map(lambda leaf: leaf[None, None], own_split),
+        num_train=np.full((1, 1), len(train)),
     )
 
 
@@ -111,11 +115,12 @@ class Client:
             np.asarray(split.train)[: self.num_examples]
         ]
         self._num_private = int((attributes == data.game.attributes.private).sum())
+        records = map(np.asarray, jax.tree.leaves(data.examples))
         self.site = Site(
             state_path,
             policy,
             witness=witness,
-            data=data.fingerprint,
+            data=fingerprint(*records),
             randomness=randomness,
         )
         self._data = data

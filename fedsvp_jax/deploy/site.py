@@ -29,6 +29,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from fedsvp_jax.core.files import WriteError, make_folder, sync
 from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
 from fedsvp_jax.deploy.noise import SECRET, Randomness
@@ -387,8 +389,8 @@ class Site:
         return hmac.new(self._key.secret(), self._data.encode(), "sha256").hexdigest()
 
 
-def fingerprint(*records: str | os.PathLike[str]) -> str:
-    """SHA-256 of files, or of folders with all their files.
+def fingerprint(*records: str | os.PathLike[str] | np.ndarray) -> str:
+    """SHA-256 of files, of folders with all their files, or of arrays.
 
     It stays on the site's machine: whoever knows all records but one could test a
     guess at that one. The log holds it under the site's key.
@@ -397,15 +399,20 @@ def fingerprint(*records: str | os.PathLike[str]) -> str:
       ValueError: a folder holds a link to a folder, whose files would not be read.
     """
     digest = hashlib.sha256()
+
+    def add(name: object, content: bytes) -> None:
+        digest.update(f"{name}\n{len(content)}\n".encode() + content)
+
     for record in records:
+        if isinstance(record, np.ndarray):
+            add(f"{record.dtype} {record.shape}", record.tobytes())
+            continue
         place = pathlib.Path(record)
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if file.is_dir() and file.is_symlink():
                 raise ValueError(f"{file} is a link to a folder: name that folder too")
             if not file.is_dir():
-                content = file.read_bytes()
-                name = f"{file.relative_to(place)}\n{len(content)}\n"
-                digest.update(name.encode() + content)
+                add(file.relative_to(place), file.read_bytes())
     return digest.hexdigest()
 
 

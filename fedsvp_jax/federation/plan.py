@@ -44,7 +44,7 @@ from fedsvp_jax.round.aggregator import (
     SUM_OF_UPDATES_ON_GRID,
     WEIGHTED_SUM,
 )
-from fedsvp_jax.round.client_value_hook import ClientValueHook
+from fedsvp_jax.round.client_values import ClientValueHook, plan_of
 from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
 from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
 from fedsvp_jax.round.local_training import (
@@ -61,7 +61,6 @@ from fedsvp_jax.round.state import (
     RoundHook,
     RoundPlan,
 )
-from fedsvp_jax.shapley import client_values
 from fedsvp_jax.shapley.coalitions import (
     EstimationPlan,
     coalition_groups,
@@ -157,7 +156,8 @@ def make_configured_mechanism(
         rows_per_person=rows_per_person,
         settings=entry.settings and part(entry.settings, config),
     )
-    if entry.always_analytic or settings.calibration == "analytic":
+    always_analytic = entry.epsilon_sets_noise and "calibration" in entry.unread
+    if always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
     return settings, finished_mechanism(config, settings)
 
@@ -306,7 +306,7 @@ def make_plan(
                 SUM_OF_ANSWERS_ON_GRID if query_parts else SUM_OF_UPDATES_ON_GRID
             )
     if config.client_values != "none":
-        values_plan = client_values.plan_of(
+        values_plan = plan_of(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),

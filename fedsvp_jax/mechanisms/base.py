@@ -134,14 +134,15 @@ def noised_upload(
     """
     updates, was_clipped = clipped
     noise_l2 = zero = jnp.zeros((), jnp.float32)
-    if at_upload and key is None:
-        noise_l2 = jnp.full((), jnp.nan, jnp.float32)
-    elif at_upload and key is not None and grid is not None:
-        updates, noise_l2 = add_discrete_noise(
-            updates, std, grid, num_examples=num_examples, key=key
-        )
-    elif at_upload and key is not None:
-        updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
+    if at_upload:
+        if key is None:
+            noise_l2 = jnp.full((), jnp.nan, jnp.float32)
+        elif grid is None:
+            updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
+        else:
+            updates, noise_l2 = add_discrete_noise(
+                updates, std, grid, num_examples=num_examples, key=key
+            )
     info = NoiseInfo(
         noise_multiplier=upload_noise.counted_multiplier,
         noise_std=std if at_upload else zero,

@@ -20,11 +20,8 @@ from fedsvp_jax.mechanisms.calibration import (
     classical_constant,
     scaled_claim,
 )
-from fedsvp_jax.mechanisms.clipping import (
-    make_clipping,
-    scaled_size,
-)
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.clipping import make_clipping, scaled_size
+from fedsvp_jax.mechanisms.config import MechanismConfig
 
 
 @flax.struct.dataclass(frozen=True)
@@ -42,17 +39,7 @@ class NbaflSettings(Settings):
     )
 
 
-def nbafl_downlink_std(
-    *,
-    l2_norm_clip: Leaf,
-    epsilon: Leaf,
-    delta: Leaf,
-    min_num_examples: Leaf,
-    exposures: Leaf,
-    num_rounds: int,
-    num_clients: int,
-    cohort_size: int,
-) -> Array:
+def nbafl_downlink_std(config: MechanismConfig) -> Array:
     """σ_D, the server's noise on the broadcast model. () float32.
 
     All N clients per round (K = N):
@@ -65,22 +52,21 @@ def nbafl_downlink_std(
     domain, but not where T > ε/γ holds, which is therefore tested first. log1p and
     expm1 keep the digits that 1 − N/K + (N/K)·e^(−ε/T) loses in float32.
 
-    Args:
-      num_rounds: T. num_clients: N. cohort_size: K.
-      l2_norm_clip: C. epsilon: ε that covers L uploads. delta: δ.
-      min_num_examples: m, the smallest client's training examples.
-      exposures: L, uploads of one client.
+    T, N, K, C and δ are the config's, ε covers L uploads (`exposures`) of one client,
+    and m is the number of the smallest client's training examples.
     """
-    eps = jnp.asarray(epsilon, jnp.float32)
-    exposure = jnp.asarray(exposures, jnp.float32)
-    size = jnp.asarray(min_num_examples, jnp.float32)
-    t, n, k = float(num_rounds), float(num_clients), float(cohort_size)
+    eps = jnp.asarray(config.epsilon, jnp.float32)
+    exposure = jnp.asarray(config.settings.exposures, jnp.float32)
+    size = scaled_size(config, config.min_num_examples)
+    size = jnp.asarray(size, jnp.float32)
+    t, n, k = map(float, (config.num_rounds, config.num_clients, config.cohort_size))
     gamma = -jnp.log1p((k / n) * jnp.expm1(-eps / (exposure * math.sqrt(k))))
     needed = t > eps / gamma
     shrink = jnp.where(needed, (n / k) * jnp.expm1(-eps / t), -0.5)
     b = -(t / eps) * jnp.log1p(shrink)
     gap = jnp.square(t / b) - jnp.square(exposure) * k
-    scale = 2.0 * classical_constant(delta) * jnp.asarray(l2_norm_clip, jnp.float32)
+    clip = jnp.asarray(config.l2_norm_clip, jnp.float32)
+    scale = 2.0 * classical_constant(config.delta) * clip
     std = scale * jnp.sqrt(jnp.maximum(gap, 0.0)) / (size * k * eps)
     return jnp.where(needed, std, 0.0)
 
@@ -106,16 +92,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         params: Params, before: Params, state: MechanismState, *, key: Array, **_: Any
     ) -> tuple[Params, MechanismState]:
         del before
-        std = nbafl_downlink_std(
-            l2_norm_clip=config.l2_norm_clip,
-            epsilon=config.epsilon,
-            delta=config.delta,
-            min_num_examples=scaled_size(config, config.min_num_examples),
-            exposures=config.settings.exposures,
-            num_rounds=config.num_rounds,
-            num_clients=config.num_clients,
-            cohort_size=config.cohort_size,
-        )
+        std = nbafl_downlink_std(config)
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
     law = Law(

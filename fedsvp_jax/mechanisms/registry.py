@@ -39,11 +39,6 @@ class Entry(NamedTuple):
         return self.noise_setting == "epsilon"
 
     @property
-    def always_analytic(self) -> bool:
-        """Whether epsilon decides the noise and calibration is not asked."""
-        return self.epsilon_sets_noise and "calibration" in self.unread
-
-    @property
     def own_settings(self) -> frozenset[str]:
         """The names of the settings that are the mechanism's own."""
         fields = dataclasses.fields(self.settings) if self.settings else ()

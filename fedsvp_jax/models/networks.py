@@ -1,8 +1,7 @@
 """The built-in networks: a multilayer perceptron, CNNs and ResNet-18; and by name."""
 
-import functools
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 import flax.linen as nn
 import jax.numpy as jnp
@@ -115,7 +114,7 @@ class ResNet18(nn.Module):
 
 
 _NETWORKS: dict[str, Callable[..., nn.Module]] = {
-    "mlp": partial(MLP, hidden=(128,)),
+    "mlp": MLP,
     "small_cnn": partial(CNN, channels=(16, 32), kernel_size=3, hidden=128),
     "paper_cnn": partial(
         CNN, channels=(16, 32, 64), kernel_size=3, hidden=500, dropout_rate=0.3
@@ -131,7 +130,7 @@ _NETWORKS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-@functools.cache  # equal models are one object, so that programs can be shared
+@cache  # equal models are one object, so that programs can be shared
 def make_model(
     name: str,
     *,

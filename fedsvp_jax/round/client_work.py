@@ -123,23 +123,8 @@ def estimating_client(task: Task) -> LocalWork:
 
 def estimate_and_train(task: Task) -> LocalWork:
     """The model that the estimation of R has trained, and the released R."""
-    trained, estimation = privacy_estimation.estimate_contribution(
-        task.model,
-        task.plan.recipe,
-        task.rates,
-        task.plan.estimation,
-        task.broadcast,
-        task.examples,
-        task.split,
-        task.at,
-    )
-    steps = privacy_estimation.training_steps(
-        task.plan.recipe,
-        task.plan.estimation,
-        task.examples,
-        task.split,
-        pairs_key=task.at.stream(Stream.COALITIONS),
-    )
+    trained, estimation = privacy_estimation.estimate_contribution(task)
+    steps = privacy_estimation.training_steps(task)
     ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
     return LocalWork(trained, ratio, steps, estimation)
 

@@ -6,45 +6,22 @@ and read the contribution ratio R off the Shapley values (`estimators`).
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from fedsvp_jax import shapley
-from fedsvp_jax.core.prng import Address, Stream
-from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Split, Weights
+from fedsvp_jax.core.prng import Stream
+from fedsvp_jax.core.structs import Array, Examples, Rows, Split, Weights
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training
-from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
+from fedsvp_jax.round.local_training import Draws
+from fedsvp_jax.round.state import Estimation, Task
 from fedsvp_jax.shapley import coalitions, estimators
 from fedsvp_jax.shapley.coalitions import EstimationPlan, Group
 from fedsvp_jax.shapley.estimators import Game
 
 
-class Estimation(NamedTuple):
-    """One client's PE result; the last four fields are None where nothing is drawn."""
-
-    utilities: Array | None  # (2**N,) float32, by coalition bitmask; exact only
-    shapley_values: Array  # (N,) float32
-    contribution_ratio: Array  # () float32: R, clipped to [0, 1]
-    clipped: Array  # () bool: R left [0, 1] and was clipped
-    degenerate: Array  # () bool: |sum of psi| < 1e-6, R = 1 by definition
-    shapley_errors: Array | None = None  # (N,) float32: standard errors of the values
-    shapley_margins: Array | None = None  # (N,) float32: half the 95 % interval
-    ratio_error: Array | None = None  # () float32: standard error of the unclipped R
-    ratio_margin: Array | None = None  # () float32: half its 95 % interval
-
-
-def estimate_contribution(
-    model: Model,
-    recipe: TrainingRecipe,
-    rates: TrainingRates,
-    plan: EstimationPlan,
-    start: Weights,
-    examples: Examples,
-    split: Split,
-    at: Address,
-) -> tuple[Weights, Estimation]:
+def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
     """Trains coalitions from the broadcast model: the full one's, and the values.
 
     The full coalition's model is the local model, with the same bits as in a run
@@ -54,9 +31,11 @@ def estimate_contribution(
     differences carry less noise. A coalition without data has
     the utility of the empty one.
 
-    Steps have no noise and batches are shuffled, whatever the recipe says. `split` is
-    one client's row of the federation's Split.
+    Steps have no noise and batches are shuffled, whatever the recipe says.
     """
+    recipe, rates, start = task.plan.recipe, task.rates, task.broadcast
+    model, examples, split, at = task.model, task.examples, task.split, task.at
+    plan = task.plan.estimation
     if recipe.gradient == "per_example":
         recipe = dataclasses.replace(
             recipe, gradient="clipped_mean", places=None, local_steps=None
@@ -119,16 +98,11 @@ def estimate_contribution(
     )
 
 
-def training_steps(
-    recipe: TrainingRecipe,
-    plan: EstimationPlan,
-    examples: Examples,
-    split: Split,
-    *,
-    pairs_key: Array,
-) -> Array:
+def training_steps(task: Task) -> Array:
     """(T,) int32: SGD steps that each training of `estimate_contribution` needs."""
-    counts = _counts(plan, examples, split)
+    recipe, plan = task.plan.recipe, task.plan.estimation
+    pairs_key = task.at.stream(Stream.COALITIONS)
+    counts = _counts(plan, task.examples, task.split)
     rows = [
         jnp.asarray(coalitions.coalition_rows(group.masks, plan.num_attributes))
         for group in plan.groups

@@ -6,7 +6,7 @@ A round has five parts, values of `RoundPlan` that `federation.build` chooses:
     ClientWork    from records to a noised upload    client_work.py
     Aggregator    from uploads to one update         aggregator.py
     server step   from the update to the next model  server_step.py
-    RoundHook     what is measured on the uploads    client_value_hook.py
+    RoundHook     what is measured on the uploads    client_values.py
 """
 
 import dataclasses
@@ -36,7 +36,6 @@ from fedsvp_jax.core.structs import (
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.round.privacy_estimation import Estimation
 from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.shapley.coalitions import EstimationPlan
 
@@ -243,6 +242,20 @@ def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> R
     """A client's training examples; where `members` (m,) bool is given, only those."""
     places = jnp.arange(split.train.shape[0], dtype=jnp.int32)
     return Rows(examples, split.train, members & (places < split.num_train))
+
+
+class Estimation(NamedTuple):
+    """One client's PE result; the last four fields are None where nothing is drawn."""
+
+    utilities: Array | None  # (2**N,) float32, by coalition bitmask; exact only
+    shapley_values: Array  # (N,) float32
+    contribution_ratio: Array  # () float32: R, clipped to [0, 1]
+    clipped: Array  # () bool: R left [0, 1] and was clipped
+    degenerate: Array  # () bool: |sum of psi| < 1e-6, R = 1 by definition
+    shapley_errors: Array | None = None  # (N,) float32: standard errors of the values
+    shapley_margins: Array | None = None  # (N,) float32: half the 95 % interval
+    ratio_error: Array | None = None  # () float32: standard error of the unclipped R
+    ratio_margin: Array | None = None  # () float32: half its 95 % interval
 
 
 class LocalWork(NamedTuple):

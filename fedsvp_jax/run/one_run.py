@@ -16,7 +16,6 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import schema
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
-from fedsvp_jax.influence import admission
 from fedsvp_jax.round.state import Aggregator, RoundHook
 from fedsvp_jax.run import final_scores, published_scores, records
 from fedsvp_jax.run.environment import environment
@@ -110,8 +109,10 @@ def train(
             rows = folder.rows("clients.jsonl")
             summary["client_values"] = records.value_sums(rows, config.num_clients)
         if config.influence_filter != "none" or config.corrupted_share > 0:
-            admitted = np.asarray(session.state.admitted[0])
-            summary |= admission.summary(config, program.data.corrupted[0], admitted)
+            summary["corrupted_clients"] = np.flatnonzero(program.data.corrupted[0])
+        if config.influence_filter != "none":
+            rejected = ~np.asarray(session.state.admitted[0])
+            summary["rejected_clients"] = np.flatnonzero(rejected)
         summary |= final_scores.scores_of(session, 0, settings, data, loss)
         summary["risk"] = tradeoff.by_adversary(session.accounts[0])
         if config.publish_scores:

@@ -110,9 +110,8 @@ def check_client_values(
             f"cohort_size must be at most {MAX_ATTRIBUTES} with client_values=gp, "
             f"got {cohort_size}: choose --client_values=additive"
         )
-    kind, number = config.client_values, config.client_value_models
-    settings = {"client_values": kind, "client_value_models": number}
-    _check_estimator(settings, "cohort_size", cohort_size)
+    names = "client_values", "client_value_models"
+    _check_estimator(config, names, "cohort_size", cohort_size)
 
 
 def check_settings(config: ShapleySettings, num_attributes: int) -> None:
@@ -127,18 +126,15 @@ def check_settings(config: ShapleySettings, num_attributes: int) -> None:
             f"num_attributes must be at most {MAX_ATTRIBUTES}, got {num_attributes}: "
             "merge attributes in the data, for example all rare categories into one"
         )
-    settings = {
-        "shapley": config.shapley,
-        "shapley_trainings": config.shapley_trainings,
-    }
-    _check_estimator(settings, "num_attributes", num_attributes)
+    names = "shapley", "shapley_trainings"
+    _check_estimator(config, names, "num_attributes", num_attributes)
 
 
 def _check_estimator(
-    settings: dict[str, Any], players_name: str, num_players: int
+    config: Settings, names: tuple[str, str], players_name: str, num_players: int
 ) -> None:
-    """Checks an estimator and its number of coalitions, given by setting name."""
-    (setting, kind), (name, number) = settings.items()
+    """Checks an estimator and its number of coalitions, the settings of these names."""
+    (setting, name), (kind, number) = names, (getattr(config, n) for n in names)
     if kind == "exact" and num_players > MAX_EXACT:
         raise ValueError(
             f"{players_name} must be at most {MAX_EXACT} with {setting}=exact, got "

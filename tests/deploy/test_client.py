@@ -11,16 +11,22 @@ from deployed import UPDATE_CLIP
 from small_runs import digits, small
 
 from fedsvp_jax import federation
+from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.deploy import (
     Client,
     Refused,
     Seeded,
+    Site,
     Trained,
     data_of,
     make_policy,
+    own_data,
 )
 from fedsvp_jax.federation import plan
+from fedsvp_jax.federation.client_data import FederatedData
+from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
 
@@ -93,6 +99,48 @@ def test_a_private_query_on_scales_of_the_records_is_refused(
     data = data_of(program.data, 0)._replace(from_records=("bounds of a",))
     with pytest.raises(ValueError, match="bounds of a were taken from the records"):
         Client(made, data, tmp_path / "log")
+
+
+# Of the client's own examples, `fingerprint` as version 0.3.0 computed it.
+OF_0_3_0 = {
+    "own_data": "1fd1de823a6a1f2de540f30f8bdab97bdc2d5ed4071331bcd62f764133e316d6",
+    "data_of": "c7c960ec8710a0f7f7cab6921f0639c91235f2e2401ddf09fa5b909f279c2661",
+}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("which", OF_0_3_0)
+def test_a_log_that_0_3_0_began_goes_on(which: str, tmp_path: pathlib.Path) -> None:
+    """It was bound by another hash than the later version's, which refused it."""
+    told = UPDATE_CLIP | {"mechanism": "gaussian", "model": "logistic"}
+    sizes = {"num_clients": 2, "cohort_size": 2, "num_hbc_clients": 0, "batch_size": 2}
+    config = ExperimentConfig(
+        **{"dataset": "digits", "partition": "iid", "num_attributes": 2},
+        **told | sizes | {"private_attribute": 0},
+    )
+
+    def data(first: int) -> FederatedData:
+        numbers = first + np.arange(24, dtype=np.uint8).reshape(12, 2)
+        labels = np.arange(12, dtype=np.int32) % 2
+        dataset = Dataset(
+            name="tiny",
+            num_classes=2,
+            train_inputs=numbers,
+            train_labels=labels,
+            test_inputs=numbers[:2],
+            test_labels=labels[:2],
+        )
+        if which == "own_data":
+            return own_data(resolve(config), dataset)
+        return data_of(federate([resolve(config)], dataset), 1)
+
+    made = make_policy(config, min_num_examples=1)
+    Site(tmp_path / "log", made, data=OF_0_3_0[which]).begin(5)
+    client = Client(made, data(0), tmp_path / "log")
+    client.answer(client.initial_arrays, 1)
+    assert client.site.read().last_round == 1
+    with pytest.raises(ValueError, match="not those with which"):
+        Client(made, data(1), tmp_path / "log").site.read()
 
 
 def exiting(*request: Any) -> Any:

@@ -1,9 +1,7 @@
-"""An audit of the deployed path: canaries through it, and a plugin's noise."""
+"""An audit of the deployed path: canaries through it."""
 
 from fractions import Fraction
-from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import UPDATE_CLIP, policy, privatize
@@ -12,7 +10,6 @@ from fedsvp_jax.attacks.epsilon_bounds import gaussian_bound
 from fedsvp_jax.deploy import noise
 from fedsvp_jax.deploy.noise import Secret
 from fedsvp_jax.deploy.state import new_state
-from fedsvp_jax.mechanisms import registry
 from fedsvp_jax.mechanisms.discrete_gaussian import seeded_words
 
 GAMES = 500
@@ -52,26 +49,3 @@ def test_canaries_find_halved_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(noise, "step_variance", halved)
     assert lower_bound(1) > 2.0
-
-
-@pytest.mark.hole
-def test_n21_a_mechanism_is_looked_at_at_the_sizes_that_clients_have(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """And not at one example, at which this one counts what its promise rests on."""
-    entry = registry.about("nbafl")
-
-    def weaker(config: Any) -> Any:
-        honest = entry.factory(config)
-
-        def update(*given: Any, num_examples: Any, **more: Any) -> Any:
-            *sent, info = honest.update(*given, num_examples=num_examples, **more)
-            half = info.noise_multiplier / jnp.where(num_examples > 1, 2, 1)
-            return *sent, info.replace(noise_multiplier=half)
-
-        return honest._replace(update=update)
-
-    weak = entry._replace(factory=weaker)  # of the package: of others it is nominal
-    monkeypatch.setitem(registry._REGISTRY, "nbafl", weak)
-    with pytest.raises(ValueError, match="must be at least least_multiplier"):
-        policy.__wrapped__(**UPDATE_CLIP)  # not from its cache

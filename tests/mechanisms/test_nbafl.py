@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from published import make, served, upload
+from published import make, published, served, upload
 
 from fedsvp_jax.mechanisms import nbafl
 
@@ -43,7 +43,7 @@ def test_uplink(set_up: dict[str, float], epsilon: float, std: float):
 def test_downlink(set_up, epsilon, exposures, rounds, of, cohort, std):
     told = {"epsilon": epsilon, "exposures": exposures, "num_rounds": rounds}
     told |= {"num_clients": of, "cohort_size": cohort}
-    found = nbafl.nbafl_downlink_std(**told, **set_up)
+    found = nbafl.nbafl_downlink_std(published("nbafl", **told, **set_up))
     np.testing.assert_allclose(found, std, rtol=5e-6)
 
 

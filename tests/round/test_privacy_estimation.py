@@ -22,7 +22,7 @@ from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import Program, build, federated_data
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training, privacy_estimation
-from fedsvp_jax.round.privacy_estimation import Estimation
+from fedsvp_jax.round.state import Estimation, Task
 from fedsvp_jax.shapley import coalitions, estimators
 from fedsvp_jax.shapley.coalitions import EstimationPlan, Group, coalition_groups
 from fedsvp_jax.shapley.estimators import Values
@@ -60,12 +60,16 @@ INITIAL = {"empty_utility": "initial", "utility": "loss"}
 def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Estimation]:
     """Of client 1, at the initial model."""
     cell, plan = cell_of(made.cells, 0), made.plan
-    start = Weights(*made.model.init(jax.random.key(0), made.data.example))
-    return privacy_estimation.estimate_contribution(
-        *(made.model, plan.recipe, cell.rates),
-        dataclasses.replace(plan.estimation, **changes),
-        *(start, made.data.examples, cell_of(cell.split, 1), at),
+    plan = dataclasses.replace(
+        plan, estimation=dataclasses.replace(plan.estimation, **changes)
     )
+    params, stats = made.model.init(jax.random.key(0), made.data.example)
+    start: Any = SimpleNamespace(params=params, stats=stats)
+    task = Task(
+        *(made.model, plan, cell, made.mechanism, start, made.data.examples),
+        *(cell_of(cell.split, 1), at),
+    )
+    return privacy_estimation.estimate_contribution(task)
 
 
 @pytest.mark.usefixtures("quick_training")
@@ -161,9 +165,14 @@ def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
     plan = EstimationPlan(5, 1, groups, 1, estimator=estimator, num_drawn=4)
     recipe: Any = SimpleNamespace(batch_size=6, local_epochs=2)
     key = jax.random.key(3)
-    steps = privacy_estimation.training_steps(
-        recipe, plan, examples, held, pairs_key=key
+    address: Any = SimpleNamespace(stream=lambda purpose: key)
+    task: Any = SimpleNamespace(
+        plan=SimpleNamespace(recipe=recipe, estimation=plan),
+        examples=examples,
+        split=held,
+        at=address,
     )
+    steps = privacy_estimation.training_steps(task)
     counts = np.asarray([9, 4, 7, 1, 0])
     rows = coalitions.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4)
     drawn = (np.asarray(rows) * counts).sum(axis=1)

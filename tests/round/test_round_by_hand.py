@@ -24,7 +24,7 @@ from fedsvp_jax.federation import Program, build
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.round import client_work, cohort, local_training, privacy_estimation
-from fedsvp_jax.round.state import ServerState, rows_of
+from fedsvp_jax.round.state import ServerState, Task, rows_of
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
 
@@ -38,15 +38,12 @@ def client_by_hand(
     ratio, estimation, steps = jnp.float32(1.0), None, []
     start = Weights(state.params, state.stats)
     if mechanism.needs_contribution:
-        trained, estimation = privacy_estimation.estimate_contribution(
-            *(made.model, plan.recipe, rates, plan.estimation),
-            *(start, examples, held, at),
-        )
+        task = Task(made.model, plan, cell, mechanism, state, examples, held, at)
+        trained, estimation = privacy_estimation.estimate_contribution(task)
         ratio = client_work.released_ratio(
             estimation.contribution_ratio, cell.mechanism, at
         )
-        told = plan.recipe, plan.estimation, examples, held
-        steps = privacy_estimation.training_steps(*told, pairs_key=jax.random.key(0))
+        steps = privacy_estimation.training_steps(task)
     in_steps = mechanism.step_noise_std is not None
     if in_steps:
         std = mechanism.step_noise_std(ratio, round_num=at.round_num)

@@ -8,8 +8,7 @@ from ledgers import Book
 
 from fedsvp_jax.accounting.views import VIEWS
 from fedsvp_jax.core.structs import NoiseInfo
-from fedsvp_jax.round.privacy_estimation import Estimation
-from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
+from fedsvp_jax.round.state import ClientMetrics, Estimation, RoundMetrics
 from fedsvp_jax.run import records
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import pathlib
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -17,7 +18,8 @@ from small_runs import (
 
 from fedsvp_jax import report, run, shapley
 from fedsvp_jax.core.structs import Examples, Model, Weights
-from fedsvp_jax.shapley.client_values import client_values, plan_of
+from fedsvp_jax.round.client_values import client_values, plan_of
+from fedsvp_jax.round.state import Data, Uploads
 from fedsvp_jax.shapley.coalitions import coalition_rows
 from fedsvp_jax.shapley.estimators import Values
 from fedsvp_jax.shapley.values import ClientValueSettings
@@ -64,16 +66,21 @@ def found(
     plan = plan_of(told, number, batch_size=16, num_parallel=together)
     assert plan is not None
     stats = np.zeros((number, CLASSES), np.float32) if stats is None else stats
-    return client_values(
-        model(bend),
-        plan,
-        Weights({"w": jnp.asarray(START)}, {"b": jnp.zeros(CLASSES)}),
+    start: Any = SimpleNamespace(
+        params={"w": jnp.asarray(START)}, stats={"b": jnp.zeros(CLASSES)}
+    )
+    examples = Examples(
+        jnp.asarray(INPUTS), jnp.asarray(LABELS), jnp.zeros(COUNT, jnp.int32)
+    )
+    asked = Uploads(
         Weights({"w": jnp.asarray(uploads)}, {"b": jnp.asarray(stats)}),
         jnp.asarray(sizes, jnp.int32),
         lambda update: jax.tree.map(lambda leaf: RATE * leaf, update),
-        Examples(jnp.asarray(INPUTS), jnp.asarray(LABELS), jnp.zeros(COUNT, jnp.int32)),
+        start,
+        Data(examples, examples, examples),
         jax.random.key(0),
     )
+    return client_values(model(bend), plan, asked)
 
 
 def worth(members: tuple[int, ...], utility: str) -> float:

@@ -1,4 +1,4 @@
-"""Shapley values of the cohort: what each upload adds to the round's model.
+"""Shapley values of the cohort (`--client_values`): what each upload adds.
 
 The utility of a coalition of clients S is that of the server's next model if S alone
 had uploaded, on the server's validation examples:
@@ -16,15 +16,17 @@ Source: the game of GTG-Shapley (Liu et al. 2022, arXiv 2109.02053), played with
 round.
 """
 
-from collections.abc import Callable
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Weights
+from fedsvp_jax.core import prng
+from fedsvp_jax.core.structs import Array, Model, Weights
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.models.evaluation import Validation
+from fedsvp_jax.round.state import Uploads
 from fedsvp_jax.shapley import estimators
 from fedsvp_jax.shapley.coalitions import EstimationPlan, Group, planned_coalitions
 from fedsvp_jax.shapley.values import ClientValueSettings
@@ -47,25 +49,37 @@ def plan_of(
     )
 
 
+@dataclasses.dataclass(frozen=True)
+class ClientValueHook:
+    """`client_value` and, of an estimate, `client_value_margin`: half its interval.
+
+    Attributes:
+      plan: of `plan_of`.
+    """
+
+    plan: EstimationPlan
+
+    def __call__(self, model: Model, uploads: Uploads) -> dict[str, Array]:
+        """(K,) float32 each; 0 for an empty place."""
+        values = client_values(model, self.plan, uploads)
+        measured = {"client_value": values.values}
+        if values.margins is not None:
+            measured["client_value_margin"] = values.margins
+        return measured
+
+
 def client_values(
-    model: Model,
-    plan: EstimationPlan,
-    start: Weights,
-    uploads: Weights,
-    counts: Array,
-    step: Callable[[Params], Params],
-    examples: Examples,
-    key: Array,
+    model: Model, plan: EstimationPlan, uploads: Uploads
 ) -> estimators.Values:
     """(K,) the values of the places of the cohort; 0 for a place of weight 0.
 
-    Args:
-      plan: K "attributes", the estimator, and how coalitions are tested.
-      uploads: stacked, leaves (K, ...): client minus server, and its statistics.
-      counts: (K,) int32 n_i, or 1 where the average is uniform; 0 for an empty place.
-      step: an average of uploads -> what the server adds to its parameters.
-      examples: the server's, which no client holds.
+    `plan` says K "attributes", the estimator, and how coalitions are tested.
     """
+    counts, examples = uploads.sizes, uploads.data.validation
+    assert examples is not None
+    stacked = tuple(uploads.stacked)
+    start = Weights(uploads.state.params, uploads.state.stats)
+    key = prng.stream_key(uploads.key, prng.Stream.CLIENT_VALUES)
     present = counts > 0
 
     def mean(leaf: Array, weights: Array) -> Array:
@@ -76,11 +90,11 @@ def client_values(
 
     def model_of(coalition: Array, _: Group) -> Weights:
         weights = aggregation.client_weights(counts, coalition, uniform=False)
-        update, stats = jax.tree.map(lambda leaf: mean(leaf, weights), tuple(uploads))
+        update, stats = jax.tree.map(lambda leaf: mean(leaf, weights), stacked)
         anyone = jnp.any(coalition & present)
         params, stats = jax.tree.map(
             lambda new, old: jnp.where(anyone, new, old),
-            (optax.apply_updates(start.params, step(update)), stats),
+            (optax.apply_updates(start.params, uploads.step(update)), stats),
             tuple(start),
         )
         return Weights(params, stats)
