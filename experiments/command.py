@@ -83,7 +83,11 @@ def define_output() -> None:
         "Continue the work that --output_dir holds, or start it if the folder is new "
         "or empty. A job script can therefore always pass this flag.",
     )
-    flags.mark_flag_as_required("output_dir")
+    flags.register_validator(
+        "output_dir",
+        lambda folder: folder is not None or getattr(flags.FLAGS, "dry_run", False),
+        "state --output_dir, the folder where every file is written",
+    )
 
 
 def define_running() -> None:

@@ -84,7 +84,7 @@ def main() -> None:
                 print(overview())
             case ["--version"]:
                 print(f"fedsvp_jax {fedsvp_jax.__version__}")
-            case ["presets"]:
+            case ["presets"] | ["presets", "--help"]:
                 print(preset_list())
             case [name, *_] if name in MODULES:
                 del sys.argv[1]

@@ -52,7 +52,7 @@ def test_a_warning_and_an_error_are_a_line_each() -> None:
 
 
 def test_a_missing_folder_is_asked_for() -> None:
-    assert_sentence(typed("experiments.train"), "Flag --output_dir must have a value")
+    assert_sentence(typed("experiments.train"), "state --output_dir, the folder")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
     assert shown.stdout.count("\n") <= 25
     where = shown.stdout.splitlines()[-1].removeprefix("Documentation: ")
     assert pathlib.Path(where).samefile(ROOT / "docs" / "index.md")
-    assert fedsvp.preset_list().count("\n") > 15
+    listed = command("experiments.fedsvp", "presets", "--help")
+    assert listed == (0, fedsvp.preset_list() + "\n", "")
+    assert listed.stdout.count("\n") > 15
 
 
 def test_the_overview_needs_no_jax() -> None:

@@ -30,11 +30,15 @@ from fedsvp_jax.data.tables.schema import (
 )
 from fedsvp_jax.data.tables.table_file import columns_of
 
-_LABELS = ("label", "target", "class", "outcome", "death", "diagnosis", "y", "income")
-_CLIENTS = (
-    *("hospital", "clinic", "site", "centre", "center", "institution", "ward"),
-    *("client", "client_id", "user", "klinik", "spital", "standort"),
+_LABELS = (
+    *("label", "target", "class", "outcome", "death", "died", "dead", "diagnosis"),
+    *("y", "income"),
 )
+_CLIENTS = (
+    *("hospital", "clinic", "site", "centre", "center", "institution", "inst", "ward"),
+    *("provider", "prov", "client", "user", "klinik", "spital", "standort"),
+)
+_NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name)$|^unnamed", re.I)
 _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
@@ -57,7 +61,7 @@ class Draft(NamedTuple):
     """A schema, and notes on its columns for its reader."""
 
     schema: Schema
-    notes: dict[str, str]  # by "label", "client" and "columns.NAME"
+    notes: dict[str, str]  # by "label", "client", "person" and "columns.NAME"
 
 
 def proposed(
@@ -76,13 +80,18 @@ def proposed(
       ValueError: the label is none, a row names no client, or numbers may be meant in
         two ways; a stated `notation` settles that.
     """
+    notes: dict[str, str] = {}
     columns = columns_of(table, source)
     rest = [name for name in columns if name not in (label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
+    person = next((name for name in features if _repeats(name, features[name])), None)
+    if person is not None:
+        notes["person"] = f"TODO: {person} repeats; of each one row is kept, check it"
+        rest.remove(person)
+        del features[person]
     if notation is None:
         notation = written_notation(features, form.divider if form else ",", source)
     schema_columns: dict[str, SchemaColumn] = {}
-    notes: dict[str, str] = {}
     faults: list[str] = []
     class_names: tuple[str, ...] = ()
     for name in rest:
@@ -108,6 +117,7 @@ def proposed(
         classes=class_names,
         classes_from_data=True,
         client=client,
+        person=person,
         decimal=notation.decimal,
         thousands=notation.thousands,
         encoding=form.encoding if form else "utf-8",
@@ -175,8 +185,15 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
         if 2 <= _num_distinct(columns[name]) <= _MOST_LABELS
     )
     label = next(itertools.chain(by_name, few), None)
-    client = next((low[name] for name in _CLIENTS if name in low), None)
+    words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
+    client = next((words[name] for name in _CLIENTS if name in words), None)
     return label, None if client == label else client
+
+
+def _repeats(name: str, column: pa.ChunkedArray) -> bool:
+    """Whether a column names persons, of whom some have several rows."""
+    is_person = _PERSON.match(name) or name.lower() in ("id", "mrn")
+    return bool(is_person) and _FEW < _num_distinct(column) < len(column)
 
 
 def _num_distinct(column: pa.ChunkedArray) -> int:

@@ -349,7 +349,7 @@ def to_toml(
 
     Args:
       schema: what is written.
-      notes: a comment above a column; "label" and "client" too.
+      notes: a comment above a column; "label", "client" and "person" too.
       head: comment lines at the top.
     """
     notes = notes or {}

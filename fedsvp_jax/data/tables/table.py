@@ -51,7 +51,7 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
     test = None
     if settings.test_path is not None:
         test, _ = table_file.read_table(settings.test_path, codec)
-    return from_table(
+    dataset = from_table(
         columns,
         label=label,
         client=settings.client_column,
@@ -59,8 +59,9 @@ def load_file(path: Path, settings: TableSettings) -> Dataset:
         schema=schema,
         test=test,
         test_fraction=settings.test_fraction,
-        name="csv",
+        name=str(path),
     )
+    return dataclasses.replace(dataset, name="csv")
 
 
 def listed_columns(listed: str, columns: Collection[str]) -> list[str]:

@@ -35,6 +35,20 @@ def with_one(values: list[str], *others: str) -> list[str]:
     return [*values[: -len(others)], *others]
 
 
+@pytest.mark.hole
+def test_a_refusal_names_the_file(tmp_path: pathlib.Path) -> None:
+    """It named "csv", as if that were the file."""
+    path = tmp_path / "stays.csv"
+    path.write_text(table_of())
+    with pytest.raises(ValueError, match=r"stays\.csv: a named column must be one of"):
+        load_file(path, TableSettings(label_column="death"))
+    with pytest.raises(
+        ValueError, match=r"stays\.csv needs label_column, one of x, y"
+    ):
+        load_file(path, TableSettings())
+    assert load_file(path, TableSettings(label_column="y")).name == "csv"
+
+
 def load(path: pathlib.Path, content: str | bytes, **told: str):
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return load_file(path, TableSettings(label_column="y", **told))

@@ -229,17 +229,17 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         "'0E05': a code, no number",
     ),
     "a number of each row": ("x", of_rows(lambda n: n + 1), "an identifier?"),
-    "patients": ("patient", of_rows(lambda n: f"P{n % 40}"), "a person, by"),
-    "patients by number": ("PatientID", of_rows(lambda n: n % 40), "a person, by"),
+    "patients": ("patient", of_rows(lambda n: f"P{n}"), "a person, by"),
+    "patients by number": ("PatientID", of_rows(lambda n: n), "a person, by"),
     "numbered, rows deleted": ("x", of_rows(lambda n: n + n // 9), "an identifier?"),
     "seven digits in every row": (
-        "provnum",
+        "account",
         of_rows(lambda n: 3_000_000 + n % 40),
         "7 digits in every row: a code?",
     ),
-    "an id that repeats": ("id", of_rows(lambda n: 7 * (n % 60)), "by its name"),
+    "an id that repeats": ("x id", of_rows(lambda n: 7 * (n % 60)), "by its name"),
     "names of an id that repeats": (
-        "patient id",
+        "x id",
         of_rows(lambda n: f"p{n % 60}"),
         "by its name",
     ),
@@ -276,6 +276,38 @@ def test_what_is_no_feature_is_left_out_with_a_word(
     schema, notes, _ = read(tmp_path / "a.csv", column(values, name))
     assert schema.columns[name] == SchemaColumn("drop", from_data=True)
     assert note in notes[f"columns.{name}"], notes
+
+
+@pytest.mark.hole
+@pytest.mark.filterwarnings("ignore:.*rows are left out")
+@pytest.mark.parametrize("name", ["patient", "PatientID", "patient id", "id", "MRN"])
+def test_an_id_that_repeats_is_proposed_as_the_person(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    """Such a column was left out, and ε then protected one visit."""
+    content = column(of_rows(lambda n: f"P{n % 40}"), name)
+    schema, notes, data = read(tmp_path / "a.csv", content)
+    assert (schema.person, schema.unit, schema.rows_per_person) == (name, "person", 1)
+    assert name not in schema.columns and name in notes["person"]
+    assert len(data.train_labels) + len(data.test_labels) == 40
+    columns, _ = table_file.read_table(tmp_path / "a.csv", None)
+    left_out = draft.proposed(
+        columns, label="died", client=None, drop=[name], source="a"
+    )
+    assert left_out.schema.person is None
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("client", "label"),
+    [("provnum", "died"), ("inst", "died"), ("Hospital_ID", "dead"), ("ward", "death")],
+)
+def test_the_client_and_the_class_are_guessed_by_their_names(
+    client: str, label: str
+) -> None:
+    """medpar's class was said to be type3, and its provnum no client."""
+    table = {"sex": [], client: [], label: [], "username2": [], "type3": []}
+    assert draft.guessed(table) == (label, client)
 
 
 def test_what_has_two_values_is_no_logarithm(tmp_path: pathlib.Path) -> None:
