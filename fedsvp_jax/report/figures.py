@@ -133,11 +133,8 @@ def _plot(axes: Any, plot: Plot) -> None:
 
     for series in plot.series:
         look = series.look.for_matplotlib() | {"label": series.name}
+        y = np.array(series.y, float)
         ends = np.array([series.lower, series.upper], float)
-        y, ends = (
-            np.array(series.y, float),
-            np.array([series.lower, series.upper], float),
-        )
         axes.plot(series.x, y, markevery=-(-len(y) // 10), **look)
         if not ends.size:
             continue

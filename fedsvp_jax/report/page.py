@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import jinja2
+
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.report import headline, labels, provenance, tables, text_table
@@ -27,8 +29,6 @@ _POLICY = (
 @functools.cache
 def _templates() -> Any:
     """The environment of report/templates, which escapes whatever it is handed."""
-    with extras.needed("report", "a report page"):
-        import jinja2
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedsvp_jax.report"),
         extensions=["jinja2.ext.do"],
@@ -75,7 +75,7 @@ def write(
       values: what the template reads.
 
     Raises:
-      ImportError: jinja2 is not installed, or plotly where there is a plot.
+      ImportError: plotly is not installed, where there is a plot.
     """
     if plots:
         data = {"plots": [plot.record() for plot in plots], **data}
