@@ -3,8 +3,7 @@
   make bench
   python -m experiments.benchmark | tee docs/results/bench.jsonl
   python -m experiments.benchmark --works=W1,PE-W2 --rounds=3
-  python -m experiments.benchmark --device=gpu --works=all --peers=FOLDER \\
-      | tee docs/results/bench_gpu.jsonl
+  python -m experiments.benchmark --device=gpu | tee docs/results/bench_gpu.jsonl
 
 Workloads (synthetic images; the sizes are those used for the other libraries):
   W1     LEAF CNN, 6.6 M parameters: 10 of 100 clients per round, 200 images of 28x28
@@ -31,8 +30,6 @@ Exit status: 0 done; 2 bad input; 1 a workload failed (its error is on standard 
 
 import json
 import os
-import subprocess
-import sys
 
 from absl import flags
 
@@ -55,19 +52,6 @@ flags.DEFINE_integer(
     "call of 20 rounds and in PE-W2 of 10. W3 and PE-W1 take at most 2 samples.",
     lower_bound=1,
 )
-flags.DEFINE_string(
-    "peers",
-    "",
-    "Folder that holds torch_gpu.py, which this Python runs after our rows on the same "
-    "device: PyTorch's rows of W1, W1-DP, W2 and W3. Default: ours alone.",
-)
-
-
-def _run_peers(folder: str, device: str | None) -> int:
-    """Prints the rows of the other library on the device; returns its exit status."""
-    script = os.path.join(folder, "torch_gpu.py")
-    kind = "cpu" if device == "cpu" else "cuda"
-    return subprocess.run([sys.executable, script, "--device", kind]).returncode
 
 
 def main(_: list[str]) -> None:
@@ -89,8 +73,6 @@ def main(_: list[str]) -> None:
                 measure.measure, name, index, values.device, values.rounds
             )
             print(json.dumps(row), flush=True)
-    if values.peers and _run_peers(values.peers, values.device):
-        sys.exit(1)
 
 
 if __name__ == "__main__":
