@@ -1,11 +1,14 @@
 """Prints a command's tables: `--format=text|markdown`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
 from fedsvp_jax.report import headline, read, tables, text_table
+
+from . import messages
 
 _FORMAT = flags.DEFINE_enum(
     "format",
@@ -18,6 +21,17 @@ _FORMAT = flags.DEFINE_enum(
 def table(rows: Sequence[text_table.Row]) -> str:
     """The rows in the form that --format names."""
     return text_table.render(rows, _FORMAT.value)
+
+
+def filled_rows(
+    template: str, records: Iterable[Mapping[str, Any]], **values: Any
+) -> list[dict[str, str]]:
+    """Rows of a table: the template has a line `column = cell` for each column.
+
+    It is filled with every record, as `row`, and with the values.
+    """
+    texts = (messages.filled(template, row=record, **values) for record in records)
+    return [dict(line.split(" = ", 1) for line in text.splitlines()) for text in texts]
 
 
 def sweep_tables(folder: str | Path) -> None:

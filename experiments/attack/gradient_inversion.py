@@ -307,22 +307,10 @@ def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
 
 def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
     """PSNR by defence and way of matching, as texts."""
+    texts = printed.filled_rows(
+        "attack_gradient_inversion.txt", rows, claim=upload_claims.claim_text
+    )
     quality = "PSNR in dB: mean (min to max)"
-    texts = [
-        {
-            "defence": f"`{row['mechanism']}`",
-            "clipping": f"`{row['clipping']}`",
-            "claimed ε": upload_claims.claim_text(row),
-            "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
-            "match": row["match"],
-            quality: (
-                f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to "
-                f"{row['psnr_max']:.1f})"
-            ),
-            "labels recovered": f"{row['labels_read']} of {row['victims']}",
-        }
-        for row in rows
-    ]
     guess = {"defence": "mean image, no upload", quality: f"{mean_image:.1f}"}
     return [*texts, dict.fromkeys(texts[0], "–") | guess]
 
