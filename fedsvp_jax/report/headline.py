@@ -3,16 +3,13 @@
 They are made from summary.json and config.json alone.
 """
 
-import functools
 import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jinja2
-
-from fedsvp_jax.report import labels, read
+from fedsvp_jax.report import labels, page, read
 
 _OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
 _NOMINAL = "nominal, because "
@@ -114,19 +111,8 @@ def unprotected(config: Mapping[str, Any]) -> str:
 
 def _filled(macro: str, *values: Any) -> str:
     """The sentences of a macro of templates/sentences.txt, in one line."""
-    return " ".join(getattr(_macros(), macro)(*values).split())
-
-
-@functools.cache
-def _macros() -> Any:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fedsvp_jax.report"),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters["significant"] = labels.significant
-    return environment.get_template("sentences.txt").module
+    macros = page.templates().get_template("sentences.txt").module
+    return " ".join(getattr(macros, macro)(*values).split())
 
 
 def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:

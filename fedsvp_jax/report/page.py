@@ -17,7 +17,7 @@ import jinja2
 
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
-from fedsvp_jax.report import headline, labels, provenance, tables, text_table
+from fedsvp_jax.report import labels, provenance, tables, text_table
 from fedsvp_jax.report.plots import Plot
 
 _POLICY = (
@@ -27,12 +27,12 @@ _POLICY = (
 
 
 @functools.cache
-def _templates() -> Any:
-    """The environment of report/templates, which escapes whatever it is handed."""
+def templates() -> Any:
+    """The environment of report/templates; HTML escapes whatever it is handed."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedsvp_jax.report"),
         extensions=["jinja2.ext.do"],
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -48,7 +48,6 @@ def _templates() -> Any:
         "significant": labels.significant,
         "text": labels.text,
         "value_text": provenance.value_text,
-        "verdict": headline.verdict,
         "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),
     }
     return environment
@@ -80,7 +79,7 @@ def write(
     if plots:
         data = {"plots": [plot.record() for plot in plots], **data}
     text = (
-        _templates()
+        templates()
         .get_template(template)
         .render(
             values,
