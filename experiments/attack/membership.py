@@ -108,10 +108,9 @@ def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
 def members(split: Split, num_examples: int) -> np.ndarray:
     """(cells, n) bool: whether some client of a cell trains on an example."""
     train, counts = np.asarray(split.train), np.asarray(split.num_train)
-    is_real = np.arange(train.shape[-1]) < counts[..., None]
     member = np.zeros((len(train), num_examples), bool)
-    for cell, (examples, real) in enumerate(zip(train, is_real, strict=True)):
-        member[cell, examples[real]] = True
+    cell, client, place = np.nonzero(np.arange(train.shape[-1]) < counts[..., None])
+    member[cell, train[cell, client, place]] = True
     return member
 
 

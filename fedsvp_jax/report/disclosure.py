@@ -3,8 +3,6 @@
 What leaves a client, and how it is counted, is a table of the docs.
 """
 
-from typing import NamedTuple
-
 PUBLIC = (
     "all settings but the seed; the cohorts, and for the server who took part in a "
     "round; K, M, T and the rounds' timing",
@@ -33,43 +31,37 @@ PUBLIC = (
 )
 
 
-class Kept(NamedTuple):
-    """Files of a run that are for the experimenter alone."""
-
-    files: tuple[str, ...]  # as fnmatch reads them
-    why: str
-
-
+# Files of a run that are for the experimenter alone, as fnmatch reads them, and why.
 EXPERIMENTER = (
-    Kept(
+    (
         ("config.json",),
         "the seed, from which all noise, cohorts and batches follow; the fingerprint "
         "of the data, by which a guess of all records can be confirmed; paths",
     ),
-    Kept(
+    (
         ("metrics.jsonl", "results.jsonl", "table.*", "summary.json", "cells.json"),
         "numbers without noise: norms of updates and of noise, R, how many were "
         "clipped; the worst tenth of clients, which follows each client's counts by "
         "class; scores on test rows of clients, of which one loss may tell each label",
     ),
-    Kept(
+    (
         ("clients.jsonl",),
         "the same of every client, the utilities and Shapley values of its groups, and "
         "what its uploads added to the model (`--client_values`)",
     ),
-    Kept(
+    (
         ("report.html", "epsilon.*", "*.svg", "*.png"),
         "what the files above hold, drawn",
     ),
-    Kept(
+    (
         ("tensorboard/*", "wandb/*", "mlflow/*"),
         "the numbers of metrics.jsonl, for `--logger`; wandb and mlflow may send them "
         "to a server",
     ),
-    Kept(
+    (
         ("checkpoints/*",),
         "the state: norms and clips of single clients, what each has spent",
     ),
-    Kept(("predictions.csv",), "the labels of the data that were predicted"),
-    Kept(("results.json", "*.npz"), "what attacks found: private records themselves"),
+    (("predictions.csv",), "the labels of the data that were predicted"),
+    (("results.json", "*.npz"), "what attacks found: private records themselves"),
 )

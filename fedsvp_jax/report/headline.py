@@ -3,12 +3,12 @@
 They are made from summary.json and config.json alone.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax.core.files import read_json
 from fedsvp_jax.report import labels, page, read
 
 _OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
@@ -126,8 +126,5 @@ def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
 
 def _content(path: Path) -> dict[str, Any]:
     """The object in a JSON file; {} where there is none."""
-    try:
-        content: dict[str, Any] = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
+    content: dict[str, Any] = read_json(path) if path.is_file() else {}
     return content

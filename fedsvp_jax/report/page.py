@@ -5,6 +5,7 @@ The page's Content-Security-Policy forbids every connection, so that it cannot
 load or send anything even where a browser is online.
 """
 
+import dataclasses
 import functools
 import importlib.resources
 import math
@@ -77,7 +78,7 @@ def write(
       ImportError: plotly is not installed, where there is a plot.
     """
     if plots:
-        data = {"plots": [plot.record() for plot in plots], **data}
+        data = {"plots": [*map(dataclasses.asdict, plots)], **data}
     text = (
         templates()
         .get_template(template)
