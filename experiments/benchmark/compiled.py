@@ -9,7 +9,6 @@ program's loops: a loop whose number of turns the program holds counts as often,
 other as often as the plan says, by its name.
 """
 
-import dataclasses
 import math
 import re
 import time
@@ -25,10 +24,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
-from fedsvp_jax.federation import build
 from fedsvp_jax.run.trainer import Trainer
 
-from . import arithmetic, workloads
+from . import arithmetic, measure, workloads
 
 _H100 = """
 gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32
@@ -61,11 +59,6 @@ DEVICES = {
     "v6e": Device("tpu", "v6e:2x2", 32 * 10**9, 918e12, 1640e9, 1.75e9),
     "h100": Device("cuda", "h100", 80 * 10**9, 495e12, 3352e9, 1.98e9),  # TF32
 }
-
-
-def target_of(device: Device) -> target.Target:
-    """The target for which programs for the device are planned."""
-    return target.named_target(device.platform, device.memory)
 
 
 def compiled(trainer: Trainer, device: Device) -> Any:
@@ -240,20 +233,17 @@ def counted(text: str, turns_by_data: Callable[[str], float]) -> Counter[str]:
     return count(*rounds.called("body"))
 
 
-def make_trainer(name: str, index: int, device: Device) -> Trainer:
-    """The trainer of a workload's row; SWEEP is W2 with 25 seeds."""
-    seeds = range(25 if name == workloads.SWEEP else 1)
-    workload = workloads.of_name("W2" if name == workloads.SWEEP else name)[index]
-    config = workloads.make_config(workload)
-    configs = [dataclasses.replace(config, seed=seed) for seed in seeds]
-    data = workloads.make_dataset(workload)
-    return Trainer(build(configs, data, target=target_of(device)))
-
-
 def row(device_name: str, name: str, index: int) -> dict[str, Any]:
-    """The row's keys; docs/results/performance.md explains them."""
-    device = DEVICES[device_name]
-    trainer = make_trainer(name, index, device)
+    """The row's keys, which docs/results/performance.md explains.
+
+    SWEEP is W2 with 25 seeds.
+    """
+    device, is_sweep = DEVICES[device_name], name == workloads.SWEEP
+    trainer = measure.make_trainer(
+        workloads.of_name("W2" if is_sweep else name)[index],
+        target=target.named_target(device.platform, device.memory),
+        num_seeds=25 if is_sweep else 1,
+    )
     start = time.perf_counter()
     program = compiled(trainer, device)
     seconds = time.perf_counter() - start

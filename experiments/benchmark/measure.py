@@ -57,10 +57,12 @@ def make_trainer(
     workload: Workload,
     placement: Placement | None = None,
     target: Target | None = None,
+    num_seeds: int = 1,
 ) -> Trainer:
-    """A trainer of a workload, for a target."""
+    """A trainer of a workload, for a target, whose cells are so many seeds."""
     config, data = workloads.make_config(workload), workloads.make_dataset(workload)
-    return Trainer(build([config], data, target=target), placement=placement)
+    configs = [dataclasses.replace(config, seed=seed) for seed in range(num_seeds)]
+    return Trainer(build(configs, data, target=target), placement=placement)
 
 
 def calls(trainer: Trainer, state: ServerState) -> Iterator[float]:
