@@ -59,7 +59,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def markdown() -> str:
     """The page."""
-    kept = [(_code(one.files), one.why) for one in EXPERIMENTER]
+    kept = [(_code(files), why) for files, why in EXPERIMENTER]
     return _PAGE.format(
         kept="\n".join(map(_row, kept)),
         unreleased=_code(UNRELEASED),

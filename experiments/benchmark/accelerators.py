@@ -2,11 +2,11 @@
 
     make accelerators                                    # the compilers, once
     python -m experiments.benchmark.accelerators         # compares with the kept rows
-    python -m experiments.benchmark.accelerators --keep  # writes them
 
 Each row is compiled in a process of its own, one after another (`compiled` has what is
 counted). Nothing is run on an accelerator. A
-row that is more than 10 % worse than the kept one ends the command with status 2.
+row that is more than 10 % worse than the kept one ends the command with status 2. The
+rows take the place of the kept ones, which git still has.
 --accelerators and --works select rows.
 """
 
@@ -42,7 +42,6 @@ if __name__ == "__main__":  # a test reads the functions only
         list(_WORKS),
         "Of these workloads.",
     )
-    flags.DEFINE_bool("keep", False, f"Write the rows to {KEPT}.")
 
 
 def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:
@@ -83,23 +82,21 @@ def worse(new: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
 
 
 def main(_: list[str]) -> None:
-    """Compiles the rows and compares or keeps them."""
+    """Compiles the rows, compares and keeps them."""
     values = flags.FLAGS
     baseline = {key(row): row for row in map(json.loads, KEPT.open())}
     problems = []
     for task in tasks(values.accelerators, values.works):
         row = compile_row(*task)
         print(json.dumps(row), flush=True)
-        if values.keep:
-            baseline[task] = row | {"provenance": provenance.stamp(None, None)}
-            lines = [json.dumps(entry) for entry in baseline.values()]
-            KEPT.write_text("\n".join(lines) + "\n")
-        elif task in baseline:
+        if task in baseline:
             problems += worse(row, baseline[task])
+        baseline[task] = row | {"provenance": provenance.stamp(None, None)}
+        lines = [json.dumps(entry) for entry in baseline.values()]
+        KEPT.write_text("\n".join(lines) + "\n")
     if problems:
         raise ValueError("more than 10 % worse: " + "; ".join(problems))
-    if values.keep:
-        command.print_files([KEPT])
+    command.print_files([KEPT])
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ def counted(text: str, turns_by_data: Callable[[str], float]) -> Counter[str]:
     blocks = _COMPUTATION.findall(text)
     computations = {name: _instructions(body) for name, body in blocks}
 
-    def turns_of(loop: Instruction) -> int | None:
+    def turns_of(loop: Instruction) -> float | None:
         if trip_counts := _KNOWN.findall(loop.text):
             return int(trip_counts[0])
         (condition,) = loop.called("condition")
@@ -196,8 +196,8 @@ def counted(text: str, turns_by_data: Callable[[str], float]) -> Counter[str]:
         return numbers[0] if len(numbers) == 1 else None
 
     def bytes_read(kernel: Instruction, sizes: Mapping[str, int]) -> int:
-        for fusion in kernel.called("calls"):
-            fused = computations[fusion]
+        if fusions := kernel.called("calls"):
+            fused = computations[fusions[0]]
             return sum(_read(x, fused) for x in fused if x.kind == "parameter")
         return sum(sizes[operand] for operand in kernel.operands)
 

@@ -141,7 +141,11 @@ def make_config(workload: Workload) -> ExperimentConfig:
     """
     task = workload.task
     rounds = 1_000_000
-    fedavg = {"mechanism": "none", "l2_norm_clip": math.inf, "cohort_size": 10}
+    fedavg: dict[str, Any] = {
+        "mechanism": "none",
+        "l2_norm_clip": math.inf,
+        "cohort_size": 10,
+    }
     return resolve(
         ExperimentConfig(
             dataset="npz",

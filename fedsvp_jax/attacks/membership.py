@@ -145,4 +145,4 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
         shares = np.clip(tpr, 0, 1).tolist()
         levels = (f"{level:g}" for level in FALSE_POSITIVE_RATES)
         rates.append(dict(zip(levels, shares, strict=True)))
-    return Roc(*areas, *rates, curve=curve(scores, member))
+    return Roc._make([*areas, *rates, curve(scores, member)])
