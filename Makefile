@@ -66,7 +66,8 @@ test: setup
 	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) \
 		-m "bits and not slow" $(BITS)
 
-# The same of what stands around the core: attacks, reports, commands, documentation.
+# The same of what stands around the core: attacks, reports, deployed clients, commands,
+# documentation.
 test-lab: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "lab and not slow and not bits"
 

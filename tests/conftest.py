@@ -51,6 +51,7 @@ LAB = (
     "data/datasets",
     "data/store",
     "data/tables",
+    "deploy",
     "docs",
     "experiments",
     "influence",

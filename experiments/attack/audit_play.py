@@ -202,7 +202,7 @@ def _updates(
             key=setting.key,
         )
     clip = float(settings.l2_norm_clip)
-    if case.clipping == "paper" and case.worlds in ("record", "client"):
+    if CLIPS[case.clipping].granted and case.worlds in ("record", "client"):
         return audit_training.trained_updates(
             setting.recipe,
             setting.rates,

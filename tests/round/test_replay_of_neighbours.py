@@ -184,9 +184,9 @@ class Replay:
             sides, reached = [], []
             for examples in self.worlds(scale):
                 copy = jax.tree.map(jnp.copy, state)  # a round consumes its state
-                after, metrics = self.trainer.advance(
-                    self.trainer.place(copy), number, 1, examples=examples
-                )
+                trainer = self.trainer
+                trainer._data = trainer._data._replace(examples=examples)
+                after, metrics = trainer.advance(trainer.place(copy), number, 1)
                 reached.append(after)
                 host = cell_of(jax.device_get(after), 0)
                 sides.append(Side(host, cell_of(metrics, (0, 0))))
