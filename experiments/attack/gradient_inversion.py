@@ -336,9 +336,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     invert = {}
     for match in inversion.MATCHES:
         search = inversion.Search(
-            match,
-            steps=values.inversion_steps,
-            restarts=values.inversion_restarts,
+            match, values.inversion_steps, values.inversion_restarts
         )
         invert[match] = jax.jit(partial(attack, config, victim, search))
 

@@ -10,12 +10,11 @@ import operator
 import statistics
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, read, style, tables
+from fedsvp_jax.report import labels, page, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
 Runs: TypeAlias = Sequence[Sequence[read.Row]]  # rows by seed
@@ -32,18 +31,10 @@ class _Group(NamedTuple):
     runs: Runs
 
 
-_AGAINST = {
-    "last5": ("Accuracy", "the last five evaluated rounds", "test accuracy"),
-    "auc": ("AUC", "the final models on the test rows", "AUC"),
-}
-
-
 # Plots over rounds, each with the fields of a row that it draws, by their names there.
-_TEXTS = resources.files("fedsvp_jax.report") / "assets" / "curves.toml"
-CURVES = [
-    (texts.pop("fields"), Plot(**texts))
-    for texts in tomllib.loads(_TEXTS.read_text(encoding="utf-8"))["plots"]
-]
+_TEXTS = tomllib.loads(page.asset("curves.toml"))
+CURVES = [(texts.pop("fields"), Plot(**texts)) for texts in _TEXTS["plots"]]
+_AGAINST = _TEXTS["against"]  # by the score that is drawn
 
 
 def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
@@ -199,15 +190,9 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
         for row, (method, _) in zip(rows, costs, strict=True)
         if method
     }
-    name, scored, title = _AGAINST[score]
     return Plot(
-        f"{name.lower()}_epsilon",
-        f"{name} against ε of the run",
-        f"Mean of {scored} with its 95 % confidence interval over seeds, by what the"
-        " whole run has spent of its adversary's ε. A horizontal line claims nothing.",
-        title,
-        series,
-        "ε spent at " + " or ".join(sorted(deltas)),
+        **_AGAINST[score],
+        series=series,
+        x_title="ε spent at " + " or ".join(sorted(deltas)),
         log="x" if budgets and 0 < _WIDE * budgets[0] < budgets[-1] else "",
-        percent="y" if score == "last5" else "",
     )

@@ -40,7 +40,7 @@ def templates() -> Any:
     )
     kwargs = {"separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = kwargs
-    environment.globals["asset"] = _asset
+    environment.globals["asset"] = asset
     environment.filters |= {
         "delta_text": labels.delta_text,
         "grid": _grid,
@@ -149,6 +149,7 @@ def _is_number(text: str) -> bool:
     return text[:1] in "–-0123456789" and len(text) < text_table.LONG
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of report/assets."""
     folder = importlib.resources.files("fedsvp_jax.report") / "assets"
     return (folder / name).read_text(encoding="utf-8")
