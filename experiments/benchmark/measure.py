@@ -135,7 +135,7 @@ def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     if workload.name.startswith("PE"):
         training, estimation = arithmetic.round_flops(trainer)
         ratio = (training + estimation) / training
-        notes.append(f"cohort {trainer.program.plan.cohort_size}")
+        notes.append(f"cohort {workload.cohort_size}")
         notes.append(f"arithmetic counted: {ratio:.3f} times FedAvg's")
     clock = timed(trainer, samples)
     return row(workload.name, trainer, clock, notes)

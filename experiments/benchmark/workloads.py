@@ -48,18 +48,27 @@ class Workload:
     Attributes:
       name: its name in --works.
       task: model and data.
-      settings: in which it differs from FedAvg with 10 clients per round, in which, as
-        in the other libraries, nothing is clipped.
+      mechanism: `none`, `dp_fedavg`, or `fedsva`, which estimates privacy.
       num_attributes: N; 1 if nothing is estimated.
+      shapley: how the Shapley values are estimated; additive without a correction.
+      clipping: what C clips besides the gradient of every step.
+      l2_norm_clip: C; by default nothing is clipped, as in the other libraries.
+      cohort_size: K.
       rounds_per_call: rounds of one compiled call, which is one timed sample.
+      compute_dtype: number format of the products of local training.
       most_samples: upper limit of samples, whatever --rounds is.
     """
 
     name: str
     task: Task
-    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    mechanism: str = "none"
     num_attributes: int = 1
+    shapley: str = "exact"
+    clipping: str = "paper"
+    l2_norm_clip: float = math.inf
+    cohort_size: int = 10
     rounds_per_call: int = 1
+    compute_dtype: str = "float32"
     most_samples: int = 100
 
 
@@ -67,34 +76,32 @@ def _estimation(fedavg: Workload) -> list[Workload]:
     """FedAvg, then FedSVA exact at N = 2, ..., 5 and additive at N = 5 and 16.
 
     A client holds an example of every attribute, so W2 has no N = 16. All have clipped
-    gradients. Additive values have no correction.
+    gradients.
 
     C is so large that nothing is ever clipped, and epsilon (`make_config`) so large
     that all numbers stay finite under the noise.
     """
-    games = [(1, "none", "exact"), *((n, "fedsva", "exact") for n in range(2, 6))]
-    games += [(n, "fedsva", "additive") for n in (5, 16) if n <= fedavg.task.train]
+    fedavg = dataclasses.replace(fedavg, l2_norm_clip=1e3)
+    games = [(n, "exact") for n in range(2, 6)]
+    games += [(n, "additive") for n in (5, 16) if n <= fedavg.task.train]
+    estimated = dataclasses.replace(fedavg, mechanism="fedsva")
     return [
-        dataclasses.replace(
-            fedavg,
-            num_attributes=n,
-            settings={"mechanism": mechanism, "shapley": shapley, "l2_norm_clip": 1e3}
-            | fedavg.settings,
-        )
-        for n, mechanism, shapley in games
+        fedavg,
+        *(
+            dataclasses.replace(estimated, num_attributes=n, shapley=shapley)
+            for n, shapley in games
+        ),
     ]
 
 
-_DP = {"mechanism": "dp_fedavg", "clipping": "update_clip", "l2_norm_clip": 1.0}
-_BF16 = {"compute_dtype": "bfloat16"}
 _ALL = [
     Workload("W1", LEAF),
-    Workload("W1-DP", LEAF, _DP),
+    Workload("W1-DP", LEAF, "dp_fedavg", clipping="update_clip", l2_norm_clip=1.0),
     Workload("W2", SMALL, rounds_per_call=20),
     Workload("W3", RESNET, most_samples=2),
-    Workload("W1-BF16", LEAF, _BF16),
-    Workload("W3-BF16", RESNET, _BF16, most_samples=2),
-    *_estimation(Workload("PE-W1", LEAF, {"cohort_size": 3}, most_samples=2)),
+    Workload("W1-BF16", LEAF, compute_dtype="bfloat16"),
+    Workload("W3-BF16", RESNET, compute_dtype="bfloat16", most_samples=2),
+    *_estimation(Workload("PE-W1", LEAF, cohort_size=3, most_samples=2)),
     *_estimation(Workload("PE-W2", SMALL, rounds_per_call=10)),
 ]
 SWEEP = "SWEEP"
@@ -141,31 +148,31 @@ def make_config(workload: Workload) -> ExperimentConfig:
     """
     task = workload.task
     rounds = 1_000_000
-    fedavg: dict[str, Any] = {
-        "mechanism": "none",
-        "l2_norm_clip": math.inf,
-        "cohort_size": 10,
-    }
     return resolve(
         ExperimentConfig(
             dataset="npz",
             model=task.model,
+            mechanism=workload.mechanism,
+            clipping=workload.clipping,
+            l2_norm_clip=workload.l2_norm_clip,
             epsilon=1e6,
             allow_large_epsilon=True,
             noise_multiplier=1e-3,
             num_attributes=workload.num_attributes,
+            shapley=workload.shapley,
             shapley_trainings=0,
             attributes=f"column:{ATTRIBUTE}",
             num_clients=task.clients,
             num_hbc_clients=0,
+            cohort_size=workload.cohort_size,
             num_rounds=rounds,
             eval_every=rounds,
             local_epochs=task.epochs,
             batch_size=task.batch,
             learning_rate=0.1,
+            compute_dtype=workload.compute_dtype,
             partition="iid" if workload.num_attributes == 1 else "by_writer",
             train_fraction=task.train / (task.train + task.validation),
-            **(fedavg | workload.settings),
         )
     )
 

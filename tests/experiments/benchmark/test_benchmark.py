@@ -16,9 +16,9 @@ def test_a_row_holds_the_clock_and_the_counted_arithmetic(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(measure._GEMM_SIZE, "cpu", 1024)
-    settings = {"mechanism": "fedsva", "l2_norm_clip": 1e3, "cohort_size": 2}
+    changes = {"num_attributes": 2, "cohort_size": 2, "rounds_per_call": 2}
     workload = workloads.Workload(
-        "PE-TINY", TINY, settings, num_attributes=2, rounds_per_call=2
+        "PE-TINY", TINY, "fedsva", l2_norm_clip=1e3, **changes
     )
     row = measure.measure_workload(workload, 2)
     assert (row["mechanism"], row["num_attributes"]) == ("fedsva", 2)
