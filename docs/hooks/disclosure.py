@@ -1,5 +1,7 @@
 """MkDocs hook: the page of what a run discloses, which the library declares."""
 
+from collections.abc import Iterable
+
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
@@ -59,14 +61,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def markdown() -> str:
     """The page."""
-    kept = [(_code(one.files), one.why) for one in EXPERIMENTER]
+    kept = [(_code(one["files"]), one["why"]) for one in EXPERIMENTER]
     return _PAGE.format(
         kept="\n".join(map(_row, kept)),
         unreleased=_code(UNRELEASED),
     )
 
 
-def _code(names: tuple[str, ...]) -> str:
+def _code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 

@@ -71,8 +71,9 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
+from fedsvp_jax.report import text_table
 
-from .. import flag_values
+from .. import flag_values, printed
 from . import audit_play, audit_results
 from .audit_cases import Case, cases_of
 from .work import Work
@@ -154,7 +155,8 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
             for rows in zip(*rows_by_case.values(), strict=True)
         ]
         rows = audit_results.over_seeds(by_seed)
-        print(audit_results.terminal_table(rows, len(seeds)))
+        lines = printed.filled_rows("attack_audit.txt", rows, num_seeds=len(seeds))
+        print(text_table.render(lines))
         return {"trials": values.audit_trials, "seeds": [*seeds], "rows": rows}
 
     return Work(

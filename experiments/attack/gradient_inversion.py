@@ -64,7 +64,7 @@ from fedsvp_jax.report import text_table
 from fedsvp_jax.round import client_work
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
-from .. import flag_values
+from .. import flag_values, printed
 from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
@@ -308,22 +308,10 @@ def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
 
 def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
     """PSNR by defence and way of matching, as texts."""
+    texts = printed.filled_rows(
+        "attack_gradient_inversion.txt", rows, claim=upload_claims.claim_text
+    )
     quality = "PSNR in dB: mean (min to max)"
-    texts = [
-        {
-            "defence": f"`{row['mechanism']}`",
-            "clipping": f"`{row['clipping']}`",
-            "claimed ε": upload_claims.claim_text(row),
-            "norm of noise ÷ norm of gradient": f"{row['noise_over_gradient']:.3g}",
-            "match": row["match"],
-            quality: (
-                f"{row['psnr_mean']:.1f} ({row['psnr_min']:.1f} to "
-                f"{row['psnr_max']:.1f})"
-            ),
-            "labels recovered": f"{row['labels_read']} of {row['victims']}",
-        }
-        for row in rows
-    ]
     guess = {"defence": "mean image, no upload", quality: f"{mean_image:.1f}"}
     return [*texts, dict.fromkeys(texts[0], "–") | guess]
 
@@ -349,9 +337,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     invert = {}
     for match in inversion.MATCHES:
         search = inversion.Search(
-            match,
-            steps=values.inversion_steps,
-            restarts=values.inversion_restarts,
+            match, values.inversion_steps, values.inversion_restarts
         )
         invert[match] = jax.jit(partial(attack, config, victim, search))
 

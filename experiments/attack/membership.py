@@ -44,7 +44,7 @@ from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.run.trainer import Trainer
 
-from .. import flag_values
+from .. import flag_values, printed
 from . import upload_claims
 from .work import Work
 
@@ -108,10 +108,9 @@ def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
 def members(split: Split, num_examples: int) -> np.ndarray:
     """(cells, n) bool: whether some client of a cell trains on an example."""
     train, counts = np.asarray(split.train), np.asarray(split.num_train)
-    is_real = np.arange(train.shape[-1]) < counts[..., None]
     member = np.zeros((len(train), num_examples), bool)
-    for cell, (examples, real) in enumerate(zip(train, is_real, strict=True)):
-        member[cell, examples[real]] = True
+    cell, client, place = np.nonzero(np.arange(train.shape[-1]) < counts[..., None])
+    member[cell, train[cell, client, place]] = True
     return member
 
 
@@ -170,30 +169,9 @@ def attack_sweep(configs: Sequence[ExperimentConfig], data: Dataset) -> list[Row
 
 def table(rows: Sequence[Row]) -> list[dict[str, str]]:
     """AUC and TPR at small FPR by mechanism, ε and attack, as texts."""
-    return [
-        {
-            "mechanism": f"`{row['mechanism']}`",
-            "largest ε per upload": upload_claims.claim_text(row),
-            "attack": row["attack"],
-            "AUC (95 % interval)": (
-                f"{row['auc']:.3f} ({row['auc_low']:.3f} to {row['auc_high']:.3f})"
-            ),
-            **{
-                f"TPR at {100 * rate:g} % FPR (95 % interval)": (
-                    f"{100 * row['tpr'][level]:.2f}% "
-                    f"({100 * row['tpr_low'][level]:.2f} to "
-                    f"{100 * row['tpr_high'][level]:.2f})"
-                )
-                for rate, level in zip(
-                    membership.FALSE_POSITIVE_RATES, row["tpr"], strict=True
-                )
-            },
-            "accuracy on members": f"{100 * row['accuracy_members']:.0f}%",
-            "accuracy on non-members": f"{100 * row['accuracy_others']:.0f}%",
-            "accuracy on the test set": f"{100 * row['test_accuracy']:.0f}%",
-        }
-        for row in rows
-    ]
+    return printed.filled_rows(
+        "attack_membership.txt", rows, claim=upload_claims.claim_text
+    )
 
 
 def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:

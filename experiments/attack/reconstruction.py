@@ -40,7 +40,7 @@ from fedsvp_jax.federation import build, federated_data, loading, plan
 from fedsvp_jax.report import labels, text_table
 from fedsvp_jax.run.trainer import Trainer
 
-from .. import flag_values
+from .. import flag_values, printed
 from . import upload_claims
 from .picture_table import picture_table
 from .work import Work
@@ -84,34 +84,17 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
     if none was not attacked. A number after ± is the std over the attackers.
     """
     rows = results["mechanisms"]
-    before = [row["frechet_distance"] for row in rows if row["mechanism"] == "none"]
-    texts = [
-        {
-            "mechanism": row["mechanism"],
-            "largest ε per upload": upload_claims.claim_text(row),
-            "test accuracy %": labels.percent(row["test_accuracy"], digits=1),
-            **_scores(row, spread=f" ± {row['frechet_distance_std']:.2f}"),
-            "increase over none, %": "".join(
-                f"{100 * (row['frechet_distance'] / distance - 1):+.1f}"
-                for distance in before
-                if row["mechanism"] != "none"
-            ),
-        }
-        for row in rows
-    ]
-    return texts + [
-        dict.fromkeys(texts[0], "") | {"mechanism": f"({name})"} | _scores(scores)
+    references = [
+        {"mechanism": f"({name})"} | scores
         for name, scores in results["references"].items()
     ]
-
-
-def _scores(scores: dict[str, float], spread: str = "") -> dict[str, str]:
-    std = scores.get("recognised_std")
-    return {
-        "recognised %": labels.percent(scores["recognised"], std, digits=1),
-        "Fréchet distance": f"{scores['frechet_distance']:.2f}{spread}",
-        "nearest": f"{scores['nearest_distance']:.3f}",
-    }
+    return printed.filled_rows(
+        "attack_reconstruction.txt",
+        rows + references,
+        before=[r["frechet_distance"] for r in rows if r["mechanism"] == "none"],
+        claim=upload_claims.claim_text,
+        percent=labels.percent,
+    )
 
 
 def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:

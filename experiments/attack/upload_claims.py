@@ -21,24 +21,19 @@ def claim_of_upload(
     account = Account.of(
         mechanism, Participation(nominal=STATS_LEAVE if keeps_stats else "")
     )
-    status = upload_status(account, epsilon, delta)
-    if status is None:
-        return dict(NOTHING)
-    return {
-        "epsilon": epsilon,
-        "delta": delta,
-        "status": status,
-        "adversary": adversary(account),
-        "relation": mechanism.claim.relation,
-    }
+    status, relation = upload_status(account, epsilon, delta), mechanism.claim.relation
+    claim = (epsilon, delta, status, adversary(account), relation)
+    return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
 
 
 def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> dict[str, Any]:
     """`claim_of_upload` for the least noise that a mechanism may add."""
-    epsilon, delta = (
-        float(np.max(bound)) for bound in (mechanism.most_epsilon, mechanism.most_delta)
+    return claim_of_upload(
+        mechanism,
+        float(np.max(mechanism.most_epsilon)),
+        float(np.max(mechanism.most_delta)),
+        keeps_stats=keeps_stats,
     )
-    return claim_of_upload(mechanism, epsilon, delta, keeps_stats=keeps_stats)
 
 
 def claim_text(row: Mapping[str, Any]) -> str:

@@ -3,8 +3,7 @@
   make bench
   python -m experiments.benchmark | tee docs/results/bench.jsonl
   python -m experiments.benchmark --works=W1,PE-W2 --rounds=3
-  python -m experiments.benchmark --device=gpu --works=all --peers=FOLDER \\
-      | tee docs/results/bench_gpu.jsonl
+  JAX_PLATFORMS=cpu python -m experiments.benchmark
 
 Workloads (synthetic images; the sizes are those used for the other libraries):
   W1     LEAF CNN, 6.6 M parameters: 10 of 100 clients per round, 200 images of 28x28
@@ -20,6 +19,7 @@ Workloads (synthetic images; the sizes are those used for the other libraries):
   PE-W2  W2 in the same way up to N = 5, with 10 clients per round.
   SWEEP  FedSVA on digits, 5 epsilons x 5 seeds, as one program and one of them alone.
 
+The device is the one that JAX prefers, a GPU where there is one.
 Every row is measured in a process of its own, so that its peak memory and compile time
 are its own. Programs are compiled anew unless JAX_COMPILATION_CACHE_DIR names a folder
 that keeps them; a second run with it shows the compile time of a warm start.
@@ -30,9 +30,6 @@ Exit status: 0 done; 2 bad input; 1 a workload failed (its error is on standard 
 """
 
 import json
-import os
-import subprocess
-import sys
 
 from absl import flags
 
@@ -42,12 +39,6 @@ from . import measure, workloads
 flags.DEFINE_list(
     "works", ["all"], "Workloads to time, by the names listed above; `all` of them."
 )
-flags.DEFINE_enum(
-    "device",
-    None,
-    ["cpu", "gpu"],
-    "Device that runs the rounds. Default: a GPU if JAX finds one, else the CPU.",
-)
 flags.DEFINE_integer(
     "rounds",
     5,
@@ -55,19 +46,6 @@ flags.DEFINE_integer(
     "call of 20 rounds and in PE-W2 of 10. W3 and PE-W1 take at most 2 samples.",
     lower_bound=1,
 )
-flags.DEFINE_string(
-    "peers",
-    "",
-    "Folder that holds torch_gpu.py, which this Python runs after our rows on the same "
-    "device: PyTorch's rows of W1, W1-DP, W2 and W3. Default: ours alone.",
-)
-
-
-def _run_peers(folder: str, device: str | None) -> int:
-    """Prints the rows of the other library on the device; returns its exit status."""
-    script = os.path.join(folder, "torch_gpu.py")
-    kind = "cpu" if device == "cpu" else "cuda"
-    return subprocess.run([sys.executable, script, "--device", kind]).returncode
 
 
 def main(_: list[str]) -> None:
@@ -81,16 +59,10 @@ def main(_: list[str]) -> None:
             f"works must be all, or some of {', '.join(workloads.NAMES)}, got "
             f"{','.join(names)!r}"
         )
-    if values.device == "cpu":
-        os.environ["JAX_PLATFORMS"] = "cpu"
     for name in names:
         for index in range(max(1, len(workloads.of_name(name)))):
-            row = workloads.in_new_process(
-                measure.measure, name, index, values.device, values.rounds
-            )
+            row = workloads.in_new_process(measure.measure, name, index, values.rounds)
             print(json.dumps(row), flush=True)
-    if values.peers and _run_peers(values.peers, values.device):
-        sys.exit(1)
 
 
 if __name__ == "__main__":

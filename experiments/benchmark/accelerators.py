@@ -2,11 +2,11 @@
 
     make accelerators                                    # the compilers, once
     python -m experiments.benchmark.accelerators         # compares with the kept rows
-    python -m experiments.benchmark.accelerators --keep  # writes them
 
 Each row is compiled in a process of its own, one after another (`compiled` has what is
 counted). Nothing is run on an accelerator. A
-row that is more than 10 % worse than the kept one ends the command with status 2.
+row that is more than 10 % worse than the kept one ends the command with status 2. The
+rows take the place of the kept ones, which git still has.
 --accelerators and --works select rows.
 """
 
@@ -40,19 +40,18 @@ if __name__ == "__main__":  # a test reads the functions only
     flags.DEFINE_list(
         "works",
         list(_WORKS),
-        "Of these workloads, or their rows (PE-W2:4).",
+        "Of these workloads.",
     )
-    flags.DEFINE_bool("keep", False, f"Write the rows to {KEPT}.")
 
 
 def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:
     """(device, workload, its row's number) of all rows."""
-    rows = [
-        (name, int(row or index))
-        for name, _, row in (work.partition(":") for work in works)
-        for index in range(1 if row else max(1, len(workloads.of_name(name))))
+    return [
+        (device, name, index)
+        for device in devices
+        for name in works
+        for index in range(max(1, len(workloads.of_name(name))))
     ]
-    return [(device, *row) for device in devices for row in rows]
 
 
 def compile_row(device: str, name: str, index: int) -> dict[str, Any]:
@@ -83,26 +82,21 @@ def worse(new: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
 
 
 def main(_: list[str]) -> None:
-    """Compiles the rows and compares or keeps them."""
+    """Compiles the rows, compares and keeps them."""
     values = flags.FLAGS
-    baseline = {}
-    if KEPT.is_file():
-        baseline = {key(row): row for row in map(json.loads, KEPT.open())}
+    baseline = {key(row): row for row in map(json.loads, KEPT.open())}
     problems = []
     for task in tasks(values.accelerators, values.works):
         row = compile_row(*task)
         print(json.dumps(row), flush=True)
-        if task in baseline and not values.keep:
+        if task in baseline:
             problems += worse(row, baseline[task])
-        baseline[task] = row
-        if values.keep:
-            baseline[task]["provenance"] = provenance.stamp(None, None)
-            lines = [json.dumps(entry) for entry in baseline.values()]
-            KEPT.write_text("\n".join(lines) + "\n")
+        baseline[task] = row | {"provenance": provenance.stamp(None, None)}
+        lines = [json.dumps(entry) for entry in baseline.values()]
+        KEPT.write_text("\n".join(lines) + "\n")
     if problems:
         raise ValueError("more than 10 % worse: " + "; ".join(problems))
-    if values.keep:
-        command.print_files([KEPT])
+    command.print_files([KEPT])
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ program's loops: a loop whose number of turns the program holds counts as often,
 other as often as the plan says, by its name.
 """
 
-import dataclasses
 import math
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,10 +24,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
-from fedsvp_jax.federation import build
 from fedsvp_jax.run.trainer import Trainer
 
-from . import arithmetic, workloads
+from . import arithmetic, measure, workloads
 
 _H100 = """
 gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32
@@ -62,11 +61,6 @@ DEVICES = {
 }
 
 
-def target_of(device: Device) -> target.Target:
-    """The target for which programs for the device are planned."""
-    return target.named_target(device.platform, device.memory)
-
-
 def compiled(trainer: Trainer, device: Device) -> Any:
     """The trainer's rounds, compiled for one such device."""
     topology_options = {"topology": "1x1x1", "target_config": _H100}
@@ -88,22 +82,7 @@ def compiled(trainer: Trainer, device: Device) -> Any:
     return rounds.lower(*args, **kwargs).compile(options)
 
 
-class Part(NamedTuple):
-    """A loop of a program, or a branch, or all of it, with what it holds."""
-
-    scope: str  # the name stack of the loop
-    turns: int | None  # None: data; 1 for what is no loop
-    cycles: int  # of what is in no inner part
-    kernels: int
-    bytes_moved: int  # bytes that its kernels read and write
-    inner: tuple["Part", ...]
-
-
-def _size(part: Part) -> int:
-    return part.cycles + part.kernels + sum(map(_size, part.inner))
-
-
-_COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) [^\n]*\{\n(.*?)^\}", re.M | re.S)
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) [^\n]*\{\n(.*?)^\}", re.M | re.S)
 _INSTRUCTION = re.compile(
     r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)(.*)", re.M
 )
@@ -118,6 +97,7 @@ _CALLED = re.compile(r"\b(\w+)=(\{[^}]*\}|%?[\w.\-]+)")
 _CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _SCOPE = re.compile(r'op_name="([^"]*)"')
 _KNOWN = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_BRANCHES = ("branch_computations", "true_computation", "false_computation")
 
 
 class Instruction(NamedTuple):
@@ -128,6 +108,11 @@ class Instruction(NamedTuple):
     kind: str
     operands: list[str]
     text: str  # of the operands and of what stands behind them
+
+    @property
+    def scope(self) -> str:
+        """The name stack that it stems from."""
+        return "".join(_SCOPE.findall(self.text)[:1])
 
     def called(self, *roles: str) -> list[str]:
         """The computations that it calls in these roles."""
@@ -165,52 +150,6 @@ def _read(argument: Instruction, fused: Sequence[Instruction]) -> int:
     return min(total, argument.size)
 
 
-def parts(text: str) -> Part:
-    """The compiled program as a tree of its loops."""
-    blocks = _COMPUTATION.findall(text)
-    computations = {name: _instructions(body) for _, name, body in blocks}
-    (entry,) = (name for is_entry, name, _ in blocks if is_entry)
-
-    def turns_of(loop: Instruction) -> int | None:
-        if trip_counts := _KNOWN.findall(loop.text):
-            return int(trip_counts[0])
-        (condition,) = loop.called("condition")
-        numbers = [
-            int(number)
-            for i in computations[condition]
-            if i.kind == "constant"
-            for number in re.findall(r"^\d+(?![\d.])", i.text)
-        ]
-        return numbers[0] if len(numbers) == 1 else None
-
-    def part(name: str, scope: str, turns: int | None) -> Part:
-        cycles, kernels, bytes_moved, inner = 0, 0, 0, []
-        sizes = {i.name: i.size for i in computations[name]}
-        for i in computations[name]:
-            within = "".join(_SCOPE.findall(i.text)[:1])
-            cycles += sum(map(int, _CYCLES.findall(i.text)[:1]))
-            if i.kind in _KERNELS:
-                kernels += 1
-                bytes_moved += i.size
-                if fusions := i.called("calls"):
-                    fused = computations[fusions[0]]
-                    arguments = (x for x in fused if x.kind == "parameter")
-                    bytes_moved += sum(_read(x, fused) for x in arguments)
-                else:
-                    bytes_moved += sum(sizes[operand] for operand in i.operands)
-            if i.kind == "while":
-                (body,) = i.called("body")
-                inner.append(part(body, within, turns_of(i)))
-            roles = ["branch_computations", "true_computation", "false_computation"]
-            roles += ["to_apply"] * (i.kind == "call")
-            branches = [part(branch, within, 1) for branch in i.called(*roles)]
-            # Every place of a cohort is taken, so the largest branch counts.
-            inner += sorted(branches, key=_size)[-1:]
-        return Part(scope, turns, cycles, kernels, bytes_moved, tuple(inner))
-
-    return part(entry, "", 1)
-
-
 def turns(trainer: Trainer, scope: str) -> float:
     """The turns of a loop whose number is data, by the innermost name of its scope.
 
@@ -231,55 +170,85 @@ def turns(trainer: Trainer, scope: str) -> float:
     return sum(steps[mask][1] for mask in masks) / len(masks)
 
 
-def counted(trainer: Trainer, text: str) -> Counter[str]:
+def counted(text: str, turns_by_data: Callable[[str], float]) -> Counter[str]:
     """The work in the body of the loop over rounds, without the test's score.
 
     Cycles, kernels and bytes with the turns of every loop multiplied in; and the loops
     inside the round whose turns are data.
-    """
 
-    def count(part: Part) -> Counter[str]:
-        total = Counter(
-            cycles=part.cycles, kernels=part.kernels, moved_bytes=part.bytes_moved
-        )
-        for child in part.inner:
-            if "/score" in child.scope:
+    Args:
+      text: the compiled program.
+      turns_by_data: the turns of such a loop, by its scope.
+    """
+    blocks = _COMPUTATION.findall(text)
+    computations = {name: _instructions(body) for name, body in blocks}
+
+    def turns_of(loop: Instruction) -> float | None:
+        if trip_counts := _KNOWN.findall(loop.text):
+            return int(trip_counts[0])
+        (condition,) = loop.called("condition")
+        numbers = [
+            int(number)
+            for i in computations[condition]
+            if i.kind == "constant"
+            for number in re.findall(r"^\d+(?![\d.])", i.text)
+        ]
+        return numbers[0] if len(numbers) == 1 else None
+
+    def bytes_read(kernel: Instruction, sizes: Mapping[str, int]) -> int:
+        if fusions := kernel.called("calls"):
+            fused = computations[fusions[0]]
+            return sum(_read(x, fused) for x in fused if x.kind == "parameter")
+        return sum(sizes[operand] for operand in kernel.operands)
+
+    def count(name: str) -> Counter[str]:
+        total: Counter[str] = Counter()
+        sizes = {i.name: i.size for i in computations[name]}
+        for i in computations[name]:
+            total["cycles"] += sum(map(int, _CYCLES.findall(i.text)[:1]))
+            if i.kind in _KERNELS:
+                moved_bytes = i.size + bytes_read(i, sizes)
+                total.update(kernels=1, moved_bytes=moved_bytes)
+            if "/score" in i.scope:
                 continue
-            body = count(child)
-            watched = body.pop("watched_loops", 0) + (child.turns is None)
-            times = turns(trainer, child.scope) if child.turns is None else child.turns
-            total.update({name: times * number for name, number in body.items()})
-            total.update(watched_loops=watched)
+            if i.kind == "while":
+                body, times = count(*i.called("body")), turns_of(i)
+                total["watched_loops"] += body.pop("watched_loops", 0)
+                if times is None:
+                    total["watched_loops"] += 1
+                    times = turns_by_data(i.scope)
+                total.update({cost: times * number for cost, number in body.items()})
+            roles = (*_BRANCHES, "to_apply") if i.kind == "call" else _BRANCHES
+            branches = map(count, i.called(*roles))
+            # Every place of a cohort is taken, so the largest branch counts.
+            total.update(max(branches, key=Counter.total, default={}))
         return total
 
-    def loops(part: Part) -> Iterator[Part]:
-        for child in part.inner:
-            if re.search(r"rounds\)?/while$", child.scope):
-                yield child
-            yield from loops(child)
-
-    return count(next(loops(parts(text))))
-
-
-def make_trainer(name: str, index: int, device: Device) -> Trainer:
-    """The trainer of a workload's row; SWEEP is W2 with 25 seeds."""
-    seeds = range(25 if name == workloads.SWEEP else 1)
-    workload = workloads.of_name("W2" if name == workloads.SWEEP else name)[index]
-    config = workloads.make_config(workload)
-    configs = [dataclasses.replace(config, seed=seed) for seed in seeds]
-    data = workloads.make_dataset(workload)
-    return Trainer(build(configs, data, target=target_of(device)))
+    (rounds,) = (
+        i
+        for instructions in computations.values()
+        for i in instructions
+        if i.kind == "while" and re.search(r"rounds\)?/while$", i.scope)
+    )
+    return count(*rounds.called("body"))
 
 
 def row(device_name: str, name: str, index: int) -> dict[str, Any]:
-    """The row's keys; docs/results/performance.md explains them."""
-    device = DEVICES[device_name]
-    trainer = make_trainer(name, index, device)
+    """The row's keys, which docs/results/performance.md explains.
+
+    SWEEP is W2 with 25 seeds.
+    """
+    device, is_sweep = DEVICES[device_name], name == workloads.SWEEP
+    trainer = measure.make_trainer(
+        workloads.of_name("W2" if is_sweep else name)[index],
+        target=target.named_target(device.platform, device.memory),
+        num_seeds=25 if is_sweep else 1,
+    )
     start = time.perf_counter()
     program = compiled(trainer, device)
     seconds = time.perf_counter() - start
     plan, memory = trainer.program.plan, program.memory_analysis()
-    totals = counted(trainer, program.as_text())
+    totals = counted(program.as_text(), partial(turns, trainer))
     cells = len(trainer.program.configs)
     flops = cells * sum(arithmetic.round_flops(trainer))
     state = trainer.arguments()[0]

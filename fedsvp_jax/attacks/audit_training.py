@@ -225,12 +225,7 @@ def training_player(
       num_others: clients without a gradient, whose noise is in the sum that is seen.
       rows_per_person: m, of one person whose the first m records are; None: each record
         is of a person of its own.
-
-    Raises:
-      ValueError: the mechanism adds no noise in the local steps.
     """
-    if mechanism.step_noise_std is None:
-        raise ValueError("mechanism must add its noise in the local steps")
     first, size = mechanism.init(1).of(0), worlds[0].labels.shape[0]
     if rows_per_person is not None:
         persons = jnp.maximum(jnp.arange(size) - (rows_per_person - 1), 0)

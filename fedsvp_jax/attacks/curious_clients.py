@@ -32,17 +32,12 @@ def attacker_ids(config: ExperimentConfig, count: int, dataset: Dataset) -> np.n
             f"attacker lacks the private class; got {config.attributes} with "
             f"{config.num_attributes}"
         )
-    if not 1 <= count <= config.num_hbc_clients:
+    if count > config.num_hbc_clients:
         raise ValueError(
-            "num_attackers must be between 1 and num_hbc_clients = "
+            "num_attackers must be at most num_hbc_clients = "
             f"{config.num_hbc_clients}, got {count}"
         )
-    gan.check_image_shape(dataset.example_shape)
-    if dataset.train_inputs.dtype != np.uint8:
-        raise ValueError(
-            f"dataset {config.dataset} must hold uint8 pixels for this attack, got "
-            f"{dataset.train_inputs.dtype}"
-        )
+    gan.check_images(dataset)
     return partition.hbc_clients(config.num_clients, config.num_hbc_clients)[:count]
 
 

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from fedsvp_jax.core import extras
+
 _METHODS = 2
 _MOST_HALVINGS = 14  # of a significance of .05: the smallest p-value is 3e-6
 
@@ -54,15 +56,10 @@ def require_auditor() -> Any:
     """The module of jax-privacy that computes the bounds.
 
     Raises:
-      ValueError: it is not installed.
+      MissingExtra: it is not installed.
     """
-    try:
+    with extras.needed("audit", "the audit"):
         from jax_privacy import auditing
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            "the audit needs jax-privacy, which is not installed: pip install "
-            "'fedsvp_jax[audit]'"
-        ) from error
     return auditing
 
 
@@ -91,7 +88,7 @@ def lower_bounds(
       seed: of the split into halves, on one of which a threshold is chosen.
 
     Raises:
-      ValueError: jax-privacy is not installed (the extra `audit`).
+      MissingExtra: jax-privacy is not installed (the extra `audit`).
     """
     auditing = require_auditor()
     share = significance / _METHODS

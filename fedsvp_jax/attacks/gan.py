@@ -9,26 +9,28 @@ its own latent only.
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from fedsvp_jax.core.structs import Array
+from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.models.layers import Conv, Dense
 
 LATENT_SIZE = 100
-_UPSAMPLINGS = 2
+_STEP = 4  # the image is upsampled twice
 _CHANNELS = 64, 32  # at a quarter and at half of the image's size
 
 
-def check_image_shape(shape: tuple[int, ...]) -> None:
-    """Checks that the generator can make images of this shape.
+def check_images(dataset: Dataset) -> None:
+    """Checks that the generator can make images like those of the data set.
 
     Raises:
-      ValueError: it is not an image whose height and width are multiples of 4.
+      ValueError: they are no uint8 images whose height and width are multiples of 4.
     """
-    step = 2**_UPSAMPLINGS
-    if len(shape) != 3 or shape[0] % step or shape[1] % step:
+    shape, dtype, step = dataset.example_shape, dataset.train_inputs.dtype, _STEP
+    if dtype != np.uint8 or len(shape) != 3 or shape[0] % step or shape[1] % step:
         raise ValueError(
-            f"the generator makes images (height, width, channels) of heights and "
-            f"widths that {step} divides, got examples of the shape {shape}"
+            f"dataset must hold uint8 images (height, width, channels) of heights and "
+            f"widths that {step} divides, got {dtype} examples of the shape {shape}"
         )
 
 
@@ -47,13 +49,12 @@ class Generator(nn.Module):
     def __call__(self, latents: Array, labels: Array) -> Array:
         """latents (n, LATENT_SIZE), labels (n,) int32 -> (n, *image_shape), [-1, 1]."""
         height, width, depth = self.image_shape
-        step = 2**_UPSAMPLINGS
         one_hot = jax.nn.one_hot(labels, self.num_classes, dtype=latents.dtype)
         first, second = _CHANNELS
-        x = Dense(height // step * (width // step) * first)(
+        x = Dense(height // _STEP * (width // _STEP) * first)(
             jnp.concatenate([latents, one_hot], axis=1)
         )
-        x = x.reshape(-1, height // step, width // step, first)
+        x = x.reshape(-1, height // _STEP, width // _STEP, first)
         for features in (second, depth):
             x = nn.relu(_pixel_norm(x))
             x = _doubled(_Biased(4 * features, 3)(x))

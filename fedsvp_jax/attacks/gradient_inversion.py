@@ -18,13 +18,14 @@ Inverting Gradients (arXiv 2003.14053), sec. 4 and 6.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
+from fedsvp_jax.attacks.classifier import updated
 from fedsvp_jax.core.structs import Array, Params
 
 Match: TypeAlias = Literal["l2", "cosine"]
@@ -81,22 +82,18 @@ def total_variation(images: Array) -> Array:
     return down + jnp.mean(jnp.abs(images[:, :, 1:] - images[:, :, :-1]))
 
 
-def _dot(a: Params, b: Params) -> Array:
-    products = jax.tree.map(lambda x, y: jnp.sum(x * y), a, b)
-    return jax.tree.reduce(jnp.add, products)
-
-
 def disagreement(match: Match, gradient: Params, seen: Params) -> Array:
     """() float32, >= 0: how far a gradient is from the one that was seen.
 
     `l2` is divided by ‖seen‖², which does not move the minimum. `cosine` does not
     depend on the length of either gradient.
     """
+    dot = optax.tree.vdot
     if match == "l2":
         gap = jax.tree.map(jnp.subtract, gradient, seen)
-        return _dot(gap, gap) / jnp.maximum(_dot(seen, seen), 1e-30)
-    lengths = jnp.sqrt(_dot(gradient, gradient) * _dot(seen, seen))
-    return 1.0 - _dot(gradient, seen) / jnp.maximum(lengths, 1e-30)
+        return dot(gap, gap) / jnp.maximum(dot(seen, seen), 1e-30)
+    lengths = jnp.sqrt(dot(gradient, gradient) * dot(seen, seen))
+    return 1.0 - dot(gradient, seen) / jnp.maximum(lengths, 1e-30)
 
 
 def invert(
@@ -131,19 +128,14 @@ def invert(
     def search_once(key: Array) -> Found:
         start = jax.random.uniform(key, shape, jnp.float32, minval=_LOW, maxval=_HIGH)
 
-        def step(
-            carry: tuple[Array, optax.OptState], _: None
-        ) -> tuple[tuple[Array, optax.OptState], None]:
-            images, state = carry
+        def step(_: Array, carry: tuple[Array, Any]) -> tuple[Array, Any]:
+            images, moments = carry
             direction = jnp.sign(jax.grad(objective)(images))
-            with jax.numpy_dtype_promotion("standard"):  # optax: float ** int32
-                updates, state = optimizer.update(direction, state, images)
-            images = optax.apply_updates(images, updates)
-            return (jnp.clip(images, _LOW, _HIGH), state), None
+            images, moments = updated(optimizer, direction, moments, images)
+            return jnp.clip(images, _LOW, _HIGH), moments
 
-        (images, _), _ = jax.lax.scan(
-            step, (start, optimizer.init(start)), length=search.steps
-        )
+        carry = start, optimizer.init(start)
+        images, _ = jax.lax.fori_loop(0, search.steps, step, carry)
         return Found(images, objective(images))
 
     results = jax.vmap(search_once)(jax.random.split(key, search.restarts))

@@ -139,20 +139,10 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
     )
     pseudo_std = (count - 1) * np.std(replicates, axis=0, ddof=1)
     reach = student.half_width(pseudo_std, count)
-    low, high = values - reach, values + reach
-
-    def by_rate(rates: np.ndarray) -> dict[str, float]:
-        return {
-            f"{level:g}": float(np.clip(rate, 0, 1))
-            for level, rate in zip(FALSE_POSITIVE_RATES, rates[1:], strict=True)
-        }
-
-    return Roc(
-        auc=float(values[0]),
-        auc_low=float(low[0]),
-        auc_high=float(high[0]),
-        tpr=by_rate(values),
-        tpr_low=by_rate(low),
-        tpr_high=by_rate(high),
-        curve=curve(scores, member),
-    )
+    areas, rates = [], []
+    for area, *tpr in (values, values - reach, values + reach):
+        areas.append(float(area))
+        shares = np.clip(tpr, 0, 1).tolist()
+        levels = (f"{level:g}" for level in FALSE_POSITIVE_RATES)
+        rates.append(dict(zip(levels, shares, strict=True)))
+    return Roc._make([*areas, *rates, curve(scores, member)])

@@ -70,16 +70,11 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
             if (mean := mean_value(rows, attribute)) is not None
         }
         values = [mean.value for mean in means.values()]
-        margins = [mean.margin or 0.0 for mean in means.values()]
-        lower, upper = (
-            [
-                value + sign * margin
-                for value, margin in zip(values, margins, strict=True)
-            ]
-            for sign in (-1, 1)
-        )
-        if not any(margins):
-            lower = upper = []
+        bands = [(mean.value, mean.margin or 0.0) for mean in means.values()]
+        if not any(margin for _, margin in bands):
+            bands = []
+        lower = [value - margin for value, margin in bands]
+        upper = [value + margin for value, margin in bands]
         look = style.numbered(place)
         series.append(Series(name, [*means], values, lower, upper, look))
     plot = Plot(

@@ -8,12 +8,13 @@ import dataclasses
 import itertools
 import operator
 import statistics
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, read, style, tables
+from fedsvp_jax.report import labels, page, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
 Runs: TypeAlias = Sequence[Sequence[read.Row]]  # rows by seed
@@ -30,80 +31,10 @@ class _Group(NamedTuple):
     runs: Runs
 
 
-_AGAINST = {
-    "last5": ("Accuracy", "the last five evaluated rounds", "test accuracy"),
-    "auc": ("AUC", "the final models on the test rows", "AUC"),
-}
-_SKIPPED = "Rounds that were not evaluated are skipped."
-
-
-# Plots over rounds, and the fields of a row that each draws, by their names there.
-CURVES = (
-    (
-        Plot("accuracy", "Accuracy by round", _SKIPPED, "accuracy", percent="y"),
-        {"test_accuracy": "test", "validation_accuracy": "validation"},
-    ),
-    (
-        Plot(
-            "group_accuracy",
-            "Test accuracy of groups by round",
-            "On the test examples of the private classes, and of the tenth of clients"
-            " with the worst accuracy (by the classes of their training examples).",
-            "test accuracy",
-            percent="y",
-        ),
-        {
-            "private_accuracy": "private classes",
-            "worst_tenth_accuracy": "worst tenth of clients",
-        },
-    ),
-    (
-        Plot("loss", "Loss by round", _SKIPPED, "mean loss"),
-        {"test_loss": "test", "validation_loss": "validation"},
-    ),
-    (
-        Plot(
-            "noise",
-            "Injected noise by round",
-            "L2 norm of the noise vector on an upload, mean over the round's uploads.",
-            "L2 norm of the noise",
-            log="y",
-        ),
-        {"noise_l2": "one upload", "aggregate_noise_l2": "the uploads' average"},
-    ),
-    (
-        Plot(
-            "noise_std",
-            "Noise standard deviation by round",
-            "σ of the Gaussian noise on every weight of an upload, mean over the"
-            " cohort.",
-            "σ",
-            log="y",
-        ),
-        {"noise_std_mean": "σ"},
-    ),
-    (
-        Plot(
-            "step_noise_std",
-            "Noise in the local steps by round",
-            "σ of the Gaussian noise on the gradient of every local step, mean over"
-            " the cohort (--clipping=per_example). The upload itself gets none.",
-            "σ per step",
-            log="y",
-        ),
-        {"step_noise_std_mean": "σ per step"},
-    ),
-    (
-        Plot(
-            "ratio",
-            "Contribution ratio by round",
-            "R: the private attribute's share of a client's validation accuracy, mean"
-            " over the cohort.",
-            "contribution ratio R",
-        ),
-        {"contribution_ratio_mean": "R"},
-    ),
-)
+# Plots over rounds, each with the fields of a row that it draws, by their names there.
+_TEXTS = tomllib.loads(page.asset("curves.toml"))
+CURVES = [(texts.pop("fields"), Plot(**texts)) for texts in _TEXTS["plots"]]
+_AGAINST = _TEXTS["against"]  # by the score that is drawn
 
 
 def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
@@ -162,7 +93,7 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
     """
     plots = []
     several = len(groups) > 1
-    for plot, fields in CURVES:
+    for fields, plot in CURVES:
         series = []
         for group, (place, (field, label)) in itertools.product(
             groups, enumerate(fields.items())
@@ -259,15 +190,9 @@ def against_epsilon(rows: Sequence[tables.SummaryRow], score: str = "last5") -> 
         for row, (method, _) in zip(rows, costs, strict=True)
         if method
     }
-    name, scored, title = _AGAINST[score]
     return Plot(
-        f"{name.lower()}_epsilon",
-        f"{name} against ε of the run",
-        f"Mean of {scored} with its 95 % confidence interval over seeds, by what the"
-        " whole run has spent of its adversary's ε. A horizontal line claims nothing.",
-        title,
-        series,
-        "ε spent at " + " or ".join(sorted(deltas)),
+        **_AGAINST[score],
+        series=series,
+        x_title="ε spent at " + " or ".join(sorted(deltas)),
         log="x" if budgets and 0 < _WIDE * budgets[0] < budgets[-1] else "",
-        percent="y" if score == "last5" else "",
     )

@@ -303,11 +303,7 @@ def details(ledger: Ledger) -> dict[str, Any]:
 
 
 def write_page(ledger: Ledger, path: Path) -> Path:
-    """Writes the auditor's page: one small file of tables, without a script.
-
-    Raises:
-      ImportError: jinja2 is not installed.
-    """
+    """Writes the auditor's page: one small file of tables, without a script."""
     return page.write(
         path,
         "ledger.html",

@@ -5,6 +5,7 @@ The page's Content-Security-Policy forbids every connection, so that it cannot
 load or send anything even where a browser is online.
 """
 
+import dataclasses
 import functools
 import importlib.resources
 import math
@@ -13,9 +14,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import jinja2
+
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
-from fedsvp_jax.report import headline, labels, provenance, tables, text_table
+from fedsvp_jax.report import labels, provenance, tables, text_table
 from fedsvp_jax.report.plots import Plot
 
 _POLICY = (
@@ -25,21 +28,19 @@ _POLICY = (
 
 
 @functools.cache
-def _templates() -> Any:
-    """The environment of report/templates, which escapes whatever it is handed."""
-    with extras.needed("report", "a report page"):
-        import jinja2
+def templates() -> Any:
+    """The environment of report/templates; HTML escapes whatever it is handed."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fedsvp_jax.report"),
         extensions=["jinja2.ext.do"],
-        autoescape=True,
+        autoescape=jinja2.select_autoescape(),
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
     kwargs = {"separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = kwargs
-    environment.globals["asset"] = _asset
+    environment.globals["asset"] = asset
     environment.filters |= {
         "delta_text": labels.delta_text,
         "grid": _grid,
@@ -48,7 +49,6 @@ def _templates() -> Any:
         "significant": labels.significant,
         "text": labels.text,
         "value_text": provenance.value_text,
-        "verdict": headline.verdict,
         "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),
     }
     return environment
@@ -75,12 +75,12 @@ def write(
       values: what the template reads.
 
     Raises:
-      ImportError: jinja2 is not installed, or plotly where there is a plot.
+      ImportError: plotly is not installed, where there is a plot.
     """
     if plots:
-        data = {"plots": [plot.record() for plot in plots], **data}
+        data = {"plots": [*map(dataclasses.asdict, plots)], **data}
     text = (
-        _templates()
+        templates()
         .get_template(template)
         .render(
             values,
@@ -149,6 +149,7 @@ def _is_number(text: str) -> bool:
     return text[:1] in "–-0123456789" and len(text) < text_table.LONG
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of report/assets."""
     folder = importlib.resources.files("fedsvp_jax.report") / "assets"
     return (folder / name).read_text(encoding="utf-8")

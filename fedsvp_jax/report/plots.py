@@ -6,7 +6,6 @@ draws the same for papers.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from fedsvp_jax.report.style import FIRST, Look
 
@@ -37,10 +36,6 @@ class Plot:
     x_title: str = "round"
     log: str = ""  # the logarithmic axes: "", "x", "y" or "xy"
     percent: str = ""  # the axes that show shares in per cent, likewise
-
-    def record(self) -> dict[str, Any]:
-        """The plot as the pages' script reads it."""
-        return dataclasses.asdict(self)
 
     @property
     def by_round(self) -> bool:

@@ -105,7 +105,6 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     if claim["status"] == "proved" and schema.is_file():
         digest = hashlib.sha256(schema.read_bytes()).hexdigest()
         hashes.append(("schema.toml, which the sites declared", digest))
-    private = [f"{', '.join(files)}: {why}" for files, why in EXPERIMENTER]
     return page.write(
         path,
         "protection.html",
@@ -117,14 +116,9 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
         hashes=hashes,
         mechanism=mechanisms.about(str(config["mechanism"])),
-        public=_plain(PUBLIC),
-        private=_plain(private),
+        public=PUBLIC,
+        private=EXPERIMENTER,
         release=release,
         sentences=[headline.privacy(summary), *risk_sentences(claim)],
         unprotected=headline.unprotected(config),
     )
-
-
-def _plain(texts: Iterable[str]) -> list[str]:
-    """Texts without Markdown's marks."""
-    return [text.replace("**", "").replace("`", "") for text in texts]

@@ -32,7 +32,7 @@ def write_run_report(run_dir: str | Path) -> Path:
 
     Raises:
       ValueError: a file is missing or damaged; nothing is written.
-      ImportError: plotly or jinja2 is not installed.
+      ImportError: plotly is not installed.
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
     summary, cells = run.summary, upload_columns(run.clients)

@@ -18,6 +18,7 @@ import csv
 import dataclasses
 import io
 import itertools
+import operator
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -41,7 +42,6 @@ SCORES = {
 
 Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
 BySeed: TypeAlias = dict[int, list[read.Row]]
-Scores: TypeAlias = Mapping[str, Any]  # of one run
 
 
 class Group(NamedTuple):
@@ -111,14 +111,11 @@ def groups(results: Sequence[read.Row]) -> dict[Group, BySeed]:
     hold. FedAvg comes first, then by mechanism and ε.
     """
     by_group: dict[Group, dict[int, dict[int, read.Row]]] = {}
-    for row in results:
+    for row in sorted(results, key=operator.itemgetter("seed", "round")):
         seeds = by_group.setdefault(group_of(row), {})
         seeds.setdefault(row["seed"], {})[row["round"]] = row
     return {
-        group: {
-            seed: [rounds[t] for t in sorted(rounds)]
-            for seed, rounds in sorted(by_group[group].items())
-        }
+        group: {seed: [*rounds.values()] for seed, rounds in by_group[group].items()}
         for group in sorted(by_group, key=_order)
     }
 
@@ -159,21 +156,18 @@ def summarize(
         if cell.get("test_scores")
     }
     rows: list[SummaryRow] = []
-    p_values: list[float | None] = []
-    free = None
+    last5: list[dict[int, float]] = []  # by seed
     for group, seeds in groups(results).items():
-        scores = {
-            seed: records.score_summary(run) | {"auc": areas.get((group, seed))}
+        scores = [
+            records.score_summary(run) | {"auc": areas.get((group, seed))}
             for seed, run in seeds.items()
-        }
-        rows.append(_row(group, list(seeds.values()), list(scores.values()), free))
-        p_values.append(
-            None
-            if free is None
-            else student.paired_p(_last5_by_seed(scores), _last5_by_seed(free))
-        )
-        if group.mechanism == "none":  # the first group
-            free = scores
+        ]
+        rows.append(_row(group, [*seeds.values()], scores, rows))
+        by_seed = zip(seeds, (run[SCORES["last5"]] for run in scores), strict=True)
+        last5.append({seed: score for seed, score in by_seed if score is not None})
+    p_values: list[float | None] = [None] * len(rows)
+    if rows[0].mechanism == "none":
+        p_values[1:] = [student.paired_p(scores, last5[0]) for scores in last5[1:]]
     return [
         dataclasses.replace(row, last5_p=p)
         for row, p in zip(rows, student.holm_adjusted(p_values), strict=True)
@@ -183,11 +177,17 @@ def summarize(
 def _row(
     group: Group,
     runs: Sequence[list[read.Row]],
-    scores: Sequence[Scores],
-    free: Mapping[int, Scores] | None,
+    scores: Sequence[Mapping[str, Any]],
+    before: Sequence[SummaryRow],
 ) -> SummaryRow:
-    spreads = _spreads(scores)
-    reference = _spreads(list((free or {}).values()))
+    """A row from its runs and their scores; FedAvg's stands first before it."""
+    spreads = {name: mean_std(present(scores, key)) for name, key in SCORES.items()}
+    below = dict.fromkeys(("best", "last5"))
+    if before and before[0].mechanism == "none":
+        for name in below:
+            mean, reference = spreads[name][0], before[0].scores[name][0]
+            if mean is not None and reference:
+                below[name] = 100 * (reference - mean) / reference
     last = [run[-1] for run in runs]
     noise, step_noise = (
         mean_std([value for run in runs for value in present(run, name)])[0]
@@ -199,8 +199,8 @@ def _row(
         num_rounds=min(map(len, runs)),
         best_by=scores[0]["best_by"],
         scores=spreads,
-        best_below_fedavg=_below(spreads["best"][0], reference["best"][0]),
-        last5_below_fedavg=_below(spreads["last5"][0], reference["last5"][0]),
+        best_below_fedavg=below["best"],
+        last5_below_fedavg=below["last5"],
         last5_p=None,
         noise_l2=noise,
         step_noise_std=step_noise,
@@ -211,21 +211,6 @@ def _row(
         adversary=_words(last, "adversary"),
         relation=_words(last, "relation"),
     )
-
-
-def _below(value: float | None, reference: float | None) -> float | None:
-    if value is None or not reference:
-        return None
-    return 100 * (reference - value) / reference
-
-
-def _spreads(scores: Sequence[Scores]) -> dict[str, Spread]:
-    return {name: mean_std(present(scores, field)) for name, field in SCORES.items()}
-
-
-def _last5_by_seed(scores: Mapping[int, Scores]) -> dict[int, float]:
-    by_seed = {seed: run[SCORES["last5"]] for seed, run in scores.items()}
-    return {seed: score for seed, score in by_seed.items() if score is not None}
 
 
 def mean_std(values: Sequence[float]) -> Spread:

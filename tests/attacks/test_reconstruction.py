@@ -1,5 +1,6 @@
 """The reconstruction attack in parts: networks, training, scores."""
 
+import types
 from typing import Any
 
 import jax
@@ -56,9 +57,16 @@ def attack(attackers: jax.Array, rounds: int) -> AttackerState:
     return state
 
 
+def examples(shape: tuple[int, ...], dtype: Any) -> Any:
+    """What is asked of a data set whose examples are such images."""
+    return types.SimpleNamespace(
+        example_shape=shape, train_inputs=np.zeros((1, *shape), dtype)
+    )
+
+
 @pytest.mark.parametrize("shape", [(8, 8, 1), (28, 28, 1), (32, 32, 3)])
 def test_the_networks_take_the_papers_image_sizes(shape: tuple[int, ...]) -> None:
-    gan.check_image_shape(shape)
+    gan.check_images(examples(shape, np.uint8))
     made, _ = jax.eval_shape(
         lambda key: gan.Generator(shape, 10).init_with_output(
             key, jnp.zeros((5, gan.LATENT_SIZE)), jnp.zeros((5,), jnp.int32)
@@ -72,7 +80,9 @@ def test_the_networks_take_the_papers_image_sizes(shape: tuple[int, ...]) -> Non
     assert made.shape == (5, *shape)
     assert judged.shape == (5, {8: 16, 28: 49, 32: 64}[shape[0]])
     with pytest.raises(ValueError, match="widths that 4 divides"):
-        gan.check_image_shape((shape[0], 30, 1))
+        gan.check_images(examples((shape[0], 30, 1), np.uint8))
+    with pytest.raises(ValueError, match="got float32 examples"):
+        gan.check_images(examples(shape, np.float32))
 
 
 @pytest.mark.slow
@@ -116,8 +126,8 @@ def test_curious_clients_hold_no_private_image_and_the_examiner_no_attackers() -
     ("changed", "attackers", "message"),
     [
         ({"num_attributes": 1}, 1, "attributes must be class"),
-        ({"num_hbc_clients": 0}, 1, "num_attackers must be between"),
-        ({}, 2, "num_attackers must be between"),
+        ({"num_hbc_clients": 0}, 1, "num_attackers must be at most"),
+        ({}, 2, "num_attackers must be at most"),
     ],
 )
 def test_a_federation_without_such_an_attacker_is_refused(

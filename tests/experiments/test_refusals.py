@@ -47,7 +47,7 @@ REFUSED = {
         "--dataset=digits --partition=by_writer": "by_writer needs writers",
     },
     f"{ATTACK}acgan --num_images=20 --num_attackers=2 --num_hbc_clients=2": {
-        "--num_hbc_clients=1": "num_attackers must be between 1 and num_hbc_clients",
+        "--num_hbc_clients=1": "num_attackers must be at most num_hbc_clients",
         "--num_attributes=1": "attributes must be class",
         "--mechanisms=none --mechanism=none": "mechanism must be left out",
         "--num_images=2": "num_images",

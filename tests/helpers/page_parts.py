@@ -8,5 +8,5 @@ from fedsvp_jax.report import page
 
 def guarantee_table(claims: Sequence[Mapping[str, Any]]) -> str:
     """The table of guarantees and the list of their assumptions."""
-    parts = page._templates().get_template("parts.html").make_module({"sections": []})
+    parts = page.templates().get_template("parts.html").make_module({"sections": []})
     return str(parts.guarantees(claims))

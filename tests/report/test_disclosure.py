@@ -14,7 +14,7 @@ from fedsvp_jax.report.disclosure import EXPERIMENTER, PUBLIC
 from fedsvp_jax.run.sweep import SweepPlan
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
-PATTERNS = [name for kept in EXPERIMENTER for name in kept.files]
+PATTERNS = [name for kept in EXPERIMENTER for name in kept["files"]]
 
 
 def unlisted(folder: pathlib.Path) -> set[str]:
@@ -56,4 +56,4 @@ def test_n10_a_changed_label_moves_the_worst_tenth_and_nothing_that_is_public(
     moved = {name for name in one if one[name] != other[name]}
     assert moved and all("worst_tenth" in name for name in moved)
     assert not any("worst tenth" in sentence for sentence in PUBLIC)
-    assert any("worst tenth" in kept.why for kept in EXPERIMENTER)
+    assert any("worst tenth" in kept["why"] for kept in EXPERIMENTER)

@@ -42,9 +42,7 @@ def test_a_refusal_names_the_file(tmp_path: pathlib.Path) -> None:
     path.write_text(table_of())
     with pytest.raises(ValueError, match=r"stays\.csv: a named column must be one of"):
         load_file(path, TableSettings(label_column="death"))
-    with pytest.raises(
-        ValueError, match=r"stays\.csv needs label_column, one of x, y"
-    ):
+    with pytest.raises(ValueError, match=r"stays\.csv needs label_column, one of x, y"):
         load_file(path, TableSettings())
     assert load_file(path, TableSettings(label_column="y")).name == "csv"
 

@@ -30,31 +30,38 @@ PROGRAM = """
   %w = s32[] while(%p), condition=%few, body=%step, metadata={op_name="steps/while"}
   %g = s32[] copy(%w), backend_config={"estimated_cycles":"5"}
 }
-ENTRY %main (p: s32[]) -> s32[] {
+%round (p: s32[]) -> s32[] {
   %v = s32[] while(%p), condition=%asked, body=%turn, metadata={op_name="a/turns/while"}
+  %t = s32[] while(%p), condition=%asked, body=%turn, metadata={op_name="a/score/while"}
+}
+ENTRY %main (p: s32[]) -> s32[] {
+  %u = s32[] while(%p), condition=%few, body=%round, metadata={op_name="rounds/while"}
 }
 """
 
 
-def test_loops_are_found_with_their_turns_cycles_and_kernels() -> None:
-    (turn,) = compiled.parts(PROGRAM).inner
-    assert (turn.scope, turn.turns, turn.cycles, turn.kernels) == (
-        "a/turns/while",
-        None,
-        5,
-        1,
-    )
-    assert turn.bytes_moved == 2 * 4
-    (step,) = turn.inner
-    # The slice of three numbers, the other argument, and the result.
-    assert step.bytes_moved == 3 * 4 + 3 * 2 + 3 * 4
-    assert (step.turns, step.cycles, step.kernels) == (4, 30, 1)
+def test_work_is_counted_with_the_turns_of_loops_and_without_the_score() -> None:
+    scopes = []
+
+    def turns(scope: str) -> int:
+        scopes.append(scope)
+        return 7
+
+    # A kernel in four steps, which reads a slice of three numbers and the other
+    # argument and writes the result; and a copy of 4 bytes.
+    assert compiled.counted(PROGRAM, turns) == {
+        "cycles": 7 * (4 * 30 + 5),
+        "kernels": 7 * (4 + 1),
+        "moved_bytes": 7 * (4 * (3 * 4 + 3 * 2 + 3 * 4) + 2 * 4),
+        "watched_loops": 1,
+    }
+    assert scopes == ["a/turns/while"]
 
 
-def test_works_are_all_rows_or_one() -> None:
-    both = accelerators.tasks(["v5e", "h100"], ["SWEEP", "PE-W2:4"])
-    assert both[:2] == [("v5e", "SWEEP", 0), ("v5e", "PE-W2", 4)]
-    assert len(both) == 4 and len(accelerators.tasks(["v6e"], ["PE-W2"])) == 6
+def test_works_have_all_their_rows_on_every_device() -> None:
+    both = accelerators.tasks(["v5e", "h100"], ["SWEEP", "PE-W2"])
+    assert both[:2] == [("v5e", "SWEEP", 0), ("v5e", "PE-W2", 0)]
+    assert len(both) == 2 * (1 + 6)
 
 
 def test_a_cost_more_than_a_tenth_above_the_kept_one_is_named() -> None:

@@ -1,13 +1,11 @@
 """`python -m experiments.benchmark`: its rows, its workloads, its manual."""
 
 import json
-import pathlib
 
 import numpy as np
 import pytest
 from commands import assert_sentence, command, succeeds
 
-from experiments.benchmark import __main__ as benchmark
 from experiments.benchmark import measure, workloads
 from fedsvp_jax.federation import federated_data
 
@@ -32,24 +30,10 @@ def test_a_row_holds_the_clock_and_the_counted_arithmetic(
 
 @pytest.mark.slow
 def test_the_command_prints_one_json_line_per_work() -> None:
-    line = ("--works=W2", "--rounds=1", "--device=cpu")
-    (line,) = succeeds("experiments.benchmark", *line).stdout.splitlines()
+    flags = ("--works=W2", "--rounds=1")
+    (line,) = succeeds("experiments.benchmark", *flags).stdout.splitlines()
     row = json.loads(line)
     assert (row["work"], row["mechanism"], row["num_attributes"]) == ("W2", "none", 1)
-
-
-@pytest.mark.hole
-def test_peers_run_after_our_rows_on_the_same_device(
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    script = "import json, sys; print(json.dumps(sys.argv[1:]))"
-    (tmp_path / "torch_gpu.py").write_text(script)
-    assert benchmark._run_peers(str(tmp_path), "gpu") == 0
-    assert json.loads(capfd.readouterr().out) == ["--device", "cuda"]
-    assert benchmark._run_peers(str(tmp_path), "cpu") == 0
-    assert json.loads(capfd.readouterr().out) == ["--device", "cpu"]
 
 
 def test_help_explains_every_workload_and_an_unknown_one_is_a_sentence() -> None:
