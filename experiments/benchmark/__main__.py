@@ -3,7 +3,7 @@
   make bench
   python -m experiments.benchmark | tee docs/results/bench.jsonl
   python -m experiments.benchmark --works=W1,PE-W2 --rounds=3
-  JAX_PLATFORMS=cpu python -m experiments.benchmark
+  python -m experiments.benchmark --device=gpu --works=all > bench_gpu.jsonl
 
 Workloads (synthetic images; the sizes are those used for the other libraries):
   W1     LEAF CNN, 6.6 M parameters: 10 of 100 clients per round, 200 images of 28x28
@@ -19,7 +19,6 @@ Workloads (synthetic images; the sizes are those used for the other libraries):
   PE-W2  W2 in the same way up to N = 5, with 10 clients per round.
   SWEEP  FedSVA on digits, 5 epsilons x 5 seeds, as one program and one of them alone.
 
-The device is the one that JAX prefers, a GPU where there is one.
 Every row is measured in a process of its own, so that its peak memory and compile time
 are its own. Programs are compiled anew unless JAX_COMPILATION_CACHE_DIR names a folder
 that keeps them; a second run with it shows the compile time of a warm start.
@@ -30,6 +29,7 @@ Exit status: 0 done; 2 bad input; 1 a workload failed (its error is on standard 
 """
 
 import json
+import os
 
 from absl import flags
 
@@ -38,6 +38,12 @@ from . import measure, workloads
 
 flags.DEFINE_list(
     "works", ["all"], "Workloads to time, by the names listed above; `all` of them."
+)
+flags.DEFINE_enum(
+    "device",
+    None,
+    ["cpu", "gpu"],
+    "Device that runs the rounds. Default: a GPU if JAX finds one, else the CPU.",
 )
 flags.DEFINE_integer(
     "rounds",
@@ -59,9 +65,13 @@ def main(_: list[str]) -> None:
             f"works must be all, or some of {', '.join(workloads.NAMES)}, got "
             f"{','.join(names)!r}"
         )
+    if values.device == "cpu":
+        os.environ["JAX_PLATFORMS"] = "cpu"
     for name in names:
         for index in range(max(1, len(workloads.of_name(name)))):
-            row = workloads.in_new_process(measure.measure, name, index, values.rounds)
+            row = workloads.in_new_process(
+                measure.measure, name, index, values.device, values.rounds
+            )
             print(json.dumps(row), flush=True)
 
 

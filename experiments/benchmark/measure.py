@@ -167,8 +167,16 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     }
 
 
-def measure(name: str, index: int, rounds: int) -> dict[str, Any]:
-    """Row number `index` of a workload, on the device that JAX prefers."""
+def measure(name: str, index: int, device: str | None, rounds: int) -> dict[str, Any]:
+    """Row number `index` of a workload; a device of None is the one that JAX prefers.
+
+    Raises:
+      ValueError: this machine's device is another.
+    """
+    if device not in (None, jax.default_backend()):
+        raise ValueError(
+            f"device must be {jax.default_backend()} on this machine, got {device}"
+        )
     if name == workloads.SWEEP:
         return measure_sweep(rounds)
     return measure_workload(workloads.of_name(name)[index], rounds)
