@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 from published import SET_UP, make, published
 
@@ -115,5 +114,5 @@ def test_settings_that_a_mechanism_cannot_be_made_from_are_refused():
     with pytest.raises(ValueError, match="delta must be given"):
         mechanisms.make_mechanism("nbafl", dataclasses.replace(SET_UP, delta=None))
     with pytest.raises(ValueError, match="epsilon must be greater than 0"):
-        published(epsilon=np.asarray([0.1, -0.1]))  # stacked, of a sweep
+        published(epsilon=-0.1)
     assert make("nbafl", cohort_size=100, num_clients=100).least_multiplier > 0
