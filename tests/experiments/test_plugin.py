@@ -71,4 +71,4 @@ def test_a_sweep_has_it_and_without_the_plugin_nobody_knows_the_mechanism(
     assert_sentence(command(*line, "--plugin=no.py"), "plugin must be a file FILE.py")
     assert "--late_multiplier" in succeeds(*line, plugin, "--help").stdout
     ended = command(*line, plugin, "--epsilons=.1", "--output_dir=x")
-    assert_sentence(ended, "two_phase, whose noise --late_multiplier sets; remove it")
+    assert_sentence(ended, "--epsilons is not read by mechanism two_phase; remove it")
