@@ -67,7 +67,7 @@ test: setup
 		-m "bits and not slow" $(BITS)
 
 # The same of what stands around the core: attacks, reports, deployed clients, commands,
-# documentation.
+# documentation, campaigns of faults.
 test-lab: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "lab and not slow and not bits"
 

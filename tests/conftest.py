@@ -44,7 +44,7 @@ import pytest
 # A worker runs one file after another. Those that took longest come first, so neither
 # worker waits long for the other at the end. `make durations` records them.
 DURATIONS = pathlib.Path(__file__).with_name("durations.json")
-# Folders of `make test-lab`; of `data` those below it.
+# Folders and files of `make test-lab`; of `data` those below it.
 LAB = (
     "attacks",
     "check",
@@ -56,6 +56,7 @@ LAB = (
     "experiments",
     "influence",
     "report",
+    "run/test_faults",
 )
 
 
