@@ -223,6 +223,8 @@ def run(
             if "config" in flags.FLAGS:  # of `define_settings`
                 plugin.config_class()(**_settings(flags.FLAGS))
         except (ValueError, OSError, flags.Error) as error:
+            if getattr(error, "flagname", "") == "sensitivity":
+                _fail("flag --sensitivity is called --clipping")
             _fail(messages.one_line(error))
         return rest
 

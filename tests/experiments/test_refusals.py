@@ -22,6 +22,7 @@ REFUSED = {
         "--num_rounds=many": "flag --num_rounds=many: invalid literal for int()",
         "--report=no": "flag --report=no: ('Non-boolean argument to boolean flag'",
         "--epsilom=1": "Unknown command line flag 'epsilom'. Did you mean: epsilon ?",
+        "--sensitivity=paper": "flag --sensitivity is called --clipping",
         "--xyzzy=1": "Unknown command line flag 'xyzzy'",
         "--dataset=store": "dataset store needs data_dir",
         "--dataset=store --data_dir=docs": "'docs/store.json'",
