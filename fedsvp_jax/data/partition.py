@@ -40,7 +40,7 @@ class PartitionSettings(Settings):
         None,
         "Share of each class that a client draws (partition=paper). Default: 0.05 "
         "(digits: 0.1).",
-        at_least=0,
+        above=0,
         at_most=1,
         needs=("partition", ("paper",)),
     )
@@ -99,12 +99,7 @@ def paper(
     A client never draws an example twice, but several clients may draw the same one.
     A client's draw does not depend on the number of clients. This is the papers'
     partition (the FedSDP authors' code), with a share of .05.
-
-    Raises:
-      ValueError: share is 0.
     """
-    if not share > 0:
-        raise ValueError(f"class_share must be greater than 0, got {share}")
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     counts = [max(1, round(share * len(members))) for members in classes]
     parts = []
