@@ -13,8 +13,9 @@ import numpy as np
 
 from fedsvp_jax.accounting import Plan
 from fedsvp_jax.accounting.claims import meaning, planned_row
-from fedsvp_jax.core.tree import num_parameters
+from fedsvp_jax.core.tree import cell_of, num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.train_validation import attribute_counts
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
@@ -35,16 +36,11 @@ def holdings(program: Program) -> np.ndarray | None:
     data = program.data
     if data.reader is not None:
         return None
-    attributes, split = np.asarray(data.examples.attributes), data.split
-    counts = np.zeros((split.train.shape[1], len(data.game.attributes.names)), int)
-    for padded, sizes in (
-        (split.train, split.num_train),
-        (split.validation, split.num_validation),
-    ):
-        rows = np.asarray(padded[0])
-        is_row = np.arange(rows.shape[1]) < np.asarray(sizes[0])[:, None]
-        np.add.at(counts, (is_row.nonzero()[0], attributes[rows[is_row]]), 1)
-    return counts
+    split, attributes = cell_of(data.split, 0), np.asarray(data.examples.attributes)
+    number = len(data.game.attributes.names)
+    return attribute_counts(
+        split.train, split.num_train, attributes, number
+    ) + attribute_counts(split.validation, split.num_validation, attributes, number)
 
 
 def summary(

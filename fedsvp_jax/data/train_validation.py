@@ -188,6 +188,29 @@ class Division(NamedTuple):
         return Split(*_pad(train), *_pad(validation))
 
 
+def dealt(padded: Array, sizes: Array) -> tuple[np.ndarray, np.ndarray]:
+    """`(clients, examples)` of everything that padded rows hold, one after the other.
+
+    Args:
+      padded: (..., M, longest) indices of examples, as a `Split` has them.
+      sizes: (..., M) how many of each row are no padding. The clients of several cells
+        are numbered through.
+    """
+    rows = np.asarray(padded).reshape(-1, padded.shape[-1])
+    is_example = np.arange(rows.shape[1]) < np.asarray(sizes).reshape(-1, 1)
+    return is_example.nonzero()[0], rows[is_example]
+
+
+def attribute_counts(
+    padded: Array, sizes: Array, attributes: np.ndarray, num_attributes: int
+) -> np.ndarray:
+    """(clients of all cells, N): the examples of padded rows by attribute."""
+    clients, examples = dealt(padded, sizes)
+    counts = np.zeros((sizes.size, num_attributes), int)
+    np.add.at(counts, (clients, attributes[examples]), 1)
+    return counts
+
+
 def most_copies(split: Split, records: np.ndarray) -> int:
     """k: the most clients that hold one of the records; 1 where nobody holds any.
 
@@ -195,14 +218,9 @@ def most_copies(split: Split, records: np.ndarray) -> int:
       split: of one federation; no client holds a record twice.
       records: (n,) bool, which examples count.
     """
-    numbers = []
-    for rows, counts in (
-        (split.train, split.num_train),
-        (split.validation, split.num_validation),
-    ):
-        valid = np.arange(rows.shape[1]) < np.asarray(counts)[:, None]
-        numbers.append(np.asarray(rows)[valid])
-    copies = np.bincount(np.concatenate(numbers), minlength=len(records))
+    _, train = dealt(split.train, split.num_train)
+    _, validation = dealt(split.validation, split.num_validation)
+    copies = np.bincount(np.append(train, validation), minlength=len(records))
     return int(copies[records].max(initial=1))
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from fedsvp_jax.config import FederationSettings
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing, train_validation
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -93,8 +92,11 @@ def federate(
     split = train_validation.stack_splits(splits)
     if len(changed) > 1:
         examples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *changed)
-    counts = _attribute_counts(
-        split, np.asarray(examples.attributes), len(attributes.names)
+    counts = train_validation.attribute_counts(
+        split.train,
+        split.num_train,
+        np.asarray(examples.attributes),
+        len(attributes.names),
     )
     tested = loading.test_attributes(first, dataset)
     return FederatedData(
@@ -114,20 +116,6 @@ def federate(
         validation=chooses,
         client_names=client_names[0],
         rows_per_person=dataset.rows_per_person,
-    )
-
-
-def _attribute_counts(
-    split: Split, attributes: np.ndarray, num_attributes: int
-) -> np.ndarray:
-    """(clients of all cells, N): training examples by attribute."""
-    rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
-    counts = np.asarray(split.num_train).reshape(-1)
-    return np.array(
-        [
-            np.bincount(attributes[row[:count]], minlength=num_attributes)
-            for row, count in zip(rows, counts, strict=True)
-        ]
     )
 
 
