@@ -261,12 +261,16 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
 def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
     """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
     order = np.random.default_rng(1).permutation(len(persons))
-    order = order[np.argsort(persons[order], kind="stable")]
-    ordered = persons[order]
-    place = np.arange(len(persons)) - np.searchsorted(ordered, ordered)
-    chosen = np.empty(len(persons), bool)
-    chosen[order] = place < limit
-    return chosen
+    return _ranks(persons, np.argsort(order)) < limit
+
+
+def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """(rows,) the place of each row in its group, from 0, by rising `order`."""
+    by_group = np.lexsort((order, groups))
+    ordered = groups[by_group]
+    ranks = np.empty(len(groups), int)
+    ranks[by_group] = np.arange(len(groups)) - np.searchsorted(ordered, ordered)
+    return ranks
 
 
 def _warn_of_persons(
@@ -398,13 +402,9 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
     counts = np.bincount(clients)
     if np.bincount(clients[~is_test], minlength=len(counts)).min() >= _LEAST:
         return is_test
-    by_client = np.lexsort((-order, clients))
-    rank = np.empty(len(order), np.int64)
-    starts = counts.cumsum() - counts
-    rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
-    mask = (rank < _LEAST) & (counts[clients] >= _LEAST)
+    trains = (_ranks(clients, -order) < _LEAST) & (counts[clients] >= _LEAST)
     is_test[:] = False
-    free = np.flatnonzero(~mask)
+    free = np.flatnonzero(~trains)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST
     if short > 0:
@@ -418,9 +418,9 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
 def _check_lengths(columns: Columns, source: str) -> int:
     """The number of rows."""
     lengths = set(map(len, columns.values()))
-    if len(lengths) > 1 or 0 in lengths:
+    if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"{source} must have columns of one length, at least one row")
-    return lengths.pop() if lengths else 0
+    return lengths.pop()
 
 
 def _joined(
