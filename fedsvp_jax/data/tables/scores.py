@@ -65,7 +65,7 @@ def of_table(
     fewest = max(int(counts[present].min()), 1)
     ranks_well = area is not None and area > 0.5 + _TWO_ERRORS / np.sqrt(12 * fewest)
     better = bool(right.mean() > guessing + _TWO_ERRORS * error)
-    scores_of_rows = {
+    scores_of_rows: dict[str, Any] = {
         "accuracy": float(right.mean()),
         "guessing": guessing,
         "balanced_accuracy": float(

@@ -205,11 +205,11 @@ def from_table(
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
-    classes, writers, writer_names, test_writers = None, None, None, None
+    labels, writers, writer_names, test_writers = None, None, None, None
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
-            classes = encoding.of_names(columns[label], schema.classes, source)
+            labels = encoding.coded(columns[label], schema.classes, source)
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
@@ -222,15 +222,15 @@ def from_table(
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
     inputs, attributes, _ = encoding.encode(schema, columns, name, wrong=wrong)
-    assert classes is not None
+    assert labels is not None
     return Dataset(
         name=name,
         train_inputs=inputs[train],
-        train_labels=classes.codes[train],
+        train_labels=labels[train],
         test_inputs=inputs[test_rows],
-        test_labels=classes.codes[test_rows],
-        num_classes=len(classes.categories),
-        class_names=classes.categories,
+        test_labels=labels[test_rows],
+        num_classes=len(schema.classes),
+        class_names=schema.classes,
         train_writers=writers,
         writer_names=writer_names,
         test_writers=test_writers,
