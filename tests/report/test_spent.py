@@ -59,7 +59,9 @@ def test_g18_a_table_tells_the_least_epsilon_and_delta_once() -> None:
 def test_g18_tables_pages_and_figures_tell_status_and_delta(
     run_dir: Path, sweep_dir: Path
 ) -> None:
-    markdown, table = tables.write_tables(sweep_dir)
+    files = read.read_sweep(sweep_dir)
+    tables.write_tables(sweep_dir, tables.summarize(files.results, files.cells))
+    markdown, table = sweep_dir / "table.md", sweep_dir / "table.csv"
     fedavg, *others = markdown.read_text().splitlines()[2:]
     assert "nominal" not in fedavg and "Σδ" not in fedavg
     whom = f"nominal | server (neighbours: {RELATION}) |"
@@ -69,7 +71,7 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
     page = report.write_run_report(run_dir).read_text()
     ((name, value),) = re.findall(r"<dt>(ε of the run[^<]*)</dt><dd>([^<]*)</dd>", page)
     assert "(nominal; against: server)" in name and "δ = " in value
-    sweep = curves.curves(read.read_sweep(sweep_dir))
+    sweep = curves.curves(files)
     for plots in (sweep, curves.curves(read.read_run(run_dir))):
         (plot,) = (plot for plot in plots if plot.id == "epsilon")
         assert plot.y_title == "ε spent at δ = 1e-05 (nominal)"
