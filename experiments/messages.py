@@ -32,16 +32,12 @@ def of_memory(error: BaseException) -> str | None:
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
-    """The environment of templates/; its filter `table` aligns rows in columns."""
-    from fedsvp_jax.report import text_table
+def _templates() -> Any:
+    """The pages' environment, of templates/; `table` aligns rows in columns."""
+    from fedsvp_jax.report import page, text_table
 
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).with_name("templates")),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
+    folder = pathlib.Path(__file__).with_name("templates")
+    templates = page.templates().overlay(loader=jinja2.FileSystemLoader(folder))
     templates.filters |= {"table": text_table.aligned, "value": value_text}
     return templates
 
