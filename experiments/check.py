@@ -61,7 +61,6 @@ def main(arguments: list[str]) -> None:
 def _show(noise: Any) -> bool:
     """Prints what follows from a noise; whether every ε that is stated does."""
     from fedsvp_jax import check
-    from fedsvp_jax.core.files import printable
 
     rounds = _ROUNDS.value or noise.rounds
     stated = [noise.stated] if noise.stated else []
@@ -74,7 +73,6 @@ def _show(noise: Any) -> bool:
         noise=noise,
         claims=check.claims(noise, delta, rounds),
         verdicts=verdicts,
-        printable=printable,
     )
     print(text)
     return all(verdict.reached for verdict in verdicts)

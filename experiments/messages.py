@@ -34,11 +34,16 @@ def of_memory(error: BaseException) -> str | None:
 @functools.cache
 def _templates() -> Any:
     """The pages' environment, of templates/; `table` aligns rows in columns."""
+    from fedsvp_jax.core.files import printable
     from fedsvp_jax.report import page, text_table
 
     folder = pathlib.Path(__file__).with_name("templates")
     templates = page.templates().overlay(loader=jinja2.FileSystemLoader(folder))
-    templates.filters |= {"table": text_table.aligned, "value": value_text}
+    templates.filters |= {
+        "table": text_table.aligned,
+        "value": value_text,
+        "printable": printable,
+    }
     return templates
 
 
