@@ -9,7 +9,7 @@ import pytest
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
-from fedsvp_jax.report import curves, labels, read, tables
+from fedsvp_jax.report import curves, headline, labels, read, tables
 
 SPENT = {
     "epsilon_spent": {"basic": 10.5, "rdp": 4.9},
@@ -27,11 +27,11 @@ NOTHING: dict[str, Any] = dict.fromkeys(SPENT)
 
 @pytest.mark.hole
 def test_g18_the_terminals_line_tells_status_and_delta() -> None:
-    assert labels.spent_line(MIXED) == (
+    assert headline.spent(MIXED) == (
         f"epsilon_spent ({MEANING}): basic 10.5 at Σδ = 0.573 (nominal), rdp 4.9 at"
         " δ = 1e-05 (proved)"
     )
-    assert labels.spent_line(NOTHING) == "epsilon_spent: none is claimed"
+    assert headline.spent(NOTHING) == "epsilon_spent: none is claimed"
 
 
 @pytest.mark.hole
