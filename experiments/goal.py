@@ -23,6 +23,8 @@ from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import DataSettings
 
+from . import command
+
 GOALS = ("proved", "trial")
 _ROUNDS = 60
 _CLIP = 2.0  # on rows whose features lie in [-1, 1]
@@ -96,9 +98,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             "--solve=noise in the place of --goal, and compare it with leaving the "
             "group out (docs/useful_model.md)"
         )
-    names = [field.name for field in dataclasses.fields(ExperimentConfig)]
-    chosen: dict[str, Any] = {name: values[name].value for name in names}
-    config = ExperimentConfig(**chosen)
+    config = command.unresolved(values)
     data = sources.load(config.dataset, config.data_dir, config)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
@@ -235,10 +235,11 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
 
 def reference(config: ExperimentConfig) -> dict[str, Any]:
     """The settings of FedAvg on the same clients, which hides nothing."""
-    names = [field.name for field in dataclasses.fields(DataSettings)]
-    names += ["model", "num_attributes", "num_clients", "cohort_size", "seed"]
-    names += ["num_hbc_clients", "partition", "split", "train_fraction"]
-    names += ["class_weights"]
+    names = [
+        *(field.name for field in dataclasses.fields(DataSettings)),
+        *("model", "num_attributes", "num_clients", "cohort_size", "seed"),
+        *("num_hbc_clients", "partition", "split", "train_fraction", "class_weights"),
+    ]
     settings = {name: getattr(config, name) for name in names}
     return settings | {
         "mechanism": "none",

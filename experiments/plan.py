@@ -157,9 +157,12 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
-    areas = flag_values.numbers("auc", _AUC.value)
-    if not 0.5 < min(areas) <= max(areas) < 1:
-        raise ValueError(f"auc must be between 0.5 and 1, got {','.join(_AUC.value)}")
+    areas = sorted(flag_values.numbers("auc", _AUC.value))
+    if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
+        raise ValueError(
+            "auc must be one or two numbers between 0.5 and 1, got "
+            f"{','.join(_AUC.value)}"
+        )
     from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
@@ -188,7 +191,7 @@ def main(arguments: Sequence[str]) -> None:
     with shared_programs():
         plans = [
             _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
-            for area in sorted({min(areas), max(areas)})
+            for area in areas
         ]
     document = _joined(plans, areas)
     document |= {"data": path.stem, "choice": "trust"}
@@ -323,9 +326,8 @@ def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
 def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str, Any]:
     """One document: every figure from the plan of weak columns to that of strong."""
     weak, strong = plans[0], plans[-1]
-    words = "synthetic rows, of which the best model has an AUC of " + " to ".join(
-        f"{area:g}" for area in sorted({min(areas), max(areas)})
-    )
+    words = "synthetic rows, of which the best model has an AUC of "
+    words += " to ".join(f"{area:g}" for area in areas)
 
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
         return low | {

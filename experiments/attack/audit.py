@@ -70,7 +70,6 @@ from absl import flags
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.federation import plan
 from fedsvp_jax.report import text_table
 
 from .. import flag_values, printed
@@ -126,8 +125,6 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
         raise ValueError(
             "audit_mechanisms must add noise, got 'none', which has no ε to audit"
         )
-    for name in names:
-        plan.mechanism_config(dataclasses.replace(config, mechanism=name))
     return [case for name in names for case in cases_of(name, config)]
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.mechanisms import MechanismConfig
 
 # Stages that all mechanisms share are audited with some of them, whose noise fits.
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")
@@ -68,7 +68,10 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "attribute_records", "replace_one", "private record"),
         Case(mechanism, "attribute_records", "add_remove", "private record left out"),
     ]
-    instance = _make_mechanism(mechanism, config)
+    lenient = dataclasses.replace(
+        config, mechanism=mechanism, calibration="classical", allow_large_epsilon=True
+    )
+    _, instance = plan.make_configured_mechanism(lenient)
     if instance.claim.central:
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
         cases = [
@@ -121,13 +124,6 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     if instance.init(1).clients:  # its clip varies, so there is no granted bound
         cases[0] = Case(*replaced, "past norm", wide=True)
     return [case for case in cases if _is_supported(case, config)]
-
-
-def _make_mechanism(name: str, config: ExperimentConfig) -> Mechanism:
-    config = dataclasses.replace(
-        config, mechanism=name, calibration="classical", allow_large_epsilon=True
-    )
-    return plan.make_configured_mechanism(config)[1]
 
 
 def _is_supported(case: Case, config: ExperimentConfig) -> bool:
