@@ -281,16 +281,14 @@ class Facts(NamedTuple):
     class_names: tuple[str, ...] | None = None
 
 
-def examples_of(writers: np.ndarray | None) -> np.ndarray | None:
-    """(W,) the examples of each writer."""
-    return None if writers is None else np.unique(writers, return_counts=True)[1]
-
-
 def facts_of(dataset: Dataset) -> Facts:
     """The facts of a data set in memory."""
+    writers = dataset.train_writers
     return Facts(
         num_examples=len(dataset.train_labels),
-        of_writers=examples_of(dataset.train_writers),
+        of_writers=None
+        if writers is None
+        else np.unique(writers, return_counts=True)[1],
         categories={key: c.categories for key, c in dataset.columns.items()},
         class_names=dataset.class_names,
     )
