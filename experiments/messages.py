@@ -41,15 +41,9 @@ def _templates() -> Any:
     templates = page.templates().overlay(loader=jinja2.FileSystemLoader(folder))
     templates.filters |= {
         "table": text_table.aligned,
-        "value": value_text,
         "printable": printable,
     }
     return templates
-
-
-def value_text(value: Any) -> str:
-    """A value as text; a number has four digits."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def filled(template: str, **values: Any) -> str:

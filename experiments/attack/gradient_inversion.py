@@ -334,12 +334,13 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         raise ValueError("inversion_defences must name each defence once")
     for defence in defences.values():
         mechanism_of(defence)
-    invert = {}
-    for match in inversion.MATCHES:
-        search = inversion.Search(
-            match, values.inversion_steps, values.inversion_restarts
+    length = values.inversion_steps, values.inversion_restarts
+    invert = {
+        match: jax.jit(
+            partial(attack, config, victim, inversion.Search(match, *length))
         )
-        invert[match] = jax.jit(partial(attack, config, victim, search))
+        for match in inversion.MATCHES
+    }
 
     def finish(by_defence: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         rows = [row for rows in by_defence.values() for row in rows]
