@@ -48,10 +48,9 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
 
 
 def _stratified(
-    shuffled: np.ndarray, attributes: np.ndarray, train_fraction: float
+    shuffled: np.ndarray, ids: np.ndarray, train_fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A client's shuffled positions, divided attribute by attribute."""
-    ids = attributes[shuffled]
+    """A client's shuffled positions, divided attribute by attribute, as `ids` tells."""
     values, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     quota = _train_counts(sizes, train_fraction)
     trains = np.zeros(len(shuffled), bool)
@@ -121,15 +120,12 @@ class Division(NamedTuple):
         rng = generator(self.seed, Draw.TRAIN_VALIDATION, client)
         units = positions if persons is None else np.unique(persons[positions])
         shuffled = rng.permutation(units)
-        if self.how == "by_position" or persons is not None:
-            size = np.asarray([len(shuffled)])
-            (count,) = _train_counts(size, self.train_fraction)
-            train, validation = shuffled[:count], shuffled[count:]
-            if persons is not None:
-                trains = np.isin(persons[positions], train)
-                train, validation = positions[trains], positions[~trains]
-        else:
-            train, validation = _stratified(shuffled, attributes, self.train_fraction)
+        by_position = self.how == "by_position" or persons is not None
+        ids = np.zeros(len(shuffled), int) if by_position else attributes[shuffled]
+        train, validation = _stratified(shuffled, ids, self.train_fraction)
+        if persons is not None:
+            trains = np.isin(persons[positions], train)
+            train, validation = positions[trains], positions[~trains]
         if not len(train) or not len(validation):
             lacking = "private examples removed, " if curious else ""
             raise ValueError(
