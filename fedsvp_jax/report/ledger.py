@@ -24,16 +24,6 @@ _SEEDED = "noise was seeded: every ε is nominal"
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
-_PROMISE_FIELDS = (
-    "mechanism",
-    "assumptions",
-    "num_rounds",
-    "max_uploads",
-    "total_accounting",
-    "release_epsilon",
-)
-
-
 class Row(NamedTuple):
     """One round that was charged."""
 
@@ -293,9 +283,10 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
 
 
 def details(ledger: Ledger) -> dict[str, Any]:
-    """The rest of the promise, and the keys."""
+    """The promise, and the keys."""
     first = ledger.first
-    return {name: first["promise"][name] for name in _PROMISE_FIELDS} | {
+    return {
+        **first["promise"],
         "entries that are right": ledger.entries,
         "public key of the site": first["site"],
         "public key of its witness": first["witness"],
