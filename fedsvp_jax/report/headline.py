@@ -83,11 +83,6 @@ def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None)
     return _filled("quality", summary.get("test_scores"), other)
 
 
-def verdict(scores: Mapping[str, Any]) -> str:
-    """What the model is worth, by its accuracy and AUC beside guessing."""
-    return _filled("verdict", scores)
-
-
 def details(summary: Mapping[str, Any]) -> str:
     """The other scores of a table's test rows, in a line; "" where there are none."""
     return _filled("details", summary.get("test_scores"))
@@ -95,10 +90,8 @@ def details(summary: Mapping[str, Any]) -> str:
 
 def published(summary: Mapping[str, Any]) -> str:
     """The accuracy that may be published, and what it claims; "" if there is none."""
-    scores = summary.get("published_scores")
-    if not scores:
-        return ""
-    return _filled("published", scores, claim(scores, _status(scores)))
+    scores = summary.get("published_scores") or {}
+    return _filled("published", scores, _status(scores))
 
 
 def unprotected(config: Mapping[str, Any]) -> str:

@@ -88,7 +88,7 @@ _FACTS = {
         "cpu_instructions",
     ),
     *("xla_flags", "jax_config", "mechanisms", "epsilons", "seeds"),
-    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin", "hooks"),
+    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin"),
 }
 
 
