@@ -11,7 +11,7 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.accounting import Account, Plan
 from fedsvp_jax.accounting.participation import STATS_LEAVE
-from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
@@ -53,7 +53,7 @@ class Program:
       averages: whether the aggregator is one of the package's, which average uploads.
     """
 
-    configs: tuple[ExperimentConfig, ...]
+    configs: tuple[ResolvedConfig, ...]
     model: Model
     data: FederatedData
     plan: RoundPlan
@@ -130,7 +130,7 @@ class Program:
 
 
 def build(
-    configs: Sequence[ExperimentConfig],
+    configs: Sequence[ResolvedConfig],
     dataset: Dataset | ClientStore,
     *,
     model: Model | None = None,

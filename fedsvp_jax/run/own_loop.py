@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import federation
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import tree
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Array, Model
@@ -47,7 +47,7 @@ Step = Callable[[RoundState], tuple[RoundState, RoundMetrics]]
 
 
 def make_round(
-    config: ExperimentConfig,
+    config: ResolvedConfig,
     data: Dataset,
     *,
     model: Model | None = None,
