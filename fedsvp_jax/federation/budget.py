@@ -67,22 +67,23 @@ def solve_noise(config: ResolvedConfig, **sizes: Any) -> ResolvedConfig:
 
     refused: list[str] = []
 
+    def planned(value: float) -> Plan:
+        config = with_value(value)
+        _, mechanism = plan.make_configured_mechanism(config, **sizes)
+        return Plan(account_of(config, mechanism))
+
     def spends(value: float) -> float:
-        tried = with_value(value)
         try:
-            _, mechanism = plan.make_configured_mechanism(tried, **sizes)
+            uploads = planned(value)
         except ValueError as error:  # the calibration has no proof for so large an ε
             refused.append(str(error))
             return math.inf
-        planned = Plan(account_of(tried, mechanism))
-        return planned.promised(planned.always)
+        return uploads.promised(uploads.always)
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
     lowest = spends(quiet)
     if lowest > total:
-        tried = with_value(quiet)
-        account = account_of(tried, plan.make_configured_mechanism(tried, **sizes)[1])
-        _ = Plan(account).allowance  # raises where not even one upload can be promised
+        _ = planned(quiet).allowance  # raises where not even one upload is promised
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "

@@ -32,11 +32,7 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.round.aggregator import (
-    SUM_OF_ANSWERS_ON_GRID,
-    SUM_OF_UPDATES_ON_GRID,
-    WEIGHTED_SUM,
-)
+from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.client_values import ClientValueHook, plan_of
 from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
 from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
@@ -293,11 +289,8 @@ def make_plan(
     if query_parts:
         work = PRIVATE_QUERY
     if aggregator is None:
-        aggregator = WEIGHTED_SUM
-        if mechanism.grid is not None and mechanism.claim.central:
-            aggregator = (
-                SUM_OF_ANSWERS_ON_GRID if query_parts else SUM_OF_UPDATES_ON_GRID
-            )
+        on_grid = mechanism.grid is not None and mechanism.claim.central
+        aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM
     if config.client_values != "none":
         values_plan = plan_of(
             config,
@@ -344,6 +337,7 @@ def make_plan(
         client_chunk_size=parallelism.clients,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
+        norms_in_stages=target.norms_in_stages,
     )
 
 

@@ -150,6 +150,7 @@ class RoundPlan:
     client_chunk_size: int
     num_rounds: int
     known_trips: bool = False  # of loops over lanes; see `devices.target`
+    norms_in_stages: bool = False  # likewise
 
     @property
     def keeps_uploads(self) -> bool:
