@@ -138,7 +138,6 @@ def federated_round(
             RoundMetrics(
                 **score._asdict(),
                 aggregate_noise_l2=jnp.sqrt(size * variance),
-                steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
                 clients=dataclasses.replace(
                     metrics, client_id=clients, measured=measured
                 ),

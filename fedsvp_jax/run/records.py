@@ -51,8 +51,6 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
         "contribution_ratio_mean": None,
         "num_clipped_ratios": 0,
         "num_degenerate_ratios": 0,
-        "steps_needed": int(np.sum(clients.steps)),
-        "steps_run": metrics.steps_run,
         "diverged_clients": clients.client_id[~clients.finite],
         "model_finite": metrics.model_finite,
     }
