@@ -98,9 +98,7 @@ def _upload_rows(program: Program, num_examples: int) -> list[dict[str, str]]:
     head, std = "σ on the upload", "noise_std"
     if config.clip.in_steps:
         head, std = "σ in a local step", "step_noise_std"
-    plays = extreme_uploads(
-        program.mechanism, config.num_rounds, num_examples=num_examples
-    )
+    plays = extreme_uploads(program.mechanism, config.num_rounds, num_examples)
     return [
         {
             "round": str(round_num + 1),
@@ -109,7 +107,7 @@ def _upload_rows(program: Program, num_examples: int) -> list[dict[str, str]]:
             "ε of the upload": labels.significant(float(info.epsilon)),
             "δ of the upload": labels.significant(float(info.delta)),
         }
-        for (round_num, ratio), info in plays.items()
+        for (_, round_num, ratio), info in plays.items()
     ]
 
 
