@@ -32,7 +32,6 @@ from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
 from fedsvp_jax.attacks.scores import Examiner, evenly, make_examiner
 from fedsvp_jax.config import ResolvedConfig, resolve
-from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
@@ -71,7 +70,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "classifier_steps",
-        600,
+        2000,
         "Training steps of the independent classifier, on 100 images each.",
         lower_bound=1,
     )
@@ -123,11 +122,8 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
 
     @functools.cache
     def judge() -> classifier.Judge:
-        root = prng.root_key(config.seed)
-        # The keys of clients end below num_clients, so this one is no client's.
-        key = prng.stream_key(root, prng.Stream.ATTACKER, config.num_clients)
         return classifier.train_classifier(
-            dataset, key=key, steps=values.classifier_steps
+            dataset, seed=config.seed, steps=values.classifier_steps
         )
 
     @functools.cache

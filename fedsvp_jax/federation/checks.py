@@ -143,7 +143,7 @@ def _check_grid(
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
     size = num_parameters(data.noised_part(model, query_parts))
     largest = data.max_num_examples
-    infos = extreme_uploads(mechanism, num_rounds, num_examples=largest)
+    infos = extreme_uploads(mechanism, num_rounds, largest)
     assert mechanism.grid is not None
     for info in infos.values():
         std = float(info.noise_std)
