@@ -181,6 +181,8 @@ def build(
         )
 
     build_model = by_name if model is None else None
+    if model is not None:  # whose author nobody checks, and a clip rests on it
+        model = model._replace(gradient_scale=None)
     given_model, model = model, model or by_name(dataset.num_classes)
     if loss is not None:
         model = model._replace(loss=losses.of_examples(loss))

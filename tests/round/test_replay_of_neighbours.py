@@ -33,7 +33,6 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.influence import lazy
 from fedsvp_jax.mechanisms import base, dp_fedavg, noise
 from fedsvp_jax.models import aggregation
-from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.round import local_training
 from fedsvp_jax.round.state import RoundMetrics, ServerState
 from fedsvp_jax.run import trainer
@@ -138,10 +137,10 @@ class Replay:
     def __init__(
         self, linear: bool = False, rows_per_person: int | None = None, **changes: Any
     ) -> None:
-        self.config = settings(**changes)
-        model, loss = (make_linear(RECORDS), None) if linear else (probe(), pull)
+        own = {} if linear else {"model": probe(), "loss": pull}
+        self.config = settings(**changes, **({"model": "logistic"} if linear else {}))
         data = dataset(flat=linear, rows_per_person=rows_per_person)
-        self.program = build([self.config], data, model=model, loss=loss)
+        self.program = build([self.config], data, **own)
         self.trainer = trainer.Trainer(self.program)
         self.examples = self.program.data.examples
         split = self.program.data.split
