@@ -52,6 +52,7 @@ _ROWS = {
     "batches": "poisson",
     "local_steps": 1,
     "l2_norm_clip": _CLIP,
+    "separate_clips": True,
     "server_momentum": _MOMENTUM,
 }
 _CLIENTS = {
@@ -63,6 +64,7 @@ _CLIENTS = {
 }
 _IMAGES = {  # as a row of experiments/studies/features, with fewer and larger steps
     "l2_norm_clip": 0.1,
+    "separate_clips": False,
     "learning_rate": 4.0,
     "num_rounds": 100,
 }

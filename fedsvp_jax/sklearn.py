@@ -39,6 +39,7 @@ _ROUTE: dict[str, Any] = {
     "total_accounting": "pld",
     "solve": "noise",
     "clipping": "per_example",
+    "separate_clips": True,
     "batches": "poisson",
     "local_steps": 1,
     "learning_rate_schedule": "cosine",

@@ -86,6 +86,14 @@ class TrainingSettings(Settings):
         "factors of the loss in local training, before anything is clipped. "
         "Default: 1 each.",
     )
+    separate_clips: bool = setting(
+        False,
+        "Clip of each example of a linear model the residual (predicted probabilities "
+        "less the label) to norm 1, and the features, with the 1 of the bias, to C, in "
+        "the place of their product, the gradient. How much an example is shortened "
+        "then hardly depends on its label, and probabilities keep the classes' shares.",
+        needs=("model", ("logistic", *FEATURE_MODELS)),
+    )
     learning_rate: float | None = setting(
         None, "Step size of a client's SGD. Default: 0.1.", above=0
     )

@@ -271,6 +271,7 @@ def make_plan(
         momentum=config.client_momentum,
         compute_dtype=config.compute_dtype,
         class_weights=by_class("class_weights", config.class_weights, data.num_classes),
+        separate_clips=config.separate_clips,
     )
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1
