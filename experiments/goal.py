@@ -112,7 +112,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
-    return route_settings(config, data)
+    return route_settings(config, data) | {"secret_noise": not values["seed"].present}
 
 
 class Steps(NamedTuple):

@@ -272,6 +272,12 @@ class ExecutionSettings(Settings):
     """Execution: the seed, and what may change the last bits."""
 
     seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
+    secret_noise: bool = setting(
+        False,
+        "Draw noise and Poisson batches from the system's entropy: a seed can be "
+        "guessed. The key is kept in the run's folder (noise.key). --goal does so "
+        "unless --seed is named.",
+    )
     client_chunk_size: int | None = setting(
         None,
         "Clients that train side by side in one vmapped product; 1 trains them one by "

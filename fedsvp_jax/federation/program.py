@@ -140,6 +140,7 @@ def build(
     aggregator: Aggregator | None = None,
     hooks: Sequence[RoundHook] = (),
     target: Target | None = None,
+    noise_key: bytes | None = None,
 ) -> Program:
     """The program of one config per cell.
 
@@ -156,6 +157,7 @@ def build(
       hooks: measure every round's uploads; their fields stand in the clients' rows.
       target: the device that the rounds are for; the one that JAX computes on when
         None.
+      noise_key: of one cell, with secret_noise (`prng.run_keys`).
 
     Raises:
       ValueError: settings and data do not fit together, or the promise of
@@ -164,6 +166,10 @@ def build(
     first = configs[0]
     target = target or current_target()
     check_resolved(first)
+    if first.secret_noise != (noise_key is not None):
+        raise ValueError(
+            "secret_noise is for one run of `fedsvp train`, which keeps the key"
+        )
     checks.check_loss(first, dataset, model, loss)
     if model is not None and first.influence_filter != "none":
         raise ValueError(
@@ -234,7 +240,7 @@ def build(
             )
         allowances.append(Plan(account_of(config, mechanism)).allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
-        roots.append(prng.run_keys(config.seed, digest))
+        roots.append(prng.run_keys(config.seed, digest, noise_key))
         codes.append(tuple(words))
     mechanism_configs = tuple(jax.tree.map(np.float32, part) for part, _ in configured)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
