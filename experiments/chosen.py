@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from fedsvp_jax.config import SIZED, ExperimentConfig
+from fedsvp_jax.config import SIZED, ResolvedConfig
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading
 
@@ -12,7 +12,7 @@ _OWN = ("npz", "csv", "store")
 
 
 def text(
-    config: ExperimentConfig, untyped: Collection[str], dataset: Dataset | ClientStore
+    config: ResolvedConfig, untyped: Collection[str], dataset: Dataset | ClientStore
 ) -> str:
     """Lines for the defaults from the data, the private attribute, and omissions."""
     is_own = config.dataset in _OWN

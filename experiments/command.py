@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.options import Options
@@ -53,7 +53,7 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         define(field.name, field.default, text, module_name=group)
 
 
-def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
+def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ResolvedConfig:
     """The resolved settings that the command line names."""
     return resolve(unresolved(values, **changes))
 
@@ -277,7 +277,7 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
     sys.exit(status)
 
 
-def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) -> None:
+def print_chosen(values: flags.FlagValues, config: ResolvedConfig, data: Any) -> None:
     """Prints what was chosen for data of one's own, once."""
     from . import chosen
 

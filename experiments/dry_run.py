@@ -61,7 +61,7 @@ def summary(
         unprotected=headline.unprotected(settings),
         noise_setting=noise_setting,
         num_examples=examples,
-        uploads=extreme_uploads(mechanism, config.num_rounds, num_examples=examples),
+        uploads=extreme_uploads(mechanism, config.num_rounds, examples),
         spent=None if mechanism.claim.relation == "none" else _spent(program),
         price=_price(program),
         first=seconds[0],

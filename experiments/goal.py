@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import flags
 
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import DataSettings
 
@@ -170,7 +170,7 @@ def steps(
     return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
 
 
-def training_sizes(config: ExperimentConfig, data: Dataset) -> np.ndarray:
+def training_sizes(config: ResolvedConfig, data: Dataset) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
     if config.partition == "by_writer" and data.train_writers is not None:
         counts = np.bincount(data.train_writers)

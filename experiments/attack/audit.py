@@ -69,7 +69,7 @@ from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.report import text_table
 
 from .. import flag_values, printed
@@ -113,7 +113,7 @@ def define_flags() -> None:
     )
 
 
-def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
+def audited_cases(names: list[str], config: ResolvedConfig) -> list[Case]:
     """The cases of the named mechanisms, or of everything that adds noise.
 
     Raises:
@@ -128,7 +128,7 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
     return [case for name in names for case in cases_of(name, config)]
 
 
-def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """Every case of every mechanism, played with each seed."""
     flag_values.refuse_flags(
         values,

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import MechanismConfig
 
@@ -40,7 +40,7 @@ class Case(NamedTuple):
         worlds = self.worlds.replace(" ", "_")
         return f"{self.mechanism}-{self.clipping}-{worlds}"
 
-    def settings(self, config: ExperimentConfig) -> ExperimentConfig:
+    def settings(self, config: ResolvedConfig) -> ResolvedConfig:
         """The experiment's settings in this case."""
         return dataclasses.replace(
             config,
@@ -51,7 +51,7 @@ class Case(NamedTuple):
         )
 
 
-def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
+def cases_of(mechanism: str, config: ResolvedConfig) -> list[Case]:
     """The cases whose clipping and relation the mechanism supports."""
     replaced = (mechanism, "update_clip", "replace_one")
     removed = (mechanism, "update_clip", "add_remove")
@@ -126,7 +126,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     return [case for case in cases if _is_supported(case, config)]
 
 
-def _is_supported(case: Case, config: ExperimentConfig) -> bool:
+def _is_supported(case: Case, config: ResolvedConfig) -> bool:
     try:
         case_settings(case, config)
     except ValueError:
@@ -135,7 +135,7 @@ def _is_supported(case: Case, config: ExperimentConfig) -> bool:
 
 
 def case_settings(
-    case: Case, config: ExperimentConfig, num_examples: int = 1
+    case: Case, config: ResolvedConfig, num_examples: int = 1
 ) -> MechanismConfig:
     """The mechanism's settings in a case."""
     return plan.mechanism_config(

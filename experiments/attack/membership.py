@@ -32,7 +32,7 @@ import numpy as np
 from absl import flags
 
 from fedsvp_jax.attacks import membership
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing
@@ -115,7 +115,7 @@ def members(split: Split, num_examples: int) -> np.ndarray:
     return member
 
 
-def attack_sweep(configs: Sequence[ExperimentConfig], data: Dataset) -> list[Row]:
+def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Row]:
     """Trains the cells and attacks their models after the last round.
 
     Args:
@@ -199,7 +199,7 @@ def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
     )
 
 
-def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """The federations without noise, then those of the mechanisms."""
     flag_values.refuse_flags(
         values, ["epsilon"], "membership_epsilons gives its values"

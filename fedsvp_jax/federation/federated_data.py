@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.data import preprocessing, train_validation
 from fedsvp_jax.data.attributes import AttributeSettings
@@ -18,7 +18,7 @@ from fedsvp_jax.federation.client_data import FederatedData, division_of, game_o
 from fedsvp_jax.federation.corruption import corrupt_clients
 
 
-def load_data(config: FederationSettings) -> Dataset | ClientStore:
+def load_data(config: ResolvedConfig) -> Dataset | ClientStore:
     """The data set by name, in memory or, for `store`, on disk.
 
     Raises:
@@ -30,7 +30,7 @@ def load_data(config: FederationSettings) -> Dataset | ClientStore:
 
 
 def federate(
-    configs: Sequence[FederationSettings], dataset: Dataset | ClientStore
+    configs: Sequence[ResolvedConfig], dataset: Dataset | ClientStore
 ) -> FederatedData:
     """The federation of every cell; cells differ in what does not change shapes.
 

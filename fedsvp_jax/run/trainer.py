@@ -16,7 +16,6 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.structs import Array, Examples
-from fedsvp_jax.core.tree import norms_for
 from fedsvp_jax.devices import compiler_flags, lanes
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.round.federated_round import federated_round
@@ -205,7 +204,7 @@ class Trainer:
         # its data would stay in memory until Python looks for cycles.
         model, plan = self.program.model, self.program.plan
         placement, rounds_in_program = self.placement, self._rounds_in_program
-        chunk, platform = self.cell_chunk, self.program.target.platform
+        chunk = self.cell_chunk
 
         def rounds(
             state: ServerState,
@@ -223,17 +222,16 @@ class Trainer:
                 def run_cell(
                     state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
                 ) -> Advanced:
-                    with norms_for(platform):
-                        return federated_round(
-                            model,
-                            plan,
-                            cell,
-                            state,
-                            data,
-                            round_num=round_num,
-                            devices=devices,
-                            outer_axes=outer_axes,
-                        )
+                    return federated_round(
+                        model,
+                        plan,
+                        cell,
+                        state,
+                        data,
+                        round_num=round_num,
+                        devices=devices,
+                        outer_axes=outer_axes,
+                    )
 
                 if chunk == 1:
                     return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))
