@@ -25,14 +25,6 @@ _SEEDED = "noise was seeded: every ε is nominal"
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
-_PROMISE_FIELDS = (
-    "mechanism",
-    "assumptions",
-    "num_rounds",
-    "max_uploads",
-    "total_accounting",
-    "release_epsilon",
-)
 _NUMBER = r"\d[\d.e+-]*"
 _ALONE = "; records of other attributes are not protected"
 # Patterns of what any version has written into a promise.
