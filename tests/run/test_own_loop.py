@@ -53,24 +53,6 @@ def test_seeds_are_mapped_and_scanned() -> None:
     chex.assert_trees_all_close(mapped, one, rtol=1e-4, atol=1e-5)
 
 
-def test_seeds_of_an_equal_plan_are_compiled_once(tmp_path: pathlib.Path) -> None:
-    config = small(mechanism="none", num_rounds=1, partition="iid")
-    hashes = []
-    with run.shared_programs(), jax.log_compiles(False):
-        for seed in (0, 1, 0):
-            one = dataclasses.replace(config, seed=seed)
-            folder = tmp_path / str(len(hashes))
-            hashes.append(run.train(one, folder, dataset=digits())["params_sha256"])
-        from fedsvp_jax.run.trainer import _SHARED
-
-        kept = _SHARED.get()
-        assert kept is not None
-        (compiled,) = kept.values()
-        assert compiled._cache_size() == 1
-    assert hashes[0] == hashes[2] != hashes[1]
-    assert _SHARED.get() is None
-
-
 @pytest.mark.hole
 def test_a_loop_of_ones_own_has_the_norms_of_its_target(monkeypatch) -> None:
     """Only a Trainer's rounds had them, so a TPU's loop had others than its run."""
