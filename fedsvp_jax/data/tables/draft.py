@@ -29,6 +29,7 @@ from fedsvp_jax.data.tables.schema import (
 )
 from fedsvp_jax.data.tables.table_file import columns_of
 
+# Names by which the label and the client column are guessed, the likeliest first.
 _LABELS = (
     *("label", "target", "class", "outcome", "death", "died", "dead", "diagnosis"),
     *("y", "income"),
