@@ -59,9 +59,9 @@ _SEEDS = flags.DEFINE_integer(
 _AUC = flags.DEFINE_list(
     "auc",
     ["0.65", "0.9"],
-    "AUC of the best model of the synthetic rows, where the columns tell little of the "
-    "class and where they tell much; of models of such tables that were published, if "
-    "there are any. One number is both.",
+    "Best AUC of the synthetic rows: one number for columns that tell little of "
+    "the class, one for columns that tell much, with a comma between. Take those of "
+    "published models of such tables, if there are any. One number stands for both.",
 )
 _LABELS = {
     "nobody": "server sees each upload",
