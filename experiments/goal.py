@@ -1,7 +1,7 @@
 """--goal of `fedsvp train`: settings for a table or images, all but ε.
 
-`proved` refuses a table whose schema was read off the records. `trial` is the same with
-such a schema, so its claims are nominal.
+`proved` refuses a table whose schema was read off the records. `trial` takes such a
+table, and its claims are nominal then.
 
 - unit = "row" or "person": every client runs DP-SGD, one step per round, on a logistic
   model, and adds all of the noise itself: against the server too (P15, P21). A step
