@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedsvp_jax.config import ResolvedConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.options import Options
