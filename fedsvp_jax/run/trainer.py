@@ -62,14 +62,14 @@ class Trainer:
         compiler_flags.check_arithmetic()
         self.program = program
         self.placement = placement or Placement()
-        if len(program.configs) % self.placement.sweep_devices:
+        cells, rest = divmod(len(program.configs), self.placement.sweep_devices)
+        if rest:
             raise ValueError(
                 f"sweep_devices must divide the {len(program.configs)} cells of "
                 f"mechanism {program.plan.mechanism}, got "
                 f"{self.placement.sweep_devices}"
             )
         self._mesh = self.placement.mesh()
-        cells = len(program.configs) // self.placement.sweep_devices
         limit = self.placement.cell_chunk_size or program.cells_together
         self.cell_chunk = max(n for n in range(1, limit + 1) if cells % n == 0)
         # With a stream, each round brings its own cohort.
@@ -89,11 +89,10 @@ class Trainer:
         )
         # Explicit, since XLA calls an axis of one device unsharded, and a state that
         # comes back with another sharding would be compiled for again.
-        by_round = NamedSharding(self._mesh, _BY_ROUND)
         self._compiled: Any = jax.jit(
             self._rounds(),
             donate_argnums=0,
-            out_shardings=(self._by_cell, by_round),
+            out_shardings=(self._by_cell, NamedSharding(self._mesh, _BY_ROUND)),
             compiler_options=program.target.compiler_options,
         )
         if (shared := _SHARED.get()) is not None:
