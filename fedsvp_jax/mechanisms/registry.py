@@ -53,15 +53,9 @@ _RECONSTRUCTED = " [reconstruction]"
 def register_mechanism(
     name: str,
     factory: Callable[[MechanismConfig], Mechanism],
-    *,
-    summary: str,
-    settings: type[Settings] | None = None,
-    label: str | None = None,
-    noise_setting: str | None = "epsilon",
-    unread: tuple[str, ...] = (),
-    explain: Callable[[Mapping[str, Any]], str] = lambda config: "",
+    **fields: Any,
 ) -> None:
-    """Makes a mechanism known by name.
+    """Makes a mechanism known by name, with the fields of `Entry`.
 
     Args:
       name: new, and a Python identifier, so that it can stand in a flag.
@@ -87,9 +81,7 @@ def register_mechanism(
         raise ValueError(f"name must be an identifier, got {name!r}")
     if name in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
-    _REGISTRY[name] = Entry(
-        label or name, factory, summary, settings, noise_setting, unread, explain
-    )
+    _REGISTRY[name] = Entry(**{"label": name, "factory": factory} | fields)
 
 
 def mechanism_names() -> tuple[str, ...]:
