@@ -31,7 +31,7 @@ from fedsvp_jax import models
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
 from fedsvp_jax.attacks.scores import Examiner, evenly, make_examiner
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import ResolvedConfig, resolve
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
@@ -96,7 +96,7 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
     )
 
 
-def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """Every mechanism with the same data, latents and networks."""
     if values.mechanisms:
         flag_values.refuse_flags(
@@ -130,7 +130,7 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
     def examiner() -> Examiner:
         return make_examiner(judge(), real, private, values.num_images)
 
-    def attack_mechanism(defence: ExperimentConfig) -> dict[str, Any]:
+    def attack_mechanism(defence: ResolvedConfig) -> dict[str, Any]:
         trainer = Trainer(build([defence], dataset))
         claim = upload_claims.least_noised(
             trainer.program.mechanism, keeps_stats=trainer.program.keeps_stats

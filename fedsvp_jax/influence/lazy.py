@@ -144,6 +144,7 @@ def lazy_influence(
     contributed = contributions(kernel, train, settings, key=contribution_key)
     gained = improvements(kernel, contributed, test)
     votes = jnp.where(gained > 0, 1.0, -1.0).astype(jnp.float32)
+    assert settings.vote_epsilon is not None
     flip = flip_probability(settings.vote_epsilon)
     reports = randomized_response(
         votes,

@@ -188,7 +188,7 @@ class Session:
         self.done += active
         self._bar.update(active)
         due = self.done - self._saved >= self._options.checkpoint_every
-        if self.stopped_by is None and (due or self.done == num_rounds):
+        if due or self.done == num_rounds or self.stopped_by:
             self._save()
 
     def _take(
