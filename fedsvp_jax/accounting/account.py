@@ -110,7 +110,7 @@ class Account:
 
     @property
     def uploads(self) -> np.ndarray:
-        """(M,) whole."""
+        """(M,) int64: uploads of each client."""
         return self._clients().sums[0].astype(np.int64)
 
     @property
@@ -119,7 +119,7 @@ class Account:
         return self._clients().sums[_FIRST_VIEW:]
 
     def copy(self) -> Self:
-        """The same, to go on with apart."""
+        """A copy; rounds that are recorded in one are not in the other."""
         clients = self._clients()
         copied = dataclasses.replace(clients, sums=clients.sums.copy())
         return dataclasses.replace(self, clients=copied)
