@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import jinja2
-
 
 def one_line(error: BaseException | str) -> str:
     from fedsvp_jax.core.files import printable
@@ -32,8 +30,10 @@ def of_memory(error: BaseException) -> str | None:
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
+def _templates() -> Any:
     """The environment of templates/; its filter `table` aligns rows in columns."""
+    import jinja2  # which `fedsvp --help` does not need
+
     from fedsvp_jax.report import text_table
 
     templates = jinja2.Environment(
@@ -53,7 +53,8 @@ def value_text(value: Any) -> str:
 
 def filled(template: str, **values: Any) -> str:
     """The text of a file of templates/ with these values."""
-    return _templates().get_template(template).render(values)
+    text: str = _templates().get_template(template).render(values)
+    return text
 
 
 class Lines(std_logging.Formatter):
