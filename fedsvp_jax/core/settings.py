@@ -170,7 +170,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         if value not in meta["choices"]:
             raise SettingError(field.name, *_one_of(value, meta["choices"]))
         return
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if isinstance(value, bool) or not issubclass(type(value), numbers.Real):
         return
     limits, is_infinite = meta["limits"], value == math.inf
     if is_infinite and meta["infinite"]:
