@@ -10,8 +10,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import jinja2
-
 
 def one_line(error: BaseException | str) -> str:
     from fedsvp_jax.core.files import printable
@@ -34,6 +32,8 @@ def of_memory(error: BaseException) -> str | None:
 @functools.cache
 def _templates() -> Any:
     """The pages' environment, of templates/; `table` aligns rows in columns."""
+    import jinja2  # which `fedsvp --help` does not need
+
     from fedsvp_jax.core.files import printable
     from fedsvp_jax.report import page, text_table
 
@@ -48,7 +48,8 @@ def _templates() -> Any:
 
 def filled(template: str, **values: Any) -> str:
     """The text of a file of templates/ with these values."""
-    return _templates().get_template(template).render(values)
+    text: str = _templates().get_template(template).render(values)
+    return text
 
 
 class Lines(std_logging.Formatter):
