@@ -12,8 +12,6 @@ _BOUNDS = {
     "below": operator.lt,
     "at_most": operator.le,
 }
-# By a decorator of the class, and not asked of an object that is there.
-_MADE = ("__init__", "__replace__")
 
 
 class Component(NamedTuple):
@@ -83,9 +81,9 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
     replaced = any(inspect.isfunction(getattr(kind, name, None)) for name in values)
     replaced |= any(
         inspect.isfunction(method) and method.__module__ != parent.__module__
-        for parent in getattr(kind, "__mro__", ())
+        for parent in type(thing).__mro__
         for name, method in vars(parent).items()
-        if name not in _MADE
+        if name not in ("__init__", "__replace__")  # which a decorator may make
     )
     name = kind.__qualname__ if path in classes and not replaced else ""
     return Component(name, path, {key.lstrip("_"): values[key] for key in values})

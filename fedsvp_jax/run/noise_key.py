@@ -12,12 +12,11 @@ import pathlib
 from fedsvp_jax.core.files import replace_file
 
 FILE = "noise.key"
-NUM_BYTES = 8
 
 
 def fresh() -> bytes:
     """A key that nobody knows."""
-    return os.urandom(NUM_BYTES)
+    return os.urandom(8)
 
 
 def of_folder(folder: pathlib.Path) -> bytes:
