@@ -70,12 +70,15 @@ def test_two_runs_draw_other_noise_and_a_key_that_is_kept_repeats_it(
 
 
 @pytest.mark.hole
-def test_a_run_whose_key_is_gone_is_not_resumed(tmp_path: Path) -> None:
+def test_a_run_whose_key_is_gone_or_cut_is_not_resumed(tmp_path: Path) -> None:
     config, folder = settings(secret_noise=True), tmp_path / "run"
     run.train(config, folder)
-    (folder / noise_key.FILE).unlink()
-    with pytest.raises(ValueError, match="is gone, the key of its noise"):
-        run.train(config, folder, options=Options(resume=True))
+    for key in (b"", b"four", None):
+        (folder / noise_key.FILE).unlink()
+        if key is not None:
+            (folder / noise_key.FILE).write_bytes(key)
+        with pytest.raises(ValueError, match="key of its noise, is gone or damaged"):
+            run.train(config, folder, options=Options(resume=True))
 
 
 @pytest.mark.hole
