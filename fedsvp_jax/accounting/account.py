@@ -118,12 +118,6 @@ class Account:
         """(4, M) Σ1/z² by view."""
         return self._clients().sums[_FIRST_VIEW:]
 
-    def copy(self) -> Self:
-        """A copy; rounds that are recorded in one are not in the other."""
-        clients = self._clients()
-        copied = dataclasses.replace(clients, sums=clients.sums.copy())
-        return dataclasses.replace(self, clients=copied)
-
     @property
     def proved(self) -> bool:
         """Whether the mechanism's claim is proved, and nothing makes it nominal."""
@@ -171,8 +165,9 @@ class Account:
           ValueError: an unknown or repeated id.
           RuntimeError: another round was recorded after this account's last.
         """
-        # The zeros before the first round are those of every run of a program.
-        clients = self._clients() if self.rounds else self.copy().clients
+        clients = self._clients()
+        if not self.rounds:  # these zeros are those of every run of a program
+            clients = dataclasses.replace(clients, sums=clients.sums.copy())
         num_clients = clients.sums.shape[1]
         ids = np.asarray(client_ids, np.int64)
         filled = ids >= 0
