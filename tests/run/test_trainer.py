@@ -73,7 +73,7 @@ def test_runs_of_an_equal_plan_are_compiled_once(
 
 
 def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> None:
-    """2,000 runs of a process stay within 22 MB; programs, arrays, files do not add up."""
+    """Programs, arrays and files of 2,000 runs in one process do not add up."""
     client, model, kept = jax.devices()[0].client, linear([1.0]), []
     for number in range(8):
         run.train(tiny(seed=number), tmp_path / "run", dataset=TINY, model=model)
