@@ -13,7 +13,6 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.structs import Array, Examples, Model
-from fedsvp_jax.core.tree import norms_for
 from fedsvp_jax.devices import compiler_flags, lanes
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation.program import Program
@@ -215,17 +214,16 @@ def _jitted(
             def run_cell(
                 state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
             ) -> Advanced:
-                with norms_for(target.platform):
-                    return federated_round(
-                        model,
-                        plan,
-                        cell,
-                        state,
-                        data,
-                        round_num=round_num,
-                        devices=devices,
-                        outer_axes=outer_axes,
-                    )
+                return federated_round(
+                    model,
+                    plan,
+                    cell,
+                    state,
+                    data,
+                    round_num=round_num,
+                    devices=devices,
+                    outer_axes=outer_axes,
+                )
 
             if cell_chunk == 1:
                 return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))

@@ -31,7 +31,7 @@ PLACEHOLDER = "NAME"
 def test_every_test_and_file_that_a_page_names_exists(page: pathlib.Path) -> None:
     text = page.read_text()
     named = [name for name in _TEST.findall(text) if PLACEHOLDER not in name]
-    assert TESTS.union(records.SCORES).issuperset(named)
+    assert TESTS.union(records._COMPARED).issuperset(named)
     paths = [path for path in _PATH.findall(text) if PLACEHOLDER not in path]
     assert not [path for path in paths if not (ROOT / path).exists()]
 
