@@ -186,15 +186,15 @@ def build(
             first.model, num_classes=num_classes, kernels=kernels, shares=shares
         )
 
-    build_model = by_name if model is None else None
+    is_own = model is not None
     if model is not None:  # whose author nobody checks, and a clip rests on it
         model = model._replace(gradient_scale=None)
-    given_model, model = model, model or by_name(dataset.num_classes)
+    model = model or by_name(dataset.num_classes)
     if loss is not None:
         model = model._replace(loss=losses.of_examples(loss))
     data = federate(configs, dataset)
-    if given_model is not None and data.examples.targets is None:
-        checks.check_outputs(given_model, data)
+    if is_own and data.examples.targets is None:
+        checks.check_outputs(model, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     sizes = plans.sizes(first, data)
@@ -210,17 +210,17 @@ def build(
         plans.make_configured_mechanism(config, **sizes) for config in configs
     ]
     first_settings, first_mechanism = configured[0]
-    query_parts = plans.choose_query_parts(first_settings, model, build_model, data)
+    query_parts = plans.choose_query_parts(
+        first_settings, model, None if is_own else by_name, data
+    )
     for settings, mechanism in configured:
         checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)
     of_model = ""
-    if (given_model is not None or loss is not None) and not first.paired_noise:
+    if (is_own or loss is not None) and not first.paired_noise:
         # By name, the same on every device.
-        traced = (
-            model if given_model is not None else by_name(dataset.num_classes, "cpu")
-        )
+        traced = model if is_own else by_name(dataset.num_classes, "cpu")
         of_model = own_code.of_model(
             traced._replace(loss=model.loss),
             data,
