@@ -1,6 +1,7 @@
 """The messages of a command on standard error: one plain sentence per line."""
 
 import contextlib
+import difflib
 import functools
 import io
 import logging as std_logging
@@ -11,12 +12,35 @@ from collections.abc import Iterator
 from typing import Any
 
 import jinja2
+from absl import flags
 
 
 def one_line(error: BaseException | str) -> str:
     from fedsvp_jax.core.files import printable
 
-    return printable(" ".join(str(error).split()))
+    has_path = isinstance(error, OSError) and error.filename is not None
+    text = _of_path(error) if has_path else str(error)
+    return printable(" ".join(text.split()))
+
+
+def _of_path(error: Any) -> str:
+    """What is wrong with a path: its flag, and the nearest names in its folder."""
+    path = pathlib.Path(os.fsdecode(error.filename))
+    typed = [
+        f"--{name}="
+        for name in flags.FLAGS
+        if flags.FLAGS[name].present
+        and pathlib.Path(str(flags.FLAGS[name].value)).expanduser() == path
+    ]
+    sentence = f"{''.join(typed[:1])}{path}: {error.strerror}"
+    if path.exists():
+        return sentence
+    if not path.parent.is_dir():
+        return f"{sentence}; there is no folder {path.parent}"
+    names = sorted(os.listdir(path.parent))
+    near = difflib.get_close_matches(path.name, names, n=1)
+    listed = near or [n for n in names if n.endswith(path.suffix)][:3]
+    return f"{sentence}; its folder holds {', '.join(listed) or 'none like it'}"
 
 
 def of_memory(error: BaseException) -> str | None:

@@ -25,7 +25,7 @@ REFUSED = {
         "--sensitivity=paper": "flag --sensitivity is called --clipping",
         "--xyzzy=1": "Unknown command line flag 'xyzzy'",
         "--dataset=store": "dataset store needs data_dir",
-        "--dataset=store --data_dir=docs": "'docs/store.json'",
+        "--dataset=store --data_dir=docs": "docs/store.json: No such file",
         "--num_devices=99": "num_devices times sweep_devices must be at most 1",
         "--num_devices=0": "num_devices",
         "--preset=proved_mnist": "preset proved_mnist needs total_epsilon",

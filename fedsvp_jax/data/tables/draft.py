@@ -82,7 +82,7 @@ def proposed(
     """
     notes: dict[str, str] = {}
     columns = columns_of(table, source)
-    rest = [name for name in columns if name not in (label, client, "split")]
+    rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
     person = next((name for name in features if _repeats(name, features[name])), None)
     if person is not None:

@@ -531,6 +531,10 @@ def test_a_frame_is_read_by_its_types() -> None:
             "has two columns of the name 'dose'; rename one",
         ),
         (
+            FRAME.rename(columns={"dose": " "}),
+            "has a column of the name ''; rename one",
+        ),
+        (
             FRAME.rename(columns={"dose": "Zürich", "old": LATIN["Zürich"]}),
             "two columns of the name 'Zürich'",
         ),
