@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -30,6 +31,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
+_NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
 _UNNAMED = (
     "line 1: column {} has no name; name it, or delete it (a first column that R or "
     "pandas wrote for row names may have none, if all its values differ)"
@@ -170,13 +172,20 @@ def _columns(text: str, divider: str, path: Path) -> Columns:
                 stacklevel=4,
             )
     files.refuse(faults, f"{path}, ")
-    return Columns(zip(names, map(cells.normal_texts, columns), strict=True))
+    table = Columns(zip(names, map(cells.normal_texts, columns), strict=True))
+    again = np.all([cells.holds(table[name], [name]) for name in names], axis=0)
+    if again.any():
+        at = cells.place(table[names[0]], again)
+        raise ValueError(f"{path} has its header again {at}: leave such lines out")
+    return table
 
 
 def _header_faults(names: Sequence[str]) -> list[str]:
     """The faults of the header."""
     if not names:
         return ["line 1, is empty; the first line must name the columns"]
+    if not all(map(str.isdigit, names)) and all(map(_NUMBER.fullmatch, names)):
+        return ["line 1, holds numbers alone; the first line must name the columns"]
     faults = [
         _UNNAMED.format(place)
         for place, name in enumerate(names[1:], start=2)
