@@ -24,23 +24,21 @@ def one_line(error: BaseException | str) -> str:
 
 
 def _of_path(error: Any) -> str:
-    """What is wrong with a path: its flag, and the nearest names in its folder."""
-    path = pathlib.Path(os.fsdecode(error.filename))
-    typed = [
-        f"--{name}="
-        for name in flags.FLAGS
-        if flags.FLAGS[name].present
-        and pathlib.Path(str(flags.FLAGS[name].value)).expanduser() == path
-    ]
-    sentence = f"{''.join(typed[:1])}{path}: {error.strerror}"
-    if path.exists():
-        return sentence
-    if not path.parent.is_dir():
-        return f"{sentence}; there is no folder {path.parent}"
-    names = sorted(os.listdir(path.parent))
-    near = difflib.get_close_matches(path.name, names, n=1)
-    listed = near or [n for n in names if n.endswith(path.suffix)][:3]
-    return f"{sentence}; its folder holds {', '.join(listed) or 'none like it'}"
+    """What is wrong with a path: its flag, and the nearest name in its folder."""
+    path, near = pathlib.Path(os.fsdecode(error.filename)), []
+    if path.parent.is_dir() and not path.exists():
+        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+    hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+    flag = next(
+        (
+            f"--{name}="
+            for name in flags.FLAGS
+            if flags.FLAGS[name].present
+            and os.path.expanduser(str(flags.FLAGS[name].value)) == str(path)
+        ),
+        "",
+    )
+    return f"{flag}{path}: {error.strerror}{hint}"
 
 
 def of_memory(error: BaseException) -> str | None:
