@@ -394,18 +394,14 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
     So whoever has two rows trains. Where too few others are left, all rows of some
     clients of two are for the test.
     """
-    is_test = order < size
     if clients is None:
-        return is_test
-    counts = np.bincount(clients)
-    if np.bincount(clients[~is_test], minlength=len(counts)).min() >= _LEAST:
-        return is_test
+        return order < size
+    counts, is_test = np.bincount(clients), np.zeros(len(order), bool)
     by_client = np.lexsort((-order, clients))
     rank = np.empty(len(order), np.int64)
     starts = counts.cumsum() - counts
     rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
     mask = (rank < _LEAST) & (counts[clients] >= _LEAST)
-    is_test[:] = False
     free = np.flatnonzero(~mask)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST

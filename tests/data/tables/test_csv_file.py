@@ -328,3 +328,11 @@ def test_a_first_column_without_a_name_is_row_names(
     plain = TableSettings(label_column="y", test_data=str(tmp_path / "plain.csv"))
     with pytest.warns(UserWarning, match=warned):
         assert load_file(path, plain).train_inputs.shape == (ROWS, 1)
+
+
+def test_columns_may_be_numbered(tmp_path: pathlib.Path) -> None:
+    """As pandas writes a frame of an array; fractions in their place are values."""
+    content = table_of().replace("x,y", "0,1")
+    (tmp_path / "a.csv").write_text(content)
+    columns, _ = csv_file.read(tmp_path / "a.csv")
+    assert list(columns) == ["0", "1"]
