@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import flags
 
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import DataSettings
+
+from . import command
 
 GOALS = ("proved", "trial")
 _ROUNDS = 60
@@ -96,9 +98,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             "--solve=noise in the place of --goal, and compare it with leaving the "
             "group out (docs/useful_model.md)"
         )
-    names = [field.name for field in dataclasses.fields(ExperimentConfig)]
-    chosen: dict[str, Any] = {name: values[name].value for name in names}
-    config = ExperimentConfig(**chosen)
+    config = command.unresolved(values)
     data = sources.load(config.dataset, config.data_dir, config)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
@@ -170,7 +170,7 @@ def steps(
     return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
 
 
-def training_sizes(config: ExperimentConfig, data: Dataset) -> np.ndarray:
+def training_sizes(config: ResolvedConfig, data: Dataset) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
     if config.partition == "by_writer" and data.train_writers is not None:
         counts = np.bincount(data.train_writers)
@@ -235,10 +235,11 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
 
 def reference(config: ExperimentConfig) -> dict[str, Any]:
     """The settings of FedAvg on the same clients, which hides nothing."""
-    names = [field.name for field in dataclasses.fields(DataSettings)]
-    names += ["model", "num_attributes", "num_clients", "cohort_size", "seed"]
-    names += ["num_hbc_clients", "partition", "split", "train_fraction"]
-    names += ["class_weights"]
+    names = [
+        *(field.name for field in dataclasses.fields(DataSettings)),
+        *("model", "num_attributes", "num_clients", "cohort_size", "seed"),
+        *("num_hbc_clients", "partition", "split", "train_fraction", "class_weights"),
+    ]
     settings = {name: getattr(config, name) for name in names}
     return settings | {
         "mechanism": "none",

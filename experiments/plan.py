@@ -157,15 +157,17 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
-    areas = flag_values.numbers("auc", _AUC.value)
-    if not 0.5 < min(areas) <= max(areas) < 1:
-        raise ValueError(f"auc must be between 0.5 and 1, got {','.join(_AUC.value)}")
+    areas = sorted(flag_values.numbers("auc", _AUC.value))
+    if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
+        raise ValueError(
+            "auc must be one or two numbers between 0.5 and 1, got "
+            f"{','.join(_AUC.value)}"
+        )
     from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page, text_table
-    from fedsvp_jax.run import shared_programs
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     if not schema.shares:
@@ -185,11 +187,10 @@ def main(arguments: Sequence[str]) -> None:
         encoding.check_named(table[column], "client", f"{path}: column {column}")
         client = cells.distinct(table[column])[1]
     sizes, persons = training_rows(schema, table, client)
-    with shared_programs():
-        plans = [
-            _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
-            for area in sorted({min(areas), max(areas)})
-        ]
+    plans = [
+        _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
+        for area in sorted({min(areas), max(areas)})
+    ]
     document = _joined(plans, areas)
     document |= {"data": path.stem, "choice": "trust"}
     main = _main(document["points"][0])
@@ -323,9 +324,8 @@ def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
 def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str, Any]:
     """One document: every figure from the plan of weak columns to that of strong."""
     weak, strong = plans[0], plans[-1]
-    words = "synthetic rows, of which the best model has an AUC of " + " to ".join(
-        f"{area:g}" for area in sorted({min(areas), max(areas)})
-    )
+    words = "synthetic rows, of which the best model has an AUC of "
+    words += " to ".join(f"{area:g}" for area in areas)
 
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
         return low | {

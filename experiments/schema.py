@@ -24,11 +24,10 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
-from . import command
+from . import command, messages
 
 _OUTPUT = flags.DEFINE_string(
     "output", "schema.toml", "The file that is written; it must not exist yet."
@@ -114,12 +113,6 @@ def confirm(path: pathlib.Path) -> None:
     print(_MARK.sub("", stated))
 
 
-def _counts(labels: Any) -> str:
-    """The rows of the most frequent classes, which the terminal alone shows."""
-    counts = sorted(labels.value_counts().to_pylist(), key=lambda each: -each["counts"])
-    return ", ".join(f"{each['values']}: {each['counts']}" for each in counts[:6])
-
-
 def main(arguments: Sequence[str]) -> None:
     """Writes the draft, and prints what the user must still check."""
     if _CONFIRM.value is not None:
@@ -169,19 +162,15 @@ def main(arguments: Sequence[str]) -> None:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)
     replace_file(target, schema.to_toml(drafted, notes, head).encode())
-    kinds = [column.type for column in drafted.columns.values()]
-    listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    print(f"{target}: {len(kinds)} columns ({listed})")
-    print(f"class: {label} ({_counts(columns[label])}); client: {client or 'none'}")
-    for name, note in notes.items():
-        print(f"  {name.removeprefix('columns.')}: {note}")
-    num_marked = len(drafted.from_records)
     print(
-        f"{num_marked} entries are marked from_data: check and correct each, then\n"
-        f"  fedsvp schema --confirm={target}\n"
-        f"  fedsvp plan {path} --schema={target}\n"
-        f"  fedsvp train --data={path} --schema={target} --goal=proved "
-        "--total_epsilon=3 --output_dir=run"
+        messages.filled(
+            "schema.txt",
+            path=path,
+            target=target,
+            schema=drafted,
+            notes=notes,
+            counts=columns[label].value_counts().to_pylist(),
+        )
     )
 
 

@@ -122,7 +122,7 @@ def main(_: list[str]) -> None:
     except FloatingPointError:
         command.write_report(values, "run")
         raise
-    from fedsvp_jax.report import headline, labels
+    from fedsvp_jax.report import headline
 
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference:
@@ -141,7 +141,7 @@ def main(_: list[str]) -> None:
             config=config,
             summary=summary,
             sentences=headline.sentences(place, summary),
-            spent=labels.spent_line(summary),
+            spent=headline.spent(summary),
         )
     )
     command.write_report(values, "run")

@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting.claims import Claim, table
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
@@ -217,7 +217,7 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _trained(
-    config: ExperimentConfig, data: Dataset, *, is_seeded: bool
+    config: ResolvedConfig, data: Dataset, *, is_seeded: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], Claim]:
     """(weights by class, biases), and the claim on what was spent."""
     program = federation.build([config], data)

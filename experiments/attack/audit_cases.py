@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.federation import plan
-from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
+from fedsvp_jax.mechanisms import MechanismConfig
 
 # Stages that all mechanisms share are audited with some of them, whose noise fits.
 _PROMISED = ("nbafl", "gaussian", "dp_fedavg")
@@ -40,7 +40,7 @@ class Case(NamedTuple):
         worlds = self.worlds.replace(" ", "_")
         return f"{self.mechanism}-{self.clipping}-{worlds}"
 
-    def settings(self, config: ExperimentConfig) -> ExperimentConfig:
+    def settings(self, config: ResolvedConfig) -> ResolvedConfig:
         """The experiment's settings in this case."""
         return dataclasses.replace(
             config,
@@ -51,7 +51,7 @@ class Case(NamedTuple):
         )
 
 
-def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
+def cases_of(mechanism: str, config: ResolvedConfig) -> list[Case]:
     """The cases whose clipping and relation the mechanism supports."""
     replaced = (mechanism, "update_clip", "replace_one")
     removed = (mechanism, "update_clip", "add_remove")
@@ -68,7 +68,10 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
         Case(mechanism, "attribute_records", "replace_one", "private record"),
         Case(mechanism, "attribute_records", "add_remove", "private record left out"),
     ]
-    instance = _make_mechanism(mechanism, config)
+    lenient = dataclasses.replace(
+        config, mechanism=mechanism, calibration="classical", allow_large_epsilon=True
+    )
+    _, instance = plan.make_configured_mechanism(lenient)
     if instance.claim.central:
         adaptive = {"adaptive_clip": True, "count_noise_std": 1.1}
         cases = [
@@ -123,14 +126,7 @@ def cases_of(mechanism: str, config: ExperimentConfig) -> list[Case]:
     return [case for case in cases if _is_supported(case, config)]
 
 
-def _make_mechanism(name: str, config: ExperimentConfig) -> Mechanism:
-    config = dataclasses.replace(
-        config, mechanism=name, calibration="classical", allow_large_epsilon=True
-    )
-    return plan.make_configured_mechanism(config)[1]
-
-
-def _is_supported(case: Case, config: ExperimentConfig) -> bool:
+def _is_supported(case: Case, config: ResolvedConfig) -> bool:
     try:
         case_settings(case, config)
     except ValueError:
@@ -139,7 +135,7 @@ def _is_supported(case: Case, config: ExperimentConfig) -> bool:
 
 
 def case_settings(
-    case: Case, config: ExperimentConfig, num_examples: int = 1
+    case: Case, config: ResolvedConfig, num_examples: int = 1
 ) -> MechanismConfig:
     """The mechanism's settings in a case."""
     return plan.mechanism_config(

@@ -51,15 +51,6 @@ def check_one_client(
         )
 
 
-def _non_finite(values: np.ndarray) -> str | None:
-    """The places of NaN and infinity, in words; None if all values are finite."""
-    bad = np.argwhere(~np.isfinite(values))
-    if not len(bad):
-        return None
-    count, first = f"{len(bad)} of {values.size} values", bad[0].tolist()
-    return f"NaN or infinity ({count}, first at index {first})"
-
-
 def _as_features(values: np.ndarray) -> np.ndarray:
     """Floats of any precision as float32; too large ones become infinite."""
     if values.dtype.kind != "f" or values.dtype == np.float32:
@@ -159,15 +150,14 @@ class Dataset:
             if (values := getattr(self, name)) is not None:
                 self._set(name, self._as_integers(name, values, rows))
         self._check_rows_per_person()
-        targets = [self._targets("train", rows)]
-        targets += [self._targets("test", self.test_labels.shape)]
-        if targets[0] != targets[1]:
+        test_rows = self.test_labels.shape
+        if self._targets("train", rows) != self._targets("test", test_rows):
             raise self._error(
                 "train_targets and test_targets must be of one type and shape, or both "
                 "None"
             )
         self._check_columns("columns", "column", rows)
-        self._check_columns("test_columns", "test column", self.test_labels.shape)
+        self._check_columns("test_columns", "test column", test_rows)
         for key, column in self.test_columns.items():
             reference = self.columns.get(key)
             if reference is None or reference.categories != column.categories:
@@ -204,15 +194,21 @@ class Dataset:
                 f"got the shape {inputs.shape}"
             )
         self._check_finite(inputs, f"{part} inputs", "feature")
-        labels = getattr(self, f"{part}_labels")
-        rows = inputs.shape[:1]
-        labels = self._as_integers(f"{part} labels", labels, rows, self.num_classes)
+        name = f"{part}_labels"
+        labels = self._as_integers(
+            f"{part} labels", getattr(self, name), inputs.shape[:1], self.num_classes
+        )
         self._set(f"{part}_inputs", inputs)
-        self._set(f"{part}_labels", labels)
+        self._set(name, labels)
 
     def _check_finite(self, values: np.ndarray, kind: str, each: str) -> None:
-        if values.dtype == np.float32 and (where := _non_finite(values)):
-            raise self._error(f"{kind} hold {where}; every {each} must be finite")
+        if values.dtype != np.float32:
+            return
+        if len(bad := np.argwhere(~np.isfinite(values))):
+            raise self._error(
+                f"{kind} hold NaN or infinity ({len(bad)} of {values.size} values, "
+                f"first at index {bad[0].tolist()}); every {each} must be finite"
+            )
 
     def _targets(self, part: str, rows: tuple[int, ...]) -> Any:
         """Makes a part's targets float32 or int32; their type and shape, or None."""
@@ -238,7 +234,8 @@ class Dataset:
         """(m,) the name of each test example's writer, "" for nobody; or None."""
         if self.test_writers is None or self.writer_names is None:
             return None
-        return [("", *self.writer_names)[number + 1] for number in self.test_writers]
+        names = (*self.writer_names, "")
+        return [names[number] for number in self.test_writers]
 
     def _check_columns(self, field: str, kind: str, rows: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
@@ -315,16 +312,14 @@ class Facts(NamedTuple):
     class_names: tuple[str, ...] | None = None
 
 
-def examples_of(writers: np.ndarray | None) -> np.ndarray | None:
-    """(W,) the examples of each writer."""
-    return None if writers is None else np.unique(writers, return_counts=True)[1]
-
-
 def facts_of(dataset: Dataset) -> Facts:
     """The facts of a data set in memory."""
+    writers = dataset.train_writers
     return Facts(
         num_examples=len(dataset.train_labels),
-        of_writers=examples_of(dataset.train_writers),
+        of_writers=None
+        if writers is None
+        else np.unique(writers, return_counts=True)[1],
         categories={key: c.categories for key, c in dataset.columns.items()},
         class_names=dataset.class_names,
     )

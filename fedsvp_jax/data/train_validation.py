@@ -48,10 +48,9 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
 
 
 def _stratified(
-    shuffled: np.ndarray, attributes: np.ndarray, train_fraction: float
+    shuffled: np.ndarray, ids: np.ndarray, train_fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A client's shuffled positions, divided attribute by attribute."""
-    ids = attributes[shuffled]
+    """A client's shuffled positions, divided attribute by attribute, as `ids` tells."""
     values, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     quota = _train_counts(sizes, train_fraction)
     trains = np.zeros(len(shuffled), bool)
@@ -121,15 +120,12 @@ class Division(NamedTuple):
         rng = generator(self.seed, Draw.TRAIN_VALIDATION, client)
         units = positions if persons is None else np.unique(persons[positions])
         shuffled = rng.permutation(units)
-        if self.how == "by_position" or persons is not None:
-            size = np.asarray([len(shuffled)])
-            (count,) = _train_counts(size, self.train_fraction)
-            train, validation = shuffled[:count], shuffled[count:]
-            if persons is not None:
-                trains = np.isin(persons[positions], train)
-                train, validation = positions[trains], positions[~trains]
-        else:
-            train, validation = _stratified(shuffled, attributes, self.train_fraction)
+        by_position = self.how == "by_position" or persons is not None
+        ids = np.zeros(len(shuffled), int) if by_position else attributes[shuffled]
+        train, validation = _stratified(shuffled, ids, self.train_fraction)
+        if persons is not None:
+            trains = np.isin(persons[positions], train)
+            train, validation = positions[trains], positions[~trains]
         if not len(train) or not len(validation):
             lacking = "private examples removed, " if curious else ""
             raise ValueError(
@@ -188,6 +184,29 @@ class Division(NamedTuple):
         return Split(*_pad(train), *_pad(validation))
 
 
+def dealt(padded: Array, sizes: Array) -> tuple[np.ndarray, np.ndarray]:
+    """`(clients, examples)` of everything that padded rows hold, one after the other.
+
+    Args:
+      padded: (..., M, longest) indices of examples, as a `Split` has them.
+      sizes: (..., M) how many of each row are no padding. The clients of several cells
+        are numbered through.
+    """
+    rows = np.asarray(padded).reshape(-1, padded.shape[-1])
+    is_example = np.arange(rows.shape[1]) < np.asarray(sizes).reshape(-1, 1)
+    return is_example.nonzero()[0], rows[is_example]
+
+
+def attribute_counts(
+    padded: Array, sizes: Array, attributes: np.ndarray, num_attributes: int
+) -> np.ndarray:
+    """(clients of all cells, N): the examples of padded rows by attribute."""
+    clients, examples = dealt(padded, sizes)
+    counts = np.zeros((sizes.size, num_attributes), int)
+    np.add.at(counts, (clients, attributes[examples]), 1)
+    return counts
+
+
 def most_copies(split: Split, records: np.ndarray) -> int:
     """k: the most clients that hold one of the records; 1 where nobody holds any.
 
@@ -195,14 +214,9 @@ def most_copies(split: Split, records: np.ndarray) -> int:
       split: of one federation; no client holds a record twice.
       records: (n,) bool, which examples count.
     """
-    numbers = []
-    for rows, counts in (
-        (split.train, split.num_train),
-        (split.validation, split.num_validation),
-    ):
-        valid = np.arange(rows.shape[1]) < np.asarray(counts)[:, None]
-        numbers.append(np.asarray(rows)[valid])
-    copies = np.bincount(np.concatenate(numbers), minlength=len(records))
+    _, train = dealt(split.train, split.num_train)
+    _, validation = dealt(split.validation, split.num_validation)
+    copies = np.bincount(np.append(train, validation), minlength=len(records))
     return int(copies[records].max(initial=1))
 
 

@@ -2,7 +2,7 @@
 
 import jax
 
-from fedsvp_jax.config import FederationSettings, PlanSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import losses
 from fedsvp_jax.core.structs import Array, Model, cross_entropy
 from fedsvp_jax.core.tree import num_parameters
@@ -17,7 +17,7 @@ from fedsvp_jax.round.private_query import QueryParts
 
 
 def check_loss(
-    config: FederationSettings,
+    config: ResolvedConfig,
     dataset: Dataset | ClientStore,
     model: Model | None,
     loss: losses.ExampleLoss | None,
@@ -72,7 +72,9 @@ def check_aggregator(name: str, mechanism: Mechanism) -> None:
         )
 
 
-def check_unit(config: PlanSettings, mechanism: Mechanism, data: FederatedData) -> None:
+def check_unit(
+    config: ResolvedConfig, mechanism: Mechanism, data: FederatedData
+) -> None:
     """Raises ValueError: a person is the unit of the data, and the claim hides none."""
     relation = mechanism.claim.relation
     hides = OF_A_PERSON in relation or relation.startswith(OF_A_CLIENT)
@@ -85,7 +87,7 @@ def check_unit(config: PlanSettings, mechanism: Mechanism, data: FederatedData) 
 
 
 def check_mechanism(
-    config: PlanSettings,
+    config: ResolvedConfig,
     settings: MechanismConfig,
     mechanism: Mechanism,
     model: Model,
@@ -141,7 +143,7 @@ def _check_grid(
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
     size = num_parameters(data.noised_part(model, query_parts))
     largest = data.max_num_examples
-    infos = extreme_uploads(mechanism, num_rounds, num_examples=largest)
+    infos = extreme_uploads(mechanism, num_rounds, largest)
     assert mechanism.grid is not None
     for info in infos.values():
         std = float(info.noise_std)

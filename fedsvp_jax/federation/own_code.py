@@ -108,8 +108,7 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
         gradient = jax.value_and_grad(total, has_aux=True)
         trained = gradient(params, trained_model, train=True, key=key)
         asked = gradient(params, model, train=False, key=None)  # as a private query
-        scale = None if model.gradient_scale is None else model.gradient_scale(x)
-        return trained, asked, scale
+        return trained, asked
 
     def program(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
         singly = jax.vmap(passes, (None, None, 0, 0, None))

@@ -10,15 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.config import (
-    AccountedSettings,
-    FederationSettings,
-    NoisedSettings,
-    PlanSettings,
-    check_resolved,
-)
+from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.common_settings import NoiseSettings
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
@@ -39,11 +32,7 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.round.aggregator import (
-    SUM_OF_ANSWERS_ON_GRID,
-    SUM_OF_UPDATES_ON_GRID,
-    WEIGHTED_SUM,
-)
+from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.client_values import ClientValueHook, plan_of
 from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
 from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
@@ -68,7 +57,7 @@ from fedsvp_jax.shapley.coalitions import (
 )
 
 
-def sizes(config: AccountedSettings, data: FederatedData) -> dict[str, Any]:
+def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
     """Of the clients that the data were dealt to, for `make_configured_mechanism`."""
     return {
         "batch_size": min(config.batch_size, data.split.train.shape[-1]),
@@ -81,7 +70,7 @@ def sizes(config: AccountedSettings, data: FederatedData) -> dict[str, Any]:
 
 
 def choose_parallelism(
-    config: FederationSettings,
+    config: ResolvedConfig,
     target: Target,
     model: Model,
     example_shape: Sequence[int],
@@ -124,7 +113,7 @@ def choose_parallelism(
 
 
 def make_configured_mechanism(
-    config: NoisedSettings,
+    config: ResolvedConfig,
     *,
     batch_size: int | None = None,
     min_num_examples: float = 1.0,
@@ -163,7 +152,7 @@ def make_configured_mechanism(
 
 
 def finished_mechanism(
-    config: NoisedSettings,
+    config: ResolvedConfig,
     settings: MechanismConfig,
     from_records: tuple[str, ...] = (),
 ) -> Mechanism:
@@ -176,7 +165,7 @@ def finished_mechanism(
     return over_data(mechanism, from_records)
 
 
-def mechanism_config(config: NoisedSettings, **sizes: Any) -> MechanismConfig:
+def mechanism_config(config: ResolvedConfig, **sizes: Any) -> MechanismConfig:
     """The config alone of `make_configured_mechanism`, of the same arguments."""
     return make_configured_mechanism(config, **sizes)[0]
 
@@ -194,7 +183,7 @@ def poisson_places(config: MechanismConfig) -> int | None:
     )
 
 
-def step_gradient(config: NoiseSettings) -> Gradient:
+def step_gradient(config: ResolvedConfig) -> Gradient:
     """What a local step follows.
 
     FedAvg clips nothing when C is infinite; whatever else there is clips the gradient
@@ -252,7 +241,7 @@ def choose_query_parts(
 
 
 def make_plan(
-    config: PlanSettings,
+    config: ResolvedConfig,
     mechanism_config: MechanismConfig,
     mechanism: Mechanism,
     data: FederatedData,
@@ -300,11 +289,8 @@ def make_plan(
     if query_parts:
         work = PRIVATE_QUERY
     if aggregator is None:
-        aggregator = WEIGHTED_SUM
-        if mechanism.grid is not None and mechanism.claim.central:
-            aggregator = (
-                SUM_OF_ANSWERS_ON_GRID if query_parts else SUM_OF_UPDATES_ON_GRID
-            )
+        on_grid = mechanism.grid is not None and mechanism.claim.central
+        aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM
     if config.client_values != "none":
         values_plan = plan_of(
             config,
@@ -351,11 +337,12 @@ def make_plan(
         client_chunk_size=parallelism.clients,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
+        norms_in_stages=target.norms_in_stages,
     )
 
 
 def make_cells(
-    configs: Sequence[PlanSettings],
+    configs: Sequence[ResolvedConfig],
     data: FederatedData,
     mechanisms: Sequence[MechanismConfig],
     allowances: Sequence[Allowance],
@@ -385,7 +372,7 @@ def make_cells(
 
 
 def recorded_settings(
-    config: FederationSettings,
+    config: ResolvedConfig,
     dataset: Dataset | ClientStore,
     loss: ExampleLoss | None = None,
     model: Model | None = None,

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.accounting import Account, Plan
 from fedsvp_jax.accounting.participation import STATS_LEAVE
-from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
@@ -33,6 +32,9 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
+# A sweep builds its programs twice, and solves for cells that differ in their seeds.
+_solved = lru_cache(maxsize=256)(solve_noise)
+
 
 @dataclasses.dataclass(frozen=True)
 class Program:
@@ -53,7 +55,7 @@ class Program:
       averages: whether the aggregator is one of the package's, which average uploads.
     """
 
-    configs: tuple[ExperimentConfig, ...]
+    configs: tuple[ResolvedConfig, ...]
     model: Model
     data: FederatedData
     plan: RoundPlan
@@ -130,7 +132,7 @@ class Program:
 
 
 def build(
-    configs: Sequence[ExperimentConfig],
+    configs: Sequence[ResolvedConfig],
     dataset: Dataset | ClientStore,
     *,
     model: Model | None = None,
@@ -179,6 +181,8 @@ def build(
         )
 
     build_model = by_name if model is None else None
+    if model is not None:  # whose author nobody checks, and a clip rests on it
+        model = model._replace(gradient_scale=None)
     given_model, model = model, model or by_name(dataset.num_classes)
     if loss is not None:
         model = model._replace(loss=losses.of_examples(loss))
@@ -221,15 +225,12 @@ def build(
     allowances, roots, codes = [], [], []
     for config, (settings, mechanism) in zip(configs, configured, strict=True):
         words = [of_model] if of_model else []
+        arguments = mechanism, settings, model, data
         if aggregator is not None and not config.paired_noise:
-            words.append(
-                own_code.of_aggregator(aggregator, mechanism, settings, model, data)
-            )
+            words.append(own_code.of_aggregator(aggregator, *arguments))
         if from_outside(config.mechanism) and not config.paired_noise:
             words.append(
-                own_code.of_mechanism(
-                    config.mechanism, mechanism, settings, model, data, query_parts
-                )
+                own_code.of_mechanism(config.mechanism, *arguments, query_parts)
             )
         allowances.append(Plan(account_of(config, mechanism)).allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
@@ -266,9 +267,3 @@ def build(
         own_code=tuple(codes),
         averages=aggregator is None,
     )
-
-
-@lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
-def _solved(config: Any, **sizes: Any) -> Any:
-    """As `solve_noise`."""
-    return solve_noise(config, **sizes)

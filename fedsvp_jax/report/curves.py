@@ -10,7 +10,6 @@ import operator
 import statistics
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
@@ -35,17 +34,6 @@ class _Group(NamedTuple):
 _TEXTS = tomllib.loads(page.asset("curves.toml"))
 CURVES = [(texts.pop("fields"), Plot(**texts)) for texts in _TEXTS["plots"]]
 _AGAINST = _TEXTS["against"]  # by the score that is drawn
-
-
-def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
-    """The plots of one folder of a run or a sweep, or of several on the same axes.
-
-    Raises:
-      ValueError: a file is missing or damaged.
-    """
-    if len(folders) > 1:
-        return compare_curves(read.read_all(folders))
-    return curves(read.read_folder(*folders))
 
 
 def curves(files: read.Files) -> list[Plot]:

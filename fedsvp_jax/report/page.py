@@ -140,13 +140,12 @@ def _grid(
     ]
     rows, shared = text_table.without_shared(rows)
     numeric = {
-        name for name in (rows or [{}])[0] if all(_is_number(row[name]) for row in rows)
+        name
+        for name in (rows or [{}])[0]
+        if all(row[name][:1] in "–-0123456789" for row in rows)
+        and all(len(row[name]) < text_table.LONG for row in rows)
     }
     return rows, numeric, shared
-
-
-def _is_number(text: str) -> bool:
-    return text[:1] in "–-0123456789" and len(text) < text_table.LONG
 
 
 def asset(name: str) -> str:

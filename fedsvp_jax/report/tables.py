@@ -315,18 +315,8 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     return [{name: cell[name] for name in names} for cell in cells]
 
 
-def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
-    """Writes table.md and table.csv from the sweep's files.
-
-    Returns:
-      The paths of table.md and table.csv.
-
-    Raises:
-      ValueError: a file is missing or damaged.
-    """
-    sweep = read.read_sweep(sweep_dir)
-    rows = summarize(sweep.results, sweep.cells)
-    markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    replace_file(markdown, text_table.markdown(shown_cells(rows)).encode())
-    replace_file(table, csv_table(rows).encode())
-    return markdown, table
+def write_tables(folder: Path, rows: Sequence[SummaryRow]) -> None:
+    """Writes FOLDER/table.md, of `shown_cells`, and table.csv, of all columns."""
+    markdown = text_table.markdown(shown_cells(rows))
+    replace_file(folder / "table.md", markdown.encode())
+    replace_file(folder / "table.csv", csv_table(rows).encode())

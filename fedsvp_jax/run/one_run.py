@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import replace_file, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
@@ -30,7 +30,7 @@ from fedsvp_jax.run.trainer import Trainer
 
 
 def train(
-    config: ExperimentConfig,
+    config: ResolvedConfig,
     output_dir: str | os.PathLike[str],
     *,
     dataset: Dataset | ClientStore | None = None,

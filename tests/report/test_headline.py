@@ -76,8 +76,10 @@ def test_better_by_chance_is_called_not_significant() -> None:
     ranks = SCORES | {"better_than_guessing": False}
     blind = ranks | {"useful": False}
     below = {"accuracy": 0.7}
-    assert headline.verdict(SCORES) == "better than guessing"
+    assert headline._filled("verdict", SCORES) == "better than guessing"
     by_chance = "not significantly better than guessing on 100 rows"
-    assert headline.verdict(ranks) == f"{by_chance}, though it ranks"
-    assert headline.verdict(blind) == f"useless, {by_chance}"
-    assert headline.verdict(blind | below) == "useless, no better than guessing"
+    assert headline._filled("verdict", ranks) == f"{by_chance}, though it ranks"
+    assert headline._filled("verdict", blind) == f"useless, {by_chance}"
+    assert (
+        headline._filled("verdict", blind | below) == "useless, no better than guessing"
+    )

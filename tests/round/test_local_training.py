@@ -13,9 +13,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from fedsvp_jax import models
+from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.float32 import reserve
 from fedsvp_jax.core.structs import Examples, Model, Params, Rows, Weights
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import build
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.round import local_training
 from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
@@ -233,6 +236,29 @@ def test_no_clipped_gradient_is_longer_than_its_bound(
     lengths = np.sqrt(sum(squares)) / 0.5
     assert lengths.min() > 1 - 2.0**-16
     assert lengths.max() <= 1 / (1 + reserve(1, height))
+
+
+@pytest.mark.hole
+def test_a_model_of_ones_own_is_clipped_by_its_gradients() -> None:
+    """A record moved a step by 29 C, of a linear model that scales its inputs."""
+    made, examples = make_model("logistic"), make_examples()
+
+    def scaled(params: Params, stats: Params, x: jax.Array, **how: Any) -> Any:
+        return made.apply(params, stats, 30 * x, **how)
+
+    inputs, labels = (np.asarray(x) for x in (examples.inputs, examples.labels))
+    data = Dataset("mine", inputs, labels, inputs, labels, num_classes=3)
+    sizes = {"num_clients": 2, "cohort_size": 2, "num_hbc_clients": 0, "batch_size": 4}
+    clip = {"mechanism": "gaussian", "clipping": "per_example", "partition": "iid"}
+    config = ExperimentConfig(dataset="npz", **sizes, **clip)
+    program = build([resolve(config, data)], data, model=made._replace(apply=scaled))
+    given = {"gradient": "per_example", "batch_size": 1, "local_epochs": 1}
+    rates = RATES.replace(learning_rate=np.float32(1.0))
+    one = np.arange(20) < 1
+    start, moved = train(one, rates=rates, model=program.model, **given)
+    steps = jax.tree.map(jnp.subtract, moved, start)
+    length = np.linalg.norm(np.float64(ravel_pytree(steps)[0]))
+    assert length == pytest.approx(0.5, rel=1e-3) and length <= 0.5
 
 
 @pytest.mark.parametrize("gradient_scale", ["kept", "left out"])

@@ -84,7 +84,10 @@ def _codes(
     """The values of one column, by declared names or in sorted order."""
     from fedsvp_jax.data.tables import cells, encoding  # pyarrow starts slowly
 
-    return encoding.of_names(cells.column_of(values, source), names, source)
+    column = cells.column_of(values, source)
+    if names is None:
+        return encoding.by_name(*cells.distinct(column), source)
+    return Column(encoding.coded(column, names, source), names)
 
 
 def _columns(

@@ -14,7 +14,7 @@ _TWO_ERRORS = 2.0  # standard errors above guessing that count as better
 def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
     """P[s₊ > s₋] + P[s₊ = s₋]/2 of a positive and a negative row; None without both.
 
-    The Mann-Whitney statistic, by mid-ranks.
+    The Mann-Whitney statistic, by mid-ranks, over the number of pairs.
 
     Args:
       scores: (n,) larger for what is thought positive.
@@ -52,8 +52,9 @@ def of_table(
       errors above guessing, or auc above 1/2.
     """
     predicted, rows = chances.argmax(-1), np.arange(len(labels))
-    counts = np.bincount(labels, minlength=chances.shape[1])
-    right = predicted == labels
+    confusion = np.zeros((chances.shape[1],) * 2, int)
+    np.add.at(confusion, (labels, predicted), 1)
+    counts, right = confusion.sum(1), predicted == labels
     present = np.flatnonzero(counts)
     classes = range(1, 2) if len(counts) == 2 else range(len(counts))
     areas = [auc(chances[:, number], labels == number) for number in classes]
@@ -64,11 +65,11 @@ def of_table(
     fewest = max(int(counts[present].min()), 1)
     ranks_well = area is not None and area > 0.5 + _TWO_ERRORS / np.sqrt(12 * fewest)
     better = bool(right.mean() > guessing + _TWO_ERRORS * error)
-    scores_of_rows = {
+    scores_of_rows: dict[str, Any] = {
         "accuracy": float(right.mean()),
         "guessing": guessing,
         "balanced_accuracy": float(
-            np.mean([right[labels == c].mean() for c in present])
+            np.mean(confusion.diagonal()[present] / counts[present])
         ),
         "auc": area,
         "log_loss": float(
@@ -79,7 +80,7 @@ def of_table(
         },
         "better_than_guessing": better,
         "useful": better or bool(ranks_well),
-        "confusion": _confusion(labels, predicted, len(counts)).tolist(),
+        "confusion": confusion.tolist(),
     }
     if len(present) == len(counts) == 2:
         scores_of_rows |= {
@@ -93,11 +94,6 @@ def of_table(
             for client, mask in masks.items()
         }
     return scores_of_rows
-
-
-def _confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    cells = np.bincount(labels * classes + predicted, minlength=classes**2)
-    return cells.reshape(classes, classes)
 
 
 def _roc(scores: np.ndarray, positive: np.ndarray) -> dict[str, list[float]]:

@@ -207,11 +207,11 @@ def from_table(
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
-    classes, writers, writer_names, test_writers = None, None, None, None
+    labels, writers, writer_names, test_writers = None, None, None, None
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
-            classes = encoding.of_names(columns[label], schema.classes, source)
+            labels = encoding.coded(columns[label], schema.classes, source)
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
@@ -224,15 +224,15 @@ def from_table(
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
     inputs, attributes, _ = encoding.encode(schema, columns, name, wrong=wrong)
-    assert classes is not None
+    assert labels is not None
     return Dataset(
         name=name,
         train_inputs=inputs[train],
-        train_labels=classes.codes[train],
+        train_labels=labels[train],
         test_inputs=inputs[test_rows],
-        test_labels=classes.codes[test_rows],
-        num_classes=len(classes.categories),
-        class_names=classes.categories,
+        test_labels=labels[test_rows],
+        num_classes=len(schema.classes),
+        class_names=schema.classes,
         train_writers=writers,
         writer_names=writer_names,
         test_writers=test_writers,
@@ -263,12 +263,16 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
 def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
     """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
     order = np.random.default_rng(1).permutation(len(persons))
-    order = order[np.argsort(persons[order], kind="stable")]
-    ordered = persons[order]
-    place = np.arange(len(persons)) - np.searchsorted(ordered, ordered)
-    chosen = np.empty(len(persons), bool)
-    chosen[order] = place < limit
-    return chosen
+    return _ranks(persons, np.argsort(order)) < limit
+
+
+def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """(rows,) the place of each row in its group, from 0, by rising `order`."""
+    by_group = np.lexsort((order, groups))
+    ordered = groups[by_group]
+    ranks = np.empty(len(groups), int)
+    ranks[by_group] = np.arange(len(groups)) - np.searchsorted(ordered, ordered)
+    return ranks
 
 
 def _warn_of_persons(
@@ -397,12 +401,8 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
     if clients is None:
         return order < size
     counts, is_test = np.bincount(clients), np.zeros(len(order), bool)
-    by_client = np.lexsort((-order, clients))
-    rank = np.empty(len(order), np.int64)
-    starts = counts.cumsum() - counts
-    rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
-    mask = (rank < _LEAST) & (counts[clients] >= _LEAST)
-    free = np.flatnonzero(~mask)
+    trains = (_ranks(clients, -order) < _LEAST) & (counts[clients] >= _LEAST)
+    free = np.flatnonzero(~trains)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST
     if short > 0:
@@ -416,9 +416,9 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
 def _check_lengths(columns: Columns, source: str) -> int:
     """The number of rows."""
     lengths = set(map(len, columns.values()))
-    if len(lengths) > 1 or 0 in lengths:
+    if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"{source} must have columns of one length, at least one row")
-    return lengths.pop() if lengths else 0
+    return lengths.pop()
 
 
 def _joined(
