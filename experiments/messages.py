@@ -29,15 +29,8 @@ def _of_path(error: Any) -> str:
     if path.parent.is_dir() and not path.exists():
         near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
     hint = f"; did you mean {path.parent / near[0]}?" if near else ""
-    flag = next(
-        (
-            f"--{name}="
-            for name in flags.FLAGS
-            if flags.FLAGS[name].present
-            and os.path.expanduser(str(flags.FLAGS[name].value)) == str(path)
-        ),
-        "",
-    )
+    values = sorted(flags.FLAGS.flag_values_dict().items())
+    flag = next((f"--{name}=" for name, value in values if value == str(path)), "")
     return f"{flag}{path}: {error.strerror}{hint}"
 
 
