@@ -47,11 +47,7 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 3 or arguments[1] not in readers:
         raise ValueError("name one of flare, toml, and one file")
     path = pathlib.Path(arguments[2])
-    try:
-        noises = readers[arguments[1]](path)
-    except OSError as error:
-        why = error.strerror or error
-        raise ValueError(f"{path} cannot be read: {why}") from error
+    noises = readers[arguments[1]](path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     if not all([_show(noise) for noise in noises]):

@@ -160,9 +160,9 @@ def options(values: flags.FlagValues) -> Options:
 def start_jax() -> None:
     """Sets JAX up before its first use: where compiled programs are kept.
 
-    It is the user's cache, and all programs are: a run has many small ones, and even a
-    program that compiles in milliseconds is read faster. JAX's own environment
-    variables go before (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE).
+    All of them are kept, in the user's cache: a run has many small programs, and even
+    one that compiles in milliseconds is read faster. JAX's own environment variables
+    (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE) override this.
     """
     import jax
 

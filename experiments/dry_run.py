@@ -70,7 +70,7 @@ def summary(
 
 
 def _spent(program: Program) -> dict[str, Any]:
-    """ε of a client that is drawn as often as the mean, and of one that always is."""
+    """ε of a client that is drawn an average number of times, and of one always."""
     config, account = program.configs[0], program.accounts[0]
     every = min(config.max_uploads or config.num_rounds, config.num_rounds)
     mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
@@ -83,8 +83,6 @@ def _spent(program: Program) -> dict[str, Any]:
         {"uploads of a client": str(uploads)} | columns
         for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)
     ]
-    for row in rows:
-        del row["against"]  # is in the line above the table
     return {"meaning": meaning(planned[-1]), "rows": rows}
 
 

@@ -1,7 +1,7 @@
 """--goal of `fedsvp train`: settings for a table or images, all but ε.
 
-`proved` refuses a table whose schema was read off the records. `trial` is the same with
-such a schema, so its claims are nominal.
+`proved` refuses a table whose schema was read off the records. `trial` takes such a
+table, and its claims are nominal then.
 
 - unit = "row" or "person": every client runs DP-SGD, one step per round, on a logistic
   model, and adds all of the noise itself: against the server too (P15, P21). A step
@@ -52,6 +52,7 @@ _ROWS = {
     "batches": "poisson",
     "local_steps": 1,
     "l2_norm_clip": _CLIP,
+    "separate_clips": True,
     "server_momentum": _MOMENTUM,
 }
 _CLIENTS = {
@@ -63,6 +64,7 @@ _CLIENTS = {
 }
 _IMAGES = {  # as a row of experiments/studies/features, with fewer and larger steps
     "l2_norm_clip": 0.1,
+    "separate_clips": False,
     "learning_rate": 4.0,
     "num_rounds": 100,
 }
@@ -110,7 +112,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
-    return route_settings(config, data)
+    return route_settings(config, data) | {"secret_noise": not values["seed"].present}
 
 
 class Steps(NamedTuple):

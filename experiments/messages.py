@@ -78,7 +78,7 @@ def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def print_what_can_be_printed() -> None:
-    """Prints ? for a character that the terminal or pipe has none for, such as ε."""
+    """Prints ? for a character that the terminal or pipe cannot encode, such as ε."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 

@@ -5,11 +5,11 @@
 Of DATA.csv only the number of rows of every client, and of every person of a [person]
 column, is read, which is public in any case. As many synthetic rows are drawn from the
 schema: numbers uniformly between their bounds, categories evenly, classes by a random
-linear model in the shares that the schema states. How
-much your columns tell of the class nobody knows before a run. So there are two such
-models, one whose best AUC is the first number of --auc and one of the second, and every
-figure is an interval from the one to the other. The route of train --goal is trained on
-both at every ε and seed, and FedAvg without noise, for three kinds of trust:
+linear model in the shares that the schema states. Nobody
+knows before a run how much your columns tell of the class. So two such sets of rows are
+drawn: the best AUC of one is the smaller number of --auc, that of the other the larger.
+Every figure is an interval from the one to the other. The route of train --goal and
+FedAvg without noise are trained on both at every ε and seed, for three kinds of trust:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
@@ -59,9 +59,9 @@ _SEEDS = flags.DEFINE_integer(
 _AUC = flags.DEFINE_list(
     "auc",
     ["0.65", "0.9"],
-    "AUC of the best model of the synthetic rows, where the columns tell little of the "
-    "class and where they tell much; of models of such tables that were published, if "
-    "there are any. One number is both.",
+    "Best AUC of the synthetic rows: one number for columns that tell little of "
+    "the class, one for columns that tell much, with a comma between. Take those of "
+    "published models of such tables, if there are any. One number stands for both.",
 )
 _LABELS = {
     "nobody": "server sees each upload",

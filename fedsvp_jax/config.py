@@ -141,9 +141,10 @@ def check_resolved(config: ResolvedConfig) -> None:
 def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
-    About 50 examples per client, at most 100 clients, none of whom is curious; a batch
-    of a quarter of a client's training examples, at most 50. Where the examples have
-    writers, each client is one who fills a batch; of a table, every one.
+    There are about 50 examples per client and at most 100 clients, none of whom is
+    curious. A batch is a quarter of a client's training examples, at most 50. Where the
+    examples have writers, a client is a writer who fills a batch, and a table has a
+    client for each of these.
     """
     if facts.num_examples is None:
         return {}

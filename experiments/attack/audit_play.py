@@ -130,7 +130,6 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     if case.promised:
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
         plan = Plan(Account.of(mechanism, Participation.of(settings), promise))
-        assert plan is not None
         game = dataclasses.replace(game, allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)

@@ -86,6 +86,14 @@ class TrainingSettings(Settings):
         "factors of the loss in local training, before anything is clipped. "
         "Default: 1 each.",
     )
+    separate_clips: bool = setting(
+        False,
+        "Clip of each example of a linear model the residual (predicted probabilities "
+        "less the label) to norm 1, and the features, with the 1 of the bias, to C, in "
+        "the place of their product, the gradient. How much an example is shortened "
+        "then hardly depends on its label, and probabilities keep the classes' shares.",
+        needs=("model", ("logistic", *FEATURE_MODELS)),
+    )
     learning_rate: float | None = setting(
         None, "Step size of a client's SGD. Default: 0.1.", above=0
     )
@@ -264,6 +272,12 @@ class ExecutionSettings(Settings):
     """Execution: the seed, and what may change the last bits."""
 
     seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
+    secret_noise: bool = setting(
+        False,
+        "Draw noise and Poisson batches from the system's entropy: a seed can be "
+        "guessed. The key is kept in the run's folder (noise.key). --goal does so "
+        "unless --seed is named.",
+    )
     client_chunk_size: int | None = setting(
         None,
         "Clients that train side by side in one vmapped product; 1 trains them one by "

@@ -87,7 +87,7 @@ class Dataset:
       train_persons: (n,) int32, whose each training example is, where one person may
         have several: then all of a person's are for training or for validation.
       rows_per_person: the most examples of one person, a public number, where a person
-        is the unit of privacy (P21); of a table its test rows keep to it too.
+        is the unit of privacy (P21). The test rows of a table keep to it too.
       class_names: the names of the classes, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
@@ -96,12 +96,13 @@ class Dataset:
         compares the model's outputs (`run.train(loss=...)`); None: with the labels.
         With targets, labels only divide the examples (partition, attributes=class).
       test_targets: (m, ...), likewise.
-      from_records: the parts of the preprocessing that follow the records, in words. A
-        record that changes may change them for all, so every claim is then nominal.
+      from_records: the parts of the preprocessing that were read off the records, in
+        words. One other record may change them for all records, so every claim is
+        nominal where there are any.
       schema: of the table that it was, by which other rows become examples
         (`data.tables.schema.Schema`); or None.
-      public_test: whether what is scored on the test examples may be published: they
-        are a published data set's, or of people who agreed. No ε covers them.
+      public_test: whether scores of the test examples may be published, since these
+        are a published data set's or of people who agreed. No ε covers test examples.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -278,8 +279,9 @@ class Dataset:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
         names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
         names += ["train_writers", "train_targets", "test_targets", "train_persons"]
-        values = {name: getattr(self, name) for name in names}
-        arrays = {name: array for name, array in values.items() if array is not None}
+        arrays = {
+            name: array for name in names if (array := getattr(self, name)) is not None
+        }
         digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
         if self.rows_per_person is not None:
             digest.update(f"rows_per_person {self.rows_per_person}".encode())

@@ -18,9 +18,9 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     The counts are `train_fraction` of each attribute's examples, rounded by largest
     remainder so that they sum to round(train_fraction · total). Two exceptions may
     change that sum: an attribute with two or more examples keeps at least one for
-    training and one for validation, and a single example is used for training. Where
-    two or more attributes have a single example each, and no other has any, the last
-    one's is for validation.
+    training and one for validation, and a single example is used for training. If all
+    attributes have at most one example and at least two have one, the example of the
+    last of them is for validation.
     """
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
@@ -79,10 +79,11 @@ class Division(NamedTuple):
     `stratified` takes `train_fraction` of each attribute for training, so that both
     sides hold the same shares of every attribute. A record whose attribute changes can
     move other records to the other side and change the counts.
-    `by_position` takes the first round(train_fraction · n), at least one and at most
-    n - 1 where n ≥ 2, of a random order of the positions in the list of the n examples
-    that the client holds: the order depends on the seed, the client and n, the counts
-    on n alone. Where examples have persons it divides these, likewise.
+    `by_position` draws an order of the positions 0 to n - 1 in the client's list of n
+    examples. The first round(train_fraction · n) of them are for training, at least one
+    and, where n ≥ 2, at most n - 1. The order depends on the seed, the client and n;
+    the counts depend on n alone. Where examples have persons, the persons are divided
+    so, under either rule.
 
     Attributes:
       private: the attribute whose examples the honest-but-curious clients lose.

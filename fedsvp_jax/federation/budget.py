@@ -20,9 +20,9 @@ from fedsvp_jax.mechanisms import Mechanism, noise_setting
 
 _LOG = logging.getLogger(__name__)
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
-_NEAR = 0.999  # of total_epsilon: what is solved for spends it
+_NEAR = 0.999  # the part of total_epsilon that a solution without a limit spends
 _FINE = 1e-9  # of its logarithm: finer than float32
-_FAR = 50.0  # in the place of an infinite logarithm
+_FAR = 50.0  # stands for an infinite logarithm
 
 
 def account_of(config: ResolvedConfig, mechanism: Mechanism, **fields: Any) -> Account:

@@ -12,6 +12,7 @@ from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.clipping import OF_A_CLIENT, OF_A_PERSON
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
+from fedsvp_jax.models import adapters
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round.private_query import QueryParts
 
@@ -99,7 +100,15 @@ def check_mechanism(
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
+    trained = adapters.in_dtype(model, config.compute_dtype)
     check_unit(config, mechanism, data)
+    if config.separate_clips and not (
+        settings.clip.in_steps and trained.gradient_scale
+    ):
+        raise ValueError(
+            "separate_clips needs clipping=per_example, a linear model and "
+            "compute_dtype=float32"
+        )
     published = settings.clip.granted and claim.relation != "none" and not claim.proved
     if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(

@@ -32,10 +32,10 @@ def load_data(config: ResolvedConfig) -> Dataset | ClientStore:
 def federate(
     configs: Sequence[ResolvedConfig], dataset: Dataset | ClientStore
 ) -> FederatedData:
-    """The federation of every cell; cells differ in what does not change shapes.
+    """The federation of each cell; a store has one cell.
 
-    Splits are made once a seed and padded to common shapes; corrupted clients' rows
-    point to copies at the end of the examples. Of a store, one cell's.
+    Each seed has one split, and all splits are padded to one shape. A corrupted client
+    trains on changed copies of its examples, which stand behind all examples.
     """
     if isinstance(dataset, ClientStore):
         (config,) = configs

@@ -156,7 +156,7 @@ def attributes_of(
     labels: np.ndarray,
     columns: Mapping[str, Column],
 ) -> Attributes:
-    """The attribute ids that --attributes names, one an example.
+    """The attribute of each example, as --attributes names them.
 
     Raises:
       ValueError: the data set lacks the column or the class asked for.

@@ -85,7 +85,9 @@ def _check_traced(equation: Any) -> None:
 
 
 def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) -> str:
-    """Of a model and its loss: initial weights, training, gradients and evaluation.
+    """The digest of a model and its loss.
+
+    Its program initialises, trains, differentiates and evaluates the model.
 
     A batch is traced, and the same examples side by side as batches of one.
 
@@ -129,7 +131,10 @@ def of_mechanism(
     data: FederatedData,
     query_parts: QueryParts,
 ) -> str:
-    """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
+    """The digest of a mechanism.
+
+    Its program makes an upload, the noise of a step and the server's part, and gives
+    what the mechanism promises.
 
     Args:
       name: under which it is registered.
@@ -195,7 +200,7 @@ def of_aggregator(
     model: Model,
     data: FederatedData,
 ) -> str:
-    """Of an aggregator: an upload as it is sent, and the update of a round."""
+    """The digest of an aggregator, which encodes an upload and decodes a round's."""
     info = jax.tree.map(np.asarray, nothing_private().visible_to_server())
     places = settings.cohort_size
     infos = jax.tree.map(lambda leaf: jnp.full((places,), leaf), info)

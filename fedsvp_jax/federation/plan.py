@@ -58,7 +58,7 @@ from fedsvp_jax.shapley.coalitions import (
 
 
 def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
-    """Of the clients that the data were dealt to, for `make_configured_mechanism`."""
+    """The sizes of batches and clients, as `make_configured_mechanism` takes them."""
     return {
         "batch_size": min(config.batch_size, data.split.train.shape[-1]),
         "min_num_examples": float(
@@ -75,11 +75,12 @@ def choose_parallelism(
     model: Model,
     example_shape: Sequence[int],
 ) -> Parallelism:
-    """What trains side by side: as the flags say, else as the target does.
+    """How much trains side by side: what the flags say, else what the target chooses.
 
-    On a CPU that is the whole cohort where the model has few weights and the clients
-    are of one size, and one client else (measured on 2 cores, BUILD_NOTES.md): side by
-    side, clients that differ in size would all take the steps of the largest.
+    A CPU trains the whole cohort side by side if the model has few weights and the
+    clients are of one size. Otherwise it trains one client after another, because all
+    clients side by side take the steps of the largest (measured on 2 cores,
+    BUILD_NOTES.md).
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
     sampled = 0 if config.shapley == "exact" else config.shapley_trainings
@@ -184,11 +185,11 @@ def poisson_places(config: MechanismConfig) -> int | None:
 
 
 def step_gradient(config: ResolvedConfig) -> Gradient:
-    """What a local step follows.
+    """The gradient that a local step follows.
 
-    FedAvg clips nothing when C is infinite; whatever else there is clips the gradient
-    of every step, `update_clip` and DP-FedAvg too: a noised model is often where plain
-    SGD is not stable.
+    Every step's gradient is clipped, also under `update_clip` and in DP-FedAvg: plain
+    SGD is often not stable at a noised model. Only FedAvg with an infinite C clips
+    nothing.
     """
     if config.clip.in_steps:
         return "per_example"
@@ -271,6 +272,7 @@ def make_plan(
         momentum=config.client_momentum,
         compute_dtype=config.compute_dtype,
         class_weights=by_class("class_weights", config.class_weights, data.num_classes),
+        separate_clips=config.separate_clips,
     )
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1

@@ -96,13 +96,6 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
     relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
     statuses = dict.fromkeys(claim["status"].get(_SPENT, "") for claim in claims)
-    spent = Plot(
-        "epsilon",
-        "ε spent by round, at most",
-        "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
-        f" several seeds the largest. Neighbours: {' | '.join(relations)}.",
-        labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses)),
-    )
     series = [
         _series(
             labels.marked(group.name, group.row.status.get(_SPENT)),
@@ -113,7 +106,15 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
         )
         for group in groups
     ]
-    return drawable([*plots, dataclasses.replace(spent, series=series)])
+    spent = Plot(
+        "epsilon",
+        "ε spent by round, at most",
+        "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
+        f" several seeds the largest. Neighbours: {' | '.join(relations)}.",
+        labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses)),
+        series,
+    )
+    return drawable([*plots, spent])
 
 
 def _series(

@@ -23,6 +23,8 @@ _SEEDED = "noise was seeded: every ε is nominal"
 # Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
 # a large number, `float` of a larger one.
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
+
+
 _NUMBER = r"\d[\d.e+-]*"
 _ALONE = "; records of other attributes are not protected"
 # Patterns of what any version has written into a promise.
@@ -265,20 +267,25 @@ def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
     ][:1]
     max_uploads = promise["max_uploads"]
     if max_uploads is not None and len(rows) > max_uploads:
-        problems.append(f"{len(rows)} uploads, and {max_uploads} were promised")
+        problems.append(
+            f"{len(rows)} uploads are charged, and {max_uploads} at most were promised"
+        )
     return problems
 
 
 def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
     notes = []
     if newest is None:
-        notes.append("whether entries are missing at the end only its witness can say")
+        notes.append(
+            "only the witness's file tells whether entries are missing at the end"
+        )
     elif newest.number < len(entries):
         notes.append(
-            "the witness has not seen the last entry: it counts, and by it nothing left"
+            "the witness has not seen the last entry: nothing was sent by it, and its "
+            "round is counted"
         )
     if entries[0].body["data"] is None:
-        notes.append("the log is bound to no records")
+        notes.append("the log names no records (--records of `fedsvp site init`)")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
         notes.append(_SEEDED)
     times = [entry.time for entry in entries]

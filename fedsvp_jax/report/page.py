@@ -132,13 +132,14 @@ def _grid(
       columns: a record's item by the head of its column; by default all of its items
         by their names.
     """
-    rows: Sequence[text_table.Row] = [
-        {head: labels.text(record[item]) for head, item in columns.items()}
-        if columns
-        else {head: labels.text(value) for head, value in record.items()}
+    texts = [
+        {
+            head: labels.text(record[item])
+            for head, item in (columns or {name: name for name in record}).items()
+        }
         for record in records
     ]
-    rows, shared = text_table.without_shared(rows)
+    rows, shared = text_table.without_shared(texts)
     numeric = {
         name
         for name in (rows or [{}])[0]

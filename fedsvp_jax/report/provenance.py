@@ -141,9 +141,10 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     names = [*swept.values(), "total_epsilons"]
     if settings.get("total_epsilons"):  # which take the place of the others
         names.remove("epsilons")
-    lists = [(name, settings.get(name)) for name in names]
     flags += [
-        (name, ",".join(map(value_text, values))) for name, values in lists if values
+        (name, ",".join(map(value_text, settings[name])))
+        for name in names
+        if settings.get(name)
     ]
     if (chunk_size := settings.get("cell_chunk_size", 1)) > 1:
         flags.append(("cell_chunk_size", value_text(chunk_size)))

@@ -236,7 +236,7 @@ def present(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
 
 
 def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
-    """The largest over seeds: a guarantee holds for the worst case."""
+    """The largest ε over seeds by method, since a guarantee is for the worst case."""
     spent = [row.get("epsilon_spent") or {} for row in last]
     result: dict[str, float | None] = {}
     for method in dict.fromkeys(name for of_seed in spent for name in of_seed):
@@ -246,13 +246,13 @@ def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
 
 
 def _status(last: Sequence[read.Row]) -> dict[str, str]:
-    """By method; nominal where one seed's is, whose word comes last."""
+    """The status by method: nominal where that of any seed is."""
     words = [item for row in last for item in (row.get("status") or {}).items()]
     return dict(sorted(words, key=lambda item: item[1], reverse=True))
 
 
 def _words(last: Sequence[read.Row], name: str) -> str | None:
-    """Seeds share it, as they share the mechanism's settings."""
+    """A field's text. All seeds have the same, since they share the settings."""
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
 
 

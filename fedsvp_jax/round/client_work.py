@@ -109,9 +109,9 @@ def plain_client(task: Task) -> LocalWork:
 
 
 def estimating_client(task: Task) -> LocalWork:
-    """Estimates its R; the training on all its records gives the upload's model too.
+    """Estimates its R. The estimation's training on all records gives the upload.
 
-    Where noise is in the steps it follows the released R: the model is trained again.
+    Noise in the steps follows the released R, so with it the model is trained again.
     """
     work = estimate_and_train(task)
     if task.mechanism.step_noise_std is None:

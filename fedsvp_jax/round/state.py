@@ -139,7 +139,7 @@ class RoundPlan:
     num_clients: int
     estimation: EstimationPlan
     num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
-    differ_by_class: bool  # whether clients do, and not by writer
+    differ_by_class: bool  # whether clients differ in their classes, and are no writers
     test_batch_size: int
     eval_every: int
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class

@@ -71,7 +71,7 @@ _OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_marg
 def client_rows(
     account: Account, metrics: RoundMetrics, *, round_num: int
 ) -> list[dict[str, Any]]:
-    """The lines of clients.jsonl of one round: what `record_round` hands on, and more.
+    """The lines of clients.jsonl of one round: what was counted, and what was measured.
 
     `epsilon` is what the account counts: of a claim about the average, that of the
     cohort that there was, which may be smaller than a whole one.

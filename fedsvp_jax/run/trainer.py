@@ -47,14 +47,14 @@ class Trainer:
         compiler_flags.check_arithmetic()
         self.program = program
         self.placement = placement or Placement()
-        if len(program.configs) % self.placement.sweep_devices:
+        cells, rest = divmod(len(program.configs), self.placement.sweep_devices)
+        if rest:
             raise ValueError(
                 f"sweep_devices must divide the {len(program.configs)} cells of "
                 f"mechanism {program.plan.mechanism}, got "
                 f"{self.placement.sweep_devices}"
             )
         mesh = self.placement.mesh()
-        cells = len(program.configs) // self.placement.sweep_devices
         limit = self.placement.cell_chunk_size or program.cells_together
         self.cell_chunk = max(n for n in range(1, limit + 1) if cells % n == 0)
         self._by_cell = NamedSharding(mesh, _BY_CELL)

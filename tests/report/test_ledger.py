@@ -188,7 +188,7 @@ def test_what_is_not_in_order_is_said(tmp_path: pathlib.Path) -> None:
     assert ledger.audit(site.path, site_key="ab").problems == [
         "log is signed by another key than ab"
     ]
-    assert ledger.audit(site.path).notes[0].startswith("whether entries are missing")
+    assert ledger.audit(site.path).notes[0].startswith("only the witness's file tells")
     lines = site.path.read_bytes().splitlines(keepends=True)
     site.path.write_bytes(b"".join(lines[:-1]))
     assert ledger.audit(site.path, witness).problems == [
@@ -233,7 +233,7 @@ def test_a_promise_that_is_not_kept_is_named() -> None:
     assert ledger._sum_problems(promise, rows) == [
         "round 2: ε is 3.1 by then, and 3 was promised",
         "round 2: the site recorded ε = 2.9, and its uploads add up to 3.1",
-        "3 uploads, and 2 were promised",
+        "3 uploads are charged, and 2 at most were promised",
     ]
 
 

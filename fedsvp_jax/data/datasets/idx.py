@@ -67,8 +67,9 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
       FileNotFoundError: a file is missing.
       ValueError: a file is damaged, or images and labels do not fit together.
     """
-    train_stem = "emnist-byclass-train" if name == "emnist" else "train"
-    test_stem = "emnist-byclass-test" if name == "emnist" else "t10k"
+    train_stem, test_stem = "train", "t10k"
+    if name == "emnist":
+        train_stem, test_stem = "emnist-byclass-train", "emnist-byclass-test"
     marker, num_classes = f"{train_stem}-{_IMAGES}", _CLASSES[name]
     folder = folders.find_folder(data_dir, _FOLDERS[name], marker, data_set=name)
 

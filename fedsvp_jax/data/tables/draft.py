@@ -29,6 +29,7 @@ from fedsvp_jax.data.tables.schema import (
 )
 from fedsvp_jax.data.tables.table_file import columns_of
 
+# Names by which the label and the client column are guessed, the likeliest first.
 _LABELS = (
     *("label", "target", "class", "outcome", "death", "died", "dead", "diagnosis"),
     *("y", "income"),
@@ -49,12 +50,12 @@ _MARKED = re.compile(
 _TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
-_GAPS = 1.25  # whole numbers of their own, numbered through: a few rows were deleted
+_GAPS = 1.25  # range of an identifier ÷ its rows, a few of which were deleted
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
-_LEFT_OUT = SchemaColumn("drop", from_data=True)  # one record more, and it may stay
+_LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
 
 

@@ -42,8 +42,8 @@ def encode(
 
     Args:
       schema: says what each column is.
-      table: columns by name, which are taken out of it one after the other, so that
-        texts and features do not need their memory at once.
+      table: columns by name. Each is removed from it before it is encoded, so that the
+        memory never holds all texts and all features.
       source: the file, in messages.
       wrong: what is wrong with the table already.
 
@@ -111,8 +111,8 @@ def _encode_column(
 def _category_features(values: Sequence[str]) -> np.ndarray:
     """(k, k) float32: the features of each category.
 
-    One-hot, but for `OTHERS`, which is also the mean of all others: where the training
-    had none, its own weight is untrained, and the model takes an average row.
+    They are one-hot. `OTHERS` is also the mean of all other categories: where no
+    training row had it, its own weight is untrained, and the model sees an average row.
     """
     table = np.eye(len(values), dtype=np.float32)
     if OTHERS in values and len(values) > 1:

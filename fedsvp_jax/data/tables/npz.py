@@ -104,8 +104,7 @@ def _columns(
         if key.startswith("column_") and key.endswith("_train"):
             name = key.removeprefix("column_").removesuffix("_train")
             columns[name] = _codes(arrays[key], f"{path}: {key}", names.get(name))
-    for name in names:
-        if name not in columns:
-            kind = "a column of the schema"
-            raise ValueError(f"{path}: " + unknown(kind, name, tuple(columns)))
+    for name in names.keys() - columns.keys():
+        kind = "a column of the schema"
+        raise ValueError(f"{path}: " + unknown(kind, name, tuple(columns)))
     return columns

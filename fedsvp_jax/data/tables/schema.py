@@ -48,10 +48,10 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     [columns.id]
     type = "drop"                # no feature
 
-What was read off the records has `from_data = true` beside it: one record more, and the
-features of all others may be other ones. Every claim is nominal then (`from_records`),
-until someone states the same without the records and removes the line. Beside bounds it
-is `from_data = [0.4, 10]`: the least and the largest value of the records.
+What was read off the records has `from_data = true` beside it, since one more record
+may change the features of all others. Every claim is nominal then (`from_records`),
+until someone states the same without the records and removes the line. Beside bounds
+the line is `from_data = [0.4, 10]`: the least and the largest value of the records.
 """
 
 import dataclasses
@@ -107,9 +107,9 @@ _ALWAYS = (
     "decimal",
     "rows_per_person",
     "bounds",
-)  # which are written at any value
+)  # fields that are written at their defaults too
 _LARGEST = 1e308  # float64 holds it
-_OFF = 0.02  # from 1, by rounding, shares may be
+_OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 

@@ -30,7 +30,7 @@ _DROP = SchemaColumn("drop")
 _PERSON = re.compile(
     r"(^|[ _.-])(id|mrn|uuid|patient|person|subject|participant)([ _.-]|$)", re.I
 )
-_FEW, _MOST_ROWS = 20, 50  # values of such a column; rows for each of them, at most
+_FEW, _MOST_ROWS = 20, 50  # a column of persons has more values, of no more rows each
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -129,8 +129,9 @@ def from_table(
       client: the column that says which client's each row is; None: the schema's, if
         any; `NOBODY`: none, whatever the schema says.
       drop: columns that are left out, whatever the schema says of them.
-      schema: the declared one, which may name a column of persons: of each so many
-        rows are kept, drawn once. None: drafted from the records.
+      schema: the declared one. Where it names a column of persons, at most
+        `rows_per_person` rows of each person are kept, drawn once. None: drafted from
+        the records.
       test: a table of test examples, of people who agreed that what is scored on them
         is published, with the columns that are features and the label; None divides
         `table`, and no ε covers its test rows.
@@ -393,10 +394,11 @@ def _check_sides(
 
 
 def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
-    """(rows,) bool: the first rows of an order, but the last two of every client.
+    """(rows,) bool: the rows for the test, the first `size` of an order if possible.
 
-    So whoever has two rows trains. Where too few others are left, all rows of some
-    clients of two are for the test.
+    The last two rows of every client are kept for training, so that every client that
+    has two rows trains. Where too few other rows are left, both rows of some clients of
+    exactly two are for the test.
     """
     if clients is None:
         return order < size
