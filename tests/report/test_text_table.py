@@ -44,10 +44,11 @@ def test_no_word_is_broken_where_no_terminal_says_its_width(
     """A file had 100 columns, and the audit's words were broken into letters."""
     monkeypatch.delenv("COLUMNS", raising=False)
     names = [f"a long head of column {number}" for number in range(12)]
-    rows = [dict.fromkeys(names, "honest-but-curious clients, 1 colluding")]
+    long = "runs/a_folder_of_a_long_name/model"
+    rows = [dict.fromkeys(names, f"honest-but-curious clients, 1 colluding: {long}")]
     lines = text_table.aligned(rows).splitlines()
     words = [word for line in lines for word in line.split()]
-    assert words.count("honest-but-curious") == words.count("column") == 12
+    assert {words.count(w) for w in ("honest-but-curious", "column", long)} == {12}
 
 
 def test_what_all_rows_say_at_length_stands_below() -> None:
