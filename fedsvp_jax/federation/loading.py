@@ -232,19 +232,10 @@ def check_persons(config: FederationSettings, dataset: Dataset) -> None:
                 f"person column, whose rows of one person stay together, got {value}"
             )
     writers = dataset.train_writers
-    if config.partition != "by_writer" or writers is None:
-        return
-    pairs = np.unique(np.stack([dataset.train_persons, writers]), axis=1)
-    persons, counts = np.unique(pairs[0], return_counts=True)
-    roaming = persons[counts > 1]
-    if len(roaming):
-        clients = pairs[1][pairs[0] == roaming[0]].tolist()
-        names = dataset.writer_names or range(max(clients) + 1)
-        raise ValueError(
-            f"dataset {dataset.name}: {len(roaming)} of {len(persons)} persons have "
-            f"rows at several clients, the first at "
-            f"{' and '.join(str(names[client]) for client in clients)}: no ε covers "
-            "them; keep the rows that each has at one client and leave out the others"
+    if config.partition == "by_writer" and writers is not None:
+        names = dataset.writer_names or range(int(writers.max()) + 1)
+        partition.check_persons(
+            dataset.train_persons, writers, names, f"dataset {dataset.name}"
         )
 
 

@@ -77,14 +77,9 @@ def claim(row: Mapping[str, Any], status: str) -> str:
 
 
 def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None) -> str:
-    """Accuracy beside that of guessing, and of FedAvg where it is known; "" if none."""
+    """Whether the model is useful; AUC and accuracy, of FedAvg too; "" if none."""
     other = (fedavg or {}).get("test_scores")
     return _filled("quality", summary.get("test_scores"), other)
-
-
-def verdict(scores: Mapping[str, Any]) -> str:
-    """What the model is worth, by its accuracy and AUC beside guessing."""
-    return _filled("verdict", scores)
 
 
 def details(summary: Mapping[str, Any]) -> str:

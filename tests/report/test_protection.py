@@ -20,7 +20,7 @@ SCORES = {
     "balanced_accuracy": 0.7523,
     "log_loss": 0.4378,
     "counts": {"no": 70, "yes": 30},
-    "better_than_guessing": True,
+    "auc_interval": [0.8217, 0.9471],
     "useful": True,
 }
 
@@ -77,7 +77,7 @@ def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
     change(run_dir / "config.json", public_test=False)
     assert "0.871" not in page_of(run_dir)
     change(run_dir / "config.json", public_test=True)
-    assert "Accuracy 0.871 (AUC 0.916) on 100 test rows" in page_of(run_dir)
+    assert "AUC 0.916 (95 %: 0.822 to 0.947), accuracy 0.871 on 100 test rows" in page_of(run_dir)
 
 
 def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:

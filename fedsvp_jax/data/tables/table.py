@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedsvp_jax.core.settings import unknown
+from fedsvp_jax.data import partition
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, table_file
@@ -187,6 +188,9 @@ def from_table(
     if persons is None:
         _warn_of_persons(columns, {label, client}, schema, name)
     elif limit is not None:
+        if clients is not None:  # who keeps one row at each would have several
+            names, codes = clients
+            partition.check_persons(persons, codes, names, name)
         chosen = _chosen_rows(persons, limit)
         if not chosen.all():
             warnings.warn(
