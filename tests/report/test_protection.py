@@ -52,6 +52,30 @@ def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None
         assert part.replace("'", "&#39;").replace("<", "&lt;") in text, part
 
 
+def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
+    """The server was "proved" at ε = 34, "13 assumptions" were numbered to 16, and the
+    page named flags of other runs."""
+    summary = json.loads((run_dir / "summary.json").read_text())
+    mine = next(
+        row
+        for row in summary["guarantees"]
+        if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
+    )
+    texts = {"relation": "leave one record of a client out", "proved": True}
+    mine |= texts | {"epsilon": 3.0, "status": "proved", "assumptions": "one; two"}
+    open_ = mine | {"adversary": "postman", "epsilon": 50.0, "assumptions": "all; two"}
+    change(run_dir / "summary.json", guarantees=[mine, open_], relation=mine["relation"])
+    text = page_of(run_dir)
+    assert "one row: whether it is there" in text
+    assert "<ol><li>one</li><li>two</li></ol>" in text
+    assert '<ol start="3"><li>all</li></ol>' in text
+    assert "No protection against: postman. At ε = 50" in text
+    assert "protects nothing" in text and "--" not in text.split("<body")[1]
+    front, *folded = text.split("<details>")
+    assert mine["relation"] not in front and "SP 800-226" not in front
+    assert len(folded) == 3
+
+
 def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     """No seed, fingerprint or score, and no hash by which a guess is confirmed."""
     published: dict[str, Any] = {"accuracy": 0.8625, "interval": [0.81, 0.91]}
