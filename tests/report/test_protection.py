@@ -64,7 +64,9 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
     texts = {"relation": "leave one record of a client out", "proved": True}
     mine |= texts | {"epsilon": 3.0, "status": "proved", "assumptions": "one; two"}
     open_ = mine | {"adversary": "postman", "epsilon": 50.0, "assumptions": "all; two"}
-    change(run_dir / "summary.json", guarantees=[mine, open_], relation=mine["relation"])
+    change(
+        run_dir / "summary.json", guarantees=[mine, open_], relation=mine["relation"]
+    )
     text = page_of(run_dir)
     assert "one row: whether it is there" in text
     assert "<ol><li>one</li><li>two</li></ol>" in text
@@ -101,7 +103,10 @@ def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
     change(run_dir / "config.json", public_test=False)
     assert "0.871" not in page_of(run_dir)
     change(run_dir / "config.json", public_test=True)
-    assert "AUC 0.916 (95 %: 0.822 to 0.947), accuracy 0.871 on 100 test rows" in page_of(run_dir)
+    assert (
+        "AUC 0.916 (95 %: 0.822 to 0.947), accuracy 0.871 on 100 test rows"
+        in page_of(run_dir)
+    )
 
 
 def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:
