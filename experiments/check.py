@@ -34,7 +34,6 @@ _DELTA = flags.DEFINE_float(
 _PARAMETERS = flags.DEFINE_integer(
     "parameters", None, "Numbers in the model, with flare.", lower_bound=1
 )
-_COLUMNS = ("adversary", "relation", "method", "epsilon", "delta", "status")
 
 
 def main(arguments: list[str]) -> None:
@@ -48,11 +47,7 @@ def main(arguments: list[str]) -> None:
     if len(arguments) != 3 or arguments[1] not in readers:
         raise ValueError("name one of flare, toml, and one file")
     path = pathlib.Path(arguments[2])
-    try:
-        noises = readers[arguments[1]](path)
-    except OSError as error:
-        why = error.strerror or error
-        raise ValueError(f"{path} cannot be read: {why}") from error
+    noises = readers[arguments[1]](path)
     if not noises:
         raise ValueError(f"{path}: nothing that is known adds noise there")
     if not all([_show(noise) for noise in noises]):
@@ -62,8 +57,6 @@ def main(arguments: list[str]) -> None:
 def _show(noise: Any) -> bool:
     """Prints what follows from a noise; whether every ε that is stated does."""
     from fedsvp_jax import check
-    from fedsvp_jax.core.files import printable
-    from fedsvp_jax.report import text_table
 
     rounds = _ROUNDS.value or noise.rounds
     stated = [noise.stated] if noise.stated else []
@@ -71,30 +64,13 @@ def _show(noise: Any) -> bool:
     if _EPSILON.value is not None:
         stated.append(check.Stated(_EPSILON.value, delta, "run"))
     verdicts = [check.verdict(noise, statement, rounds) for statement in stated]
-    rows = [
-        {name: messages.value_text(getattr(row, name)) for name in _COLUMNS}
-        for row in check.claims(noise, delta, rounds)
-    ]
-    lines = [f"assumed: {line}" for line in noise.assumptions]
-    lines += [f"nominal: {line}" for line in noise.flaws]
-    for verdict in verdicts:
-        epsilon, delta, per = verdict.stated
-        follows = "it does not follow"
-        if verdict.reached:
-            follows = "it follows, nominally" if noise.flaws else "it follows"
-        lines.append(
-            f"stated: ε = {epsilon:g} at δ = {delta:g}, {per}, {verdict.relation}: "
-            f"{follows}, ε is {verdict.epsilon:.4g}"
-        )
-        if verdict.needed is not None:
-            name, per_multiplier = noise.setting
-            lines.append(
-                f"least change: {name} = {verdict.needed:.4g} (it is "
-                f"{per_multiplier * noise.multiplier:g})"
-            )
-    print(printable(f"{noise.source}: {noise.text}"))
-    print(text_table.aligned(rows))
-    print("\n".join(map(printable, lines)), end="\n\n")
+    text = messages.filled(
+        "check.txt",
+        noise=noise,
+        claims=check.claims(noise, delta, rounds),
+        verdicts=verdicts,
+    )
+    print(text)
     return all(verdict.reached for verdict in verdicts)
 
 

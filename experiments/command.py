@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.options import Options
@@ -53,18 +53,19 @@ def define_settings(*, without: Sequence[str] = ()) -> None:
         define(field.name, field.default, text, module_name=group)
 
 
-def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
+def settings_from_flags(values: flags.FlagValues, **changes: Any) -> ResolvedConfig:
     """The resolved settings that the command line names."""
-    return resolve(plugin.config_class()(**(_settings(values) | changes)))
+    return resolve(unresolved(values, **changes))
 
 
-def _settings(values: flags.FlagValues) -> dict[str, Any]:
-    """The settings among the flags."""
-    return {
+def unresolved(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
+    """The settings among the flags; those that the data set decides may be None."""
+    settings: dict[str, Any] = {
         field.name: values[field.name].value
         for field in dataclasses.fields(plugin.config_class())
         if field.name in values
     }
+    return plugin.config_class()(**settings | changes)
 
 
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
@@ -145,7 +146,7 @@ def placement(values: flags.FlagValues, **fields: int) -> Any:
     )
 
 
-def options(values: flags.FlagValues, **fields: Any) -> Options:
+def options(values: flags.FlagValues) -> Options:
     """The `Options` that the flags of `define_running` name."""
     return Options(
         resume=values.resume,
@@ -153,16 +154,15 @@ def options(values: flags.FlagValues, **fields: Any) -> Options:
         on_divergence=values.on_divergence,
         progress=values.progress and values.verbosity >= logging.WARNING,
         loggers=values.logger,
-        **fields,
     )
 
 
 def start_jax() -> None:
     """Sets JAX up before its first use: where compiled programs are kept.
 
-    It is the user's cache, and all programs are: a run has many small ones, and even a
-    program that compiles in milliseconds is read faster. JAX's own environment
-    variables go before (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE).
+    All of them are kept, in the user's cache: a run has many small programs, and even
+    one that compiles in milliseconds is read faster. JAX's own environment variables
+    (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE) override this.
     """
     import jax
 
@@ -221,7 +221,7 @@ def run(
         try:
             rest = config_file.parse(flags.FLAGS, arguments)
             if "config" in flags.FLAGS:  # of `define_settings`
-                plugin.config_class()(**_settings(flags.FLAGS))
+                unresolved(flags.FLAGS)
         except (ValueError, OSError, flags.Error) as error:
             if getattr(error, "flagname", "") == "sensitivity":
                 _fail("flag --sensitivity is called --clipping")
@@ -277,7 +277,7 @@ def _fail(message: str, *, status: int = 2, at_once: bool = False) -> NoReturn:
     sys.exit(status)
 
 
-def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) -> None:
+def print_chosen(values: flags.FlagValues, config: ResolvedConfig, data: Any) -> None:
     """Prints what was chosen for data of one's own, once."""
     from . import chosen
 
@@ -286,5 +286,4 @@ def print_chosen(values: flags.FlagValues, config: ExperimentConfig, data: Any) 
         for field in dataclasses.fields(config)
         if field.name not in values or values[field.name].using_default_value
     }
-    for line in chosen.lines(config, untyped, data):
-        print(line)
+    print(chosen.text(config, untyped, data), end="")

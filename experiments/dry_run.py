@@ -13,8 +13,9 @@ import numpy as np
 
 from fedsvp_jax.accounting import Plan
 from fedsvp_jax.accounting.claims import meaning, planned_row
-from fedsvp_jax.core.tree import num_parameters
+from fedsvp_jax.core.tree import cell_of, num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.train_validation import attribute_counts
 from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
@@ -35,16 +36,11 @@ def holdings(program: Program) -> np.ndarray | None:
     data = program.data
     if data.reader is not None:
         return None
-    attributes, split = np.asarray(data.examples.attributes), data.split
-    counts = np.zeros((split.train.shape[1], len(data.game.attributes.names)), int)
-    for padded, sizes in (
-        (split.train, split.num_train),
-        (split.validation, split.num_validation),
-    ):
-        rows = np.asarray(padded[0])
-        is_row = np.arange(rows.shape[1]) < np.asarray(sizes[0])[:, None]
-        np.add.at(counts, (is_row.nonzero()[0], attributes[rows[is_row]]), 1)
-    return counts
+    split, attributes = cell_of(data.split, 0), np.asarray(data.examples.attributes)
+    number = len(data.game.attributes.names)
+    return attribute_counts(
+        split.train, split.num_train, attributes, number
+    ) + attribute_counts(split.validation, split.num_validation, attributes, number)
 
 
 def summary(
@@ -60,11 +56,12 @@ def summary(
         config=config,
         data=program.data,
         dataset=dataset,
-        attributes=_attribute_rows(program),
+        counts=holdings(program),
+        median=np.median,
         unprotected=headline.unprotected(settings),
         noise_setting=noise_setting,
         num_examples=examples,
-        uploads=_upload_rows(program, examples),
+        uploads=extreme_uploads(mechanism, config.num_rounds, examples),
         spent=None if mechanism.claim.relation == "none" else _spent(program),
         price=_price(program),
         first=seconds[0],
@@ -72,49 +69,8 @@ def summary(
     )
 
 
-def _attribute_rows(program: Program) -> list[dict[str, str]]:
-    """A row per attribute: who holds how many of its examples."""
-    counts, attributes = holdings(program), program.data.game.attributes
-    if counts is None:
-        return []
-    return [
-        {
-            "attribute": name + " (private)" * (number == attributes.private),
-            "examples": str(of_clients.sum()),
-            "clients that hold any": str((of_clients > 0).sum()),
-            "fewest": str(of_clients.min()),
-            "median": f"{np.median(of_clients):g}",
-            "most": str(of_clients.max()),
-        }
-        for number, (name, of_clients) in enumerate(
-            zip(attributes.names, counts.T, strict=True)
-        )
-    ]
-
-
-def _upload_rows(program: Program, num_examples: int) -> list[dict[str, str]]:
-    """A row per extreme upload of a client with so many examples."""
-    config = program.configs[0]
-    head, std = "σ on the upload", "noise_std"
-    if config.clip.in_steps:
-        head, std = "σ in a local step", "step_noise_std"
-    plays = extreme_uploads(
-        program.mechanism, config.num_rounds, num_examples=num_examples
-    )
-    return [
-        {
-            "round": str(round_num + 1),
-            "R": f"{ratio:g}",
-            head: f"{getattr(info, std):.4g}",
-            "ε of the upload": labels.significant(float(info.epsilon)),
-            "δ of the upload": labels.significant(float(info.delta)),
-        }
-        for (round_num, ratio), info in plays.items()
-    ]
-
-
 def _spent(program: Program) -> dict[str, Any]:
-    """ε of a client that is drawn as often as the mean, and of one that always is."""
+    """ε of a client that is drawn an average number of times, and of one always."""
     config, account = program.configs[0], program.accounts[0]
     every = min(config.max_uploads or config.num_rounds, config.num_rounds)
     mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
@@ -127,8 +83,6 @@ def _spent(program: Program) -> dict[str, Any]:
         {"uploads of a client": str(uploads)} | columns
         for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)
     ]
-    for row in rows:
-        del row["against"]  # is in the line above the table
     return {"meaning": meaning(planned[-1]), "rows": rows}
 
 

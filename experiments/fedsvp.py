@@ -34,6 +34,14 @@ MODULES = (
 )
 # Of an installed package the pages lie beside the experiments, too.
 DOCS = Path(__file__).parents[1] / "docs"
+_OVERVIEW = """\
+fedsvp {version}: federated learning with differential privacy, guided by Shapley values
+  fedsvp schema DATA.csv
+  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved --total_epsilon=3 \
+--output_dir=runs/a
+Subcommands; fedsvp SUBCOMMAND --help describes its flags, --name=value:
+{listed}
+Documentation: {docs}"""
 
 
 def purpose(name: str) -> str:
@@ -50,17 +58,8 @@ def overview() -> str:
     lines = {name: purpose(name) for name in MODULES}
     lines["presets"] = "Lists the presets of train and sweep, with one line each."
     listed = [f"  {name:<{width}}{line}" for name, line in lines.items()]
-    return "\n".join(
-        [
-            f"fedsvp {fedsvp_jax.__version__}: federated learning with differential "
-            "privacy, guided by Shapley values",
-            "  fedsvp schema DATA.csv",
-            "  fedsvp train --data=DATA.csv --schema=schema.toml --goal=proved "
-            "--total_epsilon=3 --output_dir=runs/a",
-            "Subcommands; fedsvp SUBCOMMAND --help describes its flags, --name=value:",
-            *listed,
-            f"Documentation: {DOCS / 'index.md'}",
-        ]
+    return _OVERVIEW.format(
+        version=fedsvp_jax.__version__, listed="\n".join(listed), docs=DOCS / "index.md"
     )
 
 

@@ -6,12 +6,7 @@ from collections.abc import Iterable, Sequence
 from absl import flags
 
 
-def numbers(
-    flag: str,
-    texts: Sequence[str],
-    *,
-    may_be_empty: bool = False,
-) -> tuple[float, ...]:
+def numbers(flag: str, texts: Sequence[str]) -> tuple[float, ...]:
     """The numbers of a flag that takes a list, each once, in their order.
 
     Raises:
@@ -20,7 +15,7 @@ def numbers(
     values: tuple[float, ...] | None = None
     with contextlib.suppress(ValueError):
         values = tuple(dict.fromkeys(map(float, texts)))
-    if values is None or not (values or may_be_empty):
+    if not values:
         raise ValueError(
             f"{flag} must be numbers with commas between them, got {','.join(texts)!r}"
         )

@@ -1,7 +1,7 @@
 """--goal of `fedsvp train`: settings for a table or images, all but ε.
 
-`proved` refuses a table whose schema was read off the records. `trial` is the same with
-such a schema, so its claims are nominal.
+`proved` refuses a table whose schema was read off the records. `trial` takes such a
+table, and its claims are nominal then.
 
 - unit = "row" or "person": every client runs DP-SGD, one step per round, on a logistic
   model, and adds all of the noise itself: against the server too (P15, P21). A step
@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import flags
 
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import DataSettings
+
+from . import command
 
 GOALS = ("proved", "trial")
 _ROUNDS = 60
@@ -50,6 +52,7 @@ _ROWS = {
     "batches": "poisson",
     "local_steps": 1,
     "l2_norm_clip": _CLIP,
+    "separate_clips": True,
     "server_momentum": _MOMENTUM,
 }
 _CLIENTS = {
@@ -61,6 +64,7 @@ _CLIENTS = {
 }
 _IMAGES = {  # as a row of experiments/studies/features, with fewer and larger steps
     "l2_norm_clip": 0.1,
+    "separate_clips": False,
     "learning_rate": 4.0,
     "num_rounds": 100,
 }
@@ -96,9 +100,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             "--solve=noise in the place of --goal, and compare it with leaving the "
             "group out (docs/useful_model.md)"
         )
-    names = [field.name for field in dataclasses.fields(ExperimentConfig)]
-    chosen: dict[str, Any] = {name: values[name].value for name in names}
-    config = ExperimentConfig(**chosen)
+    config = command.unresolved(values)
     data = sources.load(config.dataset, config.data_dir, config)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
@@ -110,7 +112,7 @@ def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
             f"{len(data.from_records)} entries were read off them ({entries}): {how}; "
             "--goal=trial goes on with nominal claims"
         )
-    return route_settings(config, data)
+    return route_settings(config, data) | {"secret_noise": not values["seed"].present}
 
 
 class Steps(NamedTuple):
@@ -170,7 +172,7 @@ def steps(
     return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
 
 
-def training_sizes(config: ExperimentConfig, data: Dataset) -> np.ndarray:
+def training_sizes(config: ResolvedConfig, data: Dataset) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
     if config.partition == "by_writer" and data.train_writers is not None:
         counts = np.bincount(data.train_writers)
@@ -235,10 +237,11 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
 
 def reference(config: ExperimentConfig) -> dict[str, Any]:
     """The settings of FedAvg on the same clients, which hides nothing."""
-    names = [field.name for field in dataclasses.fields(DataSettings)]
-    names += ["model", "num_attributes", "num_clients", "cohort_size", "seed"]
-    names += ["num_hbc_clients", "partition", "split", "train_fraction"]
-    names += ["class_weights"]
+    names = [
+        *(field.name for field in dataclasses.fields(DataSettings)),
+        *("model", "num_attributes", "num_clients", "cohort_size", "seed"),
+        *("num_hbc_clients", "partition", "split", "train_fraction", "class_weights"),
+    ]
     settings = {name: getattr(config, name) for name in names}
     return settings | {
         "mechanism": "none",

@@ -17,7 +17,7 @@ import sys
 
 from absl import flags
 
-from . import command
+from . import command, messages
 
 _WITNESS = flags.DEFINE_string("witness", None, "SITE.seen.json of the witness.")
 _SITE_KEY = flags.DEFINE_string("site_key", None, "Public key of the site.")
@@ -26,20 +26,21 @@ _PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written."
 
 def main(arguments: list[str]) -> None:
     """Prints the ledger, and ends with 1 where something is not in order."""
-    from fedsvp_jax.core.files import printable
-    from fedsvp_jax.report import ledger, text_table
+    from fedsvp_jax.report import ledger
 
     if len(arguments) != 2:
         raise ValueError("name one log")
     witness = None if _WITNESS.value is None else pathlib.Path(_WITNESS.value)
     site_ledger = ledger.audit(pathlib.Path(arguments[1]), witness, _SITE_KEY.value)
-    rows = ledger.table(site_ledger)
-    lines = [f"{name}: {value}" for name, value in ledger.facts(site_ledger)]
-    lines += [f"note: {line}" for line in site_ledger.notes]
-    lines += [f"NOT IN ORDER: {line}" for line in site_ledger.problems]
-    if rows:
-        print(text_table.aligned(rows))
-    print("\n".join(map(printable, lines)))
+    print(
+        messages.filled(
+            "ledger.txt",
+            ledger=site_ledger,
+            rows=ledger.table(site_ledger),
+            facts=ledger.facts(site_ledger),
+        ),
+        end="",
+    )
     if _PAGE.value is not None:
         command.print_files([ledger.write_page(site_ledger, pathlib.Path(_PAGE.value))])
     if site_ledger.problems:

@@ -32,23 +32,18 @@ def of_memory(error: BaseException) -> str | None:
 
 
 @functools.cache
-def _templates() -> jinja2.Environment:
-    """The environment of templates/; its filter `table` aligns rows in columns."""
-    from fedsvp_jax.report import text_table
+def _templates() -> Any:
+    """The pages' environment, of templates/; `table` aligns rows in columns."""
+    from fedsvp_jax.core.files import printable
+    from fedsvp_jax.report import page, text_table
 
-    templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).with_name("templates")),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    templates.filters |= {"table": text_table.aligned, "value": value_text}
+    folder = pathlib.Path(__file__).with_name("templates")
+    templates = page.templates().overlay(loader=jinja2.FileSystemLoader(folder))
+    templates.filters |= {
+        "table": text_table.aligned,
+        "printable": printable,
+    }
     return templates
-
-
-def value_text(value: Any) -> str:
-    """A value as text; a number has four digits."""
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def filled(template: str, **values: Any) -> str:
@@ -68,7 +63,7 @@ def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def print_what_can_be_printed() -> None:
-    """Prints ? for a character that the terminal or pipe has none for, such as ε."""
+    """Prints ? for a character that the terminal or pipe cannot encode, such as ε."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
 

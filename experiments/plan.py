@@ -5,11 +5,11 @@
 Of DATA.csv only the number of rows of every client, and of every person of a [person]
 column, is read, which is public in any case. As many synthetic rows are drawn from the
 schema: numbers uniformly between their bounds, categories evenly, classes by a random
-linear model in the shares that the schema states. How
-much your columns tell of the class nobody knows before a run. So there are two such
-models, one whose best AUC is the first number of --auc and one of the second, and every
-figure is an interval from the one to the other. The route of train --goal is trained on
-both at every ε and seed, and FedAvg without noise, for three kinds of trust:
+linear model in the shares that the schema states. Nobody
+knows before a run how much your columns tell of the class. So two such sets of rows are
+drawn: the best AUC of one is the smaller number of --auc, that of the other the larger.
+Every figure is an interval from the one to the other. The route of train --goal and
+FedAvg without noise are trained on both at every ε and seed, for three kinds of trust:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
@@ -62,9 +62,9 @@ _SEEDS = flags.DEFINE_integer(
 _AUC = flags.DEFINE_list(
     "auc",
     ["0.6", "0.9"],
-    "AUC of the best model of the synthetic rows, where the columns tell little of the "
-    "class and where they tell much; of models of such tables that were published, if "
-    "there are any. One number is both.",
+    "Best AUC of the synthetic rows: one number for columns that tell little of "
+    "the class, one for columns that tell much, with a comma between. Take those of "
+    "published models of such tables, if there are any. One number stands for both.",
 )
 _LABELS = {
     "nobody": "server sees each upload",
@@ -159,15 +159,17 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one CSV file")
     epsilons = flag_values.numbers("total_epsilon", _EPSILONS.value)
-    areas = flag_values.numbers("auc", _AUC.value)
-    if not 0.5 < min(areas) <= max(areas) < 1:
-        raise ValueError(f"auc must be between 0.5 and 1, got {','.join(_AUC.value)}")
+    areas = sorted(flag_values.numbers("auc", _AUC.value))
+    if len(areas) > 2 or not 0.5 < areas[0] <= areas[-1] < 1:
+        raise ValueError(
+            "auc must be one or two numbers between 0.5 and 1, got "
+            f"{','.join(_AUC.value)}"
+        )
     from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page, text_table
-    from fedsvp_jax.run import shared_programs
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     if not schema.shares:
@@ -187,11 +189,10 @@ def main(arguments: Sequence[str]) -> None:
         encoding.check_named(table[column], "client", f"{path}: column {column}")
         client = cells.distinct(table[column])[1]
     sizes, persons, tested = training_rows(schema, table, client)
-    with shared_programs():
-        plans = [
-            _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
-            for area in sorted({min(areas), max(areas)})
-        ]
+    plans = [
+        _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
+        for area in sorted({min(areas), max(areas)})
+    ]
     document = _joined(plans, areas)
     document |= {"data": path.stem, "choice": "trust"}
     main = _main(document["points"][0])
@@ -265,7 +266,7 @@ def _row(point: dict[str, Any], counts: np.ndarray) -> dict[str, str]:
 
     main, accuracy = _main(point), point["accuracy"]
     weak, strong = (
-        scores.mean_interval([area] * len(scores.ranked_classes(len(counts))), counts)
+        scores.mean_interval([area] * len(counts), counts)
         for area in accuracy["auc_between"]
     )
     word = "depends on your columns" if strong[0] > scores.GUESS else "not useful"
@@ -335,9 +336,8 @@ def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
 def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str, Any]:
     """One document: every figure from the plan of weak columns to that of strong."""
     weak, strong = plans[0], plans[-1]
-    words = "synthetic rows, of which the best model has an AUC of " + " to ".join(
-        f"{area:g}" for area in sorted({min(areas), max(areas)})
-    )
+    words = "synthetic rows, of which the best model has an AUC of "
+    words += " to ".join(f"{area:g}" for area in areas)
 
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
         return low | {

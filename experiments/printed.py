@@ -22,9 +22,9 @@ def filled_rows(
 
 def sweep_tables(folder: str | Path) -> None:
     """Writes table.md and table.csv of a sweep's folder, and prints the table."""
-    tables.write_tables(folder)
     sweep = read.read_sweep(folder)
-    shown = tables.shown_cells(tables.summarize(sweep.results, sweep.cells))
-    print(text_table.render(shown))
+    rows = tables.summarize(sweep.results, sweep.cells)
+    tables.write_tables(Path(folder), rows)
+    print(text_table.render(tables.shown_cells(rows)))
     if note := headline.unprotected(sweep.config):
         print(note)

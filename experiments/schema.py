@@ -25,11 +25,10 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
-from . import command
+from . import command, messages
 
 _OUTPUT = flags.DEFINE_string(
     "output", "schema.toml", "The file that is written; it must not exist yet."
@@ -93,14 +92,14 @@ def confirm(path: pathlib.Path) -> None:
 
     marked = read_schema(path)
     columns = {name: c for name, c in marked.columns.items() if c.from_data}
-    asked = {name: _of_records(column) for name, column in columns.items()}
+    doubtful = {name: _of_records(column) for name, column in columns.items()}
     if marked.label is not None and marked.classes_from_data:
-        asked[marked.label] = ["classes", "shares"][: 1 + bool(marked.shares)]
-    known = listed_columns(_KNOWN.value, asked)
+        doubtful[marked.label] = ["classes", "shares"][: 1 + bool(marked.shares)]
+    stated = listed_columns(_KNOWN.value, doubtful)
     unnamed = [
         f"{name} ({', '.join(parts)})"
-        for name, parts in asked.items()
-        if parts and name not in known
+        for name, parts in doubtful.items()
+        if parts and name not in stated
     ]
     if unnamed:
         raise ValueError(
@@ -116,8 +115,7 @@ def confirm(path: pathlib.Path) -> None:
             f"{path} still marks {', '.join(still_marked)}; delete their from_data"
         )
     print(f"{path}: these entries are now stated without the records:")
-    stated = to_toml(dataclasses.replace(marked, columns=columns))
-    print(_MARK.sub("", stated))
+    print(_MARK.sub("", to_toml(dataclasses.replace(marked, columns=columns))))
 
 
 def _of_records(column: Any) -> list[str]:
@@ -128,12 +126,6 @@ def _of_records(column: Any) -> list[str]:
         "categories": column.type == "category",
     }
     return [name for name, holds in parts.items() if holds]
-
-
-def _counts(labels: Any) -> str:
-    """The rows of the most frequent classes, which the terminal alone shows."""
-    counts = sorted(labels.value_counts().to_pylist(), key=lambda each: -each["counts"])
-    return ", ".join(f"{each['values']}: {each['counts']}" for each in counts[:6])
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -185,19 +177,15 @@ def main(arguments: Sequence[str]) -> None:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)
     replace_file(target, schema.to_toml(drafted, notes, head).encode())
-    kinds = [column.type for column in drafted.columns.values()]
-    listed = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    print(f"{target}: {len(kinds)} columns ({listed})")
-    print(f"class: {label} ({_counts(columns[label])}); client: {client or 'none'}")
-    for name, note in notes.items():
-        print(f"  {name.removeprefix('columns.')}: {note}")
-    num_marked = len(drafted.from_records)
     print(
-        f"{num_marked} entries are marked from_data: check and correct each, then\n"
-        f"  fedsvp schema --confirm={target}\n"
-        f"  fedsvp plan {path} --schema={target}\n"
-        f"  fedsvp train --data={path} --schema={target} --goal=proved "
-        "--total_epsilon=3 --output_dir=run"
+        messages.filled(
+            "schema.txt",
+            path=path,
+            target=target,
+            schema=drafted,
+            notes=notes,
+            counts=columns[label].value_counts().to_pylist(),
+        )
     )
 
 

@@ -25,7 +25,7 @@ _NUM = flags.DEFINE_integer(
     "num_examples", None, "Training examples; public from now on.", required=True
 )
 _LEAST = flags.DEFINE_float(
-    "min_num_examples", None, "Of the federation's smallest site.", required=True
+    "min_num_examples", None, "Training examples of the smallest site.", required=True
 )
 _WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
 _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")

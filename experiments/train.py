@@ -99,6 +99,7 @@ def main(_: list[str]) -> None:
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.data.dataset import Dataset
     from fedsvp_jax.federation import federated_data
+    from fedsvp_jax.run import noise_key
 
     from . import dry_run
 
@@ -107,7 +108,8 @@ def main(_: list[str]) -> None:
     if values.goal is not None:
         print(f"route of --goal: clipping {config.clipping}, model {config.model}")
     if values.dry_run:
-        program = federation.build([config], data)
+        secret = noise_key.fresh() if config.secret_noise else None
+        program = federation.build([config], data, noise_key=secret)
         seconds = dry_run.measured(program, command.placement(values))
         print(dry_run.summary(program, data, seconds))
         return
@@ -122,7 +124,7 @@ def main(_: list[str]) -> None:
     except FloatingPointError:
         command.write_report(values, "run")
         raise
-    from fedsvp_jax.report import headline, labels
+    from fedsvp_jax.report import headline
 
     place = pathlib.Path(values.output_dir)
     if values.goal is not None and values.reference:
@@ -142,7 +144,7 @@ def main(_: list[str]) -> None:
             goal=values.goal,
             summary=summary,
             sentences=headline.sentences(place, summary),
-            spent=labels.spent_line(summary),
+            spent=headline.spent(summary),
         )
     )
     command.write_report(values, "run")

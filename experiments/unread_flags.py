@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from absl import flags
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.settings import missing_need
 
 _PROMISES = frozenset({"epsilon", "calibration", "relation", "noise_trust"})
 
 
 def refuse(
-    values: flags.FlagValues, names: Sequence[str], config: ExperimentConfig
+    values: flags.FlagValues, names: Sequence[str], config: ResolvedConfig
 ) -> None:
     """Refuses or notes the flags of the command line that nothing reads.
 

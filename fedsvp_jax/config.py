@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fedsvp_jax.core.common_settings import (
     RoundSettings,
     TrainingSettings,
 )
-from fedsvp_jax.core.settings import FEATURE_MODELS, Settings, unknown
+from fedsvp_jax.core.settings import FEATURE_MODELS, unknown
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
@@ -30,16 +30,21 @@ from fedsvp_jax.influence.settings import CorruptionSettings, FilterSettings
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 
 
-# The order of a class's parts is that of its fields, in config.json and in the help.
+# The order of the parts is that of the settings, in config.json and in the help.
 @dataclasses.dataclass(frozen=True)
-class FederationSettings(
+class ExperimentConfig(
     ExecutionSettings,
     EvaluationSettings,
     shapley.ClientValueSettings,
     FilterSettings,
     CorruptionSettings,
     PromiseSettings,
+    mechanisms.BuiltInSettings,
+    PrivateQuerySettings,
     NoiseSettings,
+    MechanismChoice,
+    optimizers.ServerSettings,
+    optimizers.ClientSettings,
     TrainingSettings,
     RoundSettings,
     PartitionSettings,
@@ -47,53 +52,40 @@ class FederationSettings(
     AttributeSettings,
     DataSettings,
 ):
-    """The settings of a federation: its data, clients, promise and training."""
+    """Everything that decides a run's numbers, as a user writes it.
 
-
-@dataclasses.dataclass(frozen=True)
-class PlanSettings(
-    FederationSettings,
-    MechanismChoice,
-    optimizers.ServerSettings,
-    optimizers.ClientSettings,
-    TrainingSettings,
-):
-    """The settings of a compiled round, beside its mechanism."""
-
-
-@dataclasses.dataclass(frozen=True)
-class NoisedSettings(
-    ExecutionSettings,
-    shapley.ClientValueSettings,
-    mechanisms.BuiltInSettings,
-    PrivateQuerySettings,
-    NoiseSettings,
-    MechanismChoice,
-    RoundSettings,
-):
-    """The settings of a mechanism and its claim."""
-
-
-@dataclasses.dataclass(frozen=True)
-class AccountedSettings(
-    NoisedSettings,
-    FilterSettings,
-    PromiseSettings,
-    mechanisms.BuiltInSettings,
-    optimizers.ClientSettings,
-    RoundSettings,
-):
-    """The settings of a run's account."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ExperimentConfig(PlanSettings, AccountedSettings):
-    """Everything that decides a run's numbers.
-
-    A setting whose default is None depends on the data set; `resolve` fills it in, and
-    everything else takes resolved settings. A mechanism from outside whose settings are
-    new takes a subclass: `class MyConfig(ExperimentConfig, MySettings)`.
+    A setting that is None where nothing was written follows the data set: `resolve`
+    gives it a number. A mechanism from outside whose settings are new takes a subclass:
+    `class MyConfig(ExperimentConfig, MySettings)`.
     """
+
+
+class ResolvedConfig(ExperimentConfig):
+    """The settings of a run without a gap: what everything but `resolve` takes.
+
+    It tells a type checker which settings are never None any more, and so refuses a
+    config that was not resolved. `resolve` alone makes one. While a program runs it is
+    an object of the class that the user wrote, with the settings of a plugin too.
+    """
+
+    num_clients: int
+    num_hbc_clients: int
+    cohort_size: int
+    batch_size: int
+    learning_rate: float
+    delta: float
+    l2_norm_clip: float
+    partition: str
+    class_share: float
+    num_attributes: int
+    private_attribute: int
+    model: str
+    augment: bool
+    server_learning_rate: float
+    warmup_examples: int
+    contributor_examples: int
+    tester_examples: int
+    vote_epsilon: float
 
 
 _COMMON = {
@@ -138,21 +130,21 @@ def defaults_of(name: str) -> dict[str, Any]:
     return {**_COMMON, **DATA_SETS[family].defaults}
 
 
-def check_resolved(config: Settings) -> None:
-    """Raises ValueError for settings that `resolve` has not filled in."""
-    names = (*_COMMON, "model", "delta", "num_attributes", "server_learning_rate")
-    if any(getattr(config, name) is None for name in names):
+def check_resolved(config: ResolvedConfig) -> None:
+    """Raises ValueError: `resolve` was left out, and no type checker was asked."""
+    if any(getattr(config, name) is None for name in ResolvedConfig.__annotations__):
         raise ValueError(
             "config is not resolved: call fedsvp_jax.config.resolve(config) first"
         )
 
 
-def _of_size(config: FederationSettings, facts: Facts) -> dict[str, Any]:
+def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
-    About 50 examples per client, at most 100 clients, none of whom is curious; a batch
-    of a quarter of a client's training examples, at most 50. Where the examples have
-    writers, each client is one who fills a batch; of a table, every one.
+    There are about 50 examples per client and at most 100 clients, none of whom is
+    curious. A batch is a quarter of a client's training examples, at most 50. Where the
+    examples have writers, a client is a writer who fills a batch, and a table has a
+    client for each of these.
     """
     if facts.num_examples is None:
         return {}
@@ -204,7 +196,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
     return number
 
 
-def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
+def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in ("npz", "csv", "store")
     needs_facts = config.private_category is not None
@@ -220,9 +212,7 @@ def _of_data(config: FederationSettings, facts: Facts | None) -> dict[str, Any]:
     return defaults
 
 
-def resolve(
-    config: ExperimentConfig, dataset: Dataset | None = None
-) -> ExperimentConfig:
+def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> ResolvedConfig:
     """Fills in the data set's defaults and checks the settings as a whole.
 
     Args:
@@ -246,7 +236,7 @@ def resolve(
     unset = {
         name: value for name, value in defaults.items() if getattr(config, name) is None
     }
-    config = dataclasses.replace(config, **unset)
+    config = cast(ResolvedConfig, dataclasses.replace(config, **unset))
     for name in ("cohort_size", "num_hbc_clients"):
         if getattr(config, name) > config.num_clients:
             raise ValueError(

@@ -9,11 +9,9 @@ scikit-learn.
 """
 
 import dataclasses
-import os
 from typing import Any, Self
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -23,11 +21,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting.claims import Claim, table
-from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.core import prng
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.run import records
+from fedsvp_jax.run import noise_key, records
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
 
@@ -39,6 +36,7 @@ _ROUTE: dict[str, Any] = {
     "total_accounting": "pld",
     "solve": "noise",
     "clipping": "per_example",
+    "separate_clips": True,
     "batches": "poisson",
     "local_steps": 1,
     "learning_rate_schedule": "cosine",
@@ -217,15 +215,12 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
 
 def _trained(
-    config: ExperimentConfig, data: Dataset, *, is_seeded: bool
+    config: ResolvedConfig, data: Dataset, *, is_seeded: bool
 ) -> tuple[tuple[np.ndarray, np.ndarray], Claim]:
     """(weights by class, biases), and the claim on what was spent."""
-    program = federation.build([config], data)
-    if not is_seeded:  # a seed has too few bits: all might be tried
-        words = jnp.asarray(np.frombuffer(os.urandom(16), np.uint32))
-        root = prng.Keys(*map(prng.key_of, words.reshape(2, 1, 2)))
-        cells = dataclasses.replace(program.cells, root=root)
-        program = dataclasses.replace(program, cells=cells)
+    secret = None if is_seeded else noise_key.fresh()
+    config = dataclasses.replace(config, secret_noise=not is_seeded)
+    program = federation.build([config], data, noise_key=secret)
     trainer = Trainer(program, placement=Placement(rounds_per_call=config.num_rounds))
     start = trainer.initial_state()
     state, metrics = trainer.advance(start, 0, config.num_rounds)

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pathlib
+import sys
 from collections import Counter
 from importlib import metadata
 from typing import Any
@@ -80,6 +81,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
                 seconds[report.location[0].removeprefix("tests/")] += report.duration
     longest = {name: round(s) for name, s in sorted(seconds.items()) if s >= 5}
     DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
+
+
+@pytest.fixture(autouse=True)
+def _no_program_of_another_test() -> None:
+    """A test that replaces a function compiles its own rounds, and leaves none."""
+    trainer = sys.modules.get("fedsvp_jax.run.trainer")
+    if trainer is not None:
+        trainer._jitted.cache_clear()
 
 
 def pytest_collection_finish() -> None:

@@ -2,11 +2,14 @@
 
 import dataclasses
 import pathlib
+import types
+import typing
 
 import numpy as np
 import pytest
 from small_runs import digits
 
+from fedsvp_jax import config as configs
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.datasets import DATA_SETS
 from fedsvp_jax.federation import build, plan
@@ -33,6 +36,28 @@ def test_every_data_set_resolves_to_settings_without_gaps(name: str) -> None:
     by_device = "client_chunk_size coalition_chunk_size"
     assert gaps == {*(unset + by_device).split()}
     assert resolve(config) == config
+
+
+@pytest.mark.hole
+def test_a_setting_is_none_only_where_its_type_says_so() -> None:
+    """num_clients was an int, and None until its config was resolved."""
+    for name, field in FIELDS.items():
+        members = typing.get_args(field.type)
+        is_optional = (
+            isinstance(field.type, types.UnionType) and None.__class__ in members
+        )
+        assert is_optional == (field.default is None), name
+
+
+def test_a_resolved_config_names_the_settings_that_every_data_set_fills_in() -> None:
+    filled: set[str] = set(FIELDS)
+    for name in (*sorted(DATA_SETS.keys() - {"tfds"}), "npz", "csv"):
+        config = resolve(ExperimentConfig(dataset=name))
+        filled &= {n for n in FIELDS if getattr(config, n) is not None}
+    needed = configs.ResolvedConfig.__annotations__
+    assert needed.keys() == {n for n in filled if FIELDS[n].default is None}
+    for name, kind in needed.items():
+        assert FIELDS[name].type == kind | None
 
 
 def test_settings_that_were_not_resolved_are_refused_with_what_to_call() -> None:

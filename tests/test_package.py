@@ -83,20 +83,18 @@ def test_imports_point_down() -> None:
             assert near or layer(used) < layer(name), f"{name} imports {used}"
 
 
-# What is handed every setting of a run; other functions take a theme or two. All but
-# `build`, which they share, are calls of a user.
-WHOLE = {
+# Functions that take settings as a user writes them, None where data decide. All others
+# take a theme or a `ResolvedConfig`.
+UNRESOLVED = {
+    "config _of_data",
+    "config _of_size",
     "config resolve",
     "deploy.policy make_policy",
-    "federation.program build",
-    "run.one_run train",
-    "run.own_loop make_round",
-    "run.sweep sweep",
 }
 
 
-def test_few_functions_of_the_core_are_handed_all_settings() -> None:
-    whole = {
+def test_settings_are_resolved_before_anything_reads_them() -> None:
+    found = {
         f"{name} {node.name}"
         for name, tree in modules().items()
         if name != "__init__" and layer(name) <= layer("deploy")
@@ -105,7 +103,7 @@ def test_few_functions_of_the_core_are_handed_all_settings() -> None:
         for one in (*node.args.args, *node.args.kwonlyargs)
         if one.annotation and "ExperimentConfig" in ast.unparse(one.annotation)
     }
-    assert whole == WHOLE
+    assert found == UNRESOLVED
 
 
 BY_NAME = {"import_module", "__import__"}  # run.plugin reads the user's own file

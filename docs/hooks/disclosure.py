@@ -21,8 +21,6 @@ UNRELEASED = (
     "contribution_ratio_mean",
     "num_clipped_ratios",
     "num_degenerate_ratios",
-    "steps_needed",
-    "steps_run",
     "diverged_clients",
 )
 

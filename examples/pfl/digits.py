@@ -24,7 +24,7 @@ from pfl.metrics import Metrics
 from pfl.model.base import Model
 from pfl.stats import MappedVectorStatistics
 
-from fedsvp_jax import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.deploy import SECRET, Client, Seeded, data_of, make_policy
 from fedsvp_jax.deploy.pfl import LocalPrivacy
 from fedsvp_jax.federation.client_data import FederatedData
@@ -47,7 +47,7 @@ MIN_NUM_EXAMPLES = 90  # of any user
 ROUNDS, USERS = 5, 3
 
 
-def settings(method: str) -> ExperimentConfig:
+def settings(method: str) -> ResolvedConfig:
     """The settings of a simulation of the same federation."""
     return resolve(
         ExperimentConfig(
@@ -120,7 +120,7 @@ class Training(FederatedAlgorithm):
 
 
 def users(
-    config: ExperimentConfig,
+    config: ResolvedConfig,
     dealt: FederatedData,
     folder: pathlib.Path,
     seed: int | None,

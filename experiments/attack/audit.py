@@ -69,8 +69,7 @@ from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.federation import plan
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.report import text_table
 
 from .. import flag_values, printed
@@ -114,7 +113,7 @@ def define_flags() -> None:
     )
 
 
-def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
+def audited_cases(names: list[str], config: ResolvedConfig) -> list[Case]:
     """The cases of the named mechanisms, or of everything that adds noise.
 
     Raises:
@@ -126,12 +125,10 @@ def audited_cases(names: list[str], config: ExperimentConfig) -> list[Case]:
         raise ValueError(
             "audit_mechanisms must add noise, got 'none', which has no ε to audit"
         )
-    for name in names:
-        plan.mechanism_config(dataclasses.replace(config, mechanism=name))
     return [case for name in names for case in cases_of(name, config)]
 
 
-def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """Every case of every mechanism, played with each seed."""
     flag_values.refuse_flags(
         values,

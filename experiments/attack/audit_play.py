@@ -16,7 +16,7 @@ from fedsvp_jax.attacks import (
     epsilon_bounds,
 )
 from fedsvp_jax.attacks.audit import Player, Scores
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.core.structs import Array
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 class Setting(NamedTuple):
     """Settings that all cases of one command share."""
 
-    config: ExperimentConfig
+    config: ResolvedConfig
     recipe: TrainingRecipe
     rates: TrainingRates
     num_examples: int
@@ -54,9 +54,7 @@ class Setting(NamedTuple):
     key: Array  # of real training
 
 
-def make_setting(
-    config: ExperimentConfig, num_examples: int, num_games: int
-) -> Setting:
+def make_setting(config: ResolvedConfig, num_examples: int, num_games: int) -> Setting:
     """Settings of the games.
 
     The client has |D| = `num_examples`, and each world is played `num_games` times.
@@ -132,7 +130,6 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     if case.promised:
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
         plan = Plan(Account.of(mechanism, Participation.of(settings), promise))
-        assert plan is not None
         game = dataclasses.replace(game, allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)
@@ -220,7 +217,7 @@ def _updates(
 
 
 def promise_of(
-    config: ExperimentConfig, mechanism: Mechanism, uploads: int
+    config: ResolvedConfig, mechanism: Mechanism, uploads: int
 ) -> PromiseSettings:
     """A promise that so many uploads keep and one more would break."""
     exact = composed_epsilon(

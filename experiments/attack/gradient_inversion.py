@@ -38,7 +38,7 @@ from absl import flags
 
 from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import (
@@ -110,7 +110,7 @@ def define_flags() -> None:
     )
 
 
-def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
+def defended(config: ResolvedConfig, text: str) -> ResolvedConfig:
     """The settings under a defence of --inversion_defences.
 
     fedsva and fedsdp have no analytic calibration: their printed formula is taken,
@@ -138,7 +138,7 @@ def defended(config: ExperimentConfig, text: str) -> ExperimentConfig:
     )
 
 
-def mechanism_of(defence: ExperimentConfig) -> Mechanism:
+def mechanism_of(defence: ResolvedConfig) -> Mechanism:
     """The mechanism of a defence, for one upload of one image."""
     return make_mechanism(defence.mechanism, plan.mechanism_config(defence))
 
@@ -154,7 +154,7 @@ class Victim(NamedTuple):
 
 
 def upload(
-    defence: ExperimentConfig, victim: Victim, row: Array, *, key: Array
+    defence: ResolvedConfig, victim: Victim, row: Array, *, key: Array
 ) -> tuple[Params, NoiseInfo]:
     """One client's noised update, and its NoiseInfo."""
     mechanism = mechanism_of(defence)
@@ -183,7 +183,7 @@ def upload(
 
 
 def attack(
-    config: ExperimentConfig,
+    config: ResolvedConfig,
     victim: Victim,
     search: inversion.Search,
     noised: Params,
@@ -223,7 +223,7 @@ def attack(
 
 def attack_defence(
     name: str,
-    defence: ExperimentConfig,
+    defence: ResolvedConfig,
     victim: Victim,
     invert: Mapping[inversion.Match, Any],
 ) -> list[Row]:
@@ -279,7 +279,7 @@ def truth(victim: Victim) -> np.ndarray:
     return np.asarray(victim.examples.inputs) / 255
 
 
-def make_victim(config: ExperimentConfig, data: Dataset, count: int) -> Victim:
+def make_victim(config: ResolvedConfig, data: Dataset, count: int) -> Victim:
     """The first broadcast model and `count` clients with a random image each.
 
     Raises:
@@ -316,7 +316,7 @@ def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
     return [*texts, dict.fromkeys(texts[0], "–") | guess]
 
 
-def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """The same clients under every defence."""
     flag_values.refuse_flags(
         values,
@@ -334,12 +334,13 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
         raise ValueError("inversion_defences must name each defence once")
     for defence in defences.values():
         mechanism_of(defence)
-    invert = {}
-    for match in inversion.MATCHES:
-        search = inversion.Search(
-            match, values.inversion_steps, values.inversion_restarts
+    length = values.inversion_steps, values.inversion_restarts
+    invert = {
+        match: jax.jit(
+            partial(attack, config, victim, inversion.Search(match, *length))
         )
-        invert[match] = jax.jit(partial(attack, config, victim, search))
+        for match in inversion.MATCHES
+    }
 
     def finish(by_defence: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
         rows = [row for rows in by_defence.values() for row in rows]

@@ -32,11 +32,12 @@ import numpy as np
 from absl import flags
 
 from fedsvp_jax.attacks import membership
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.report import figures, labels, style, text_table
@@ -107,14 +108,14 @@ def subset(data: Dataset, count: int, label_noise: float, seed: int) -> Dataset:
 
 def members(split: Split, num_examples: int) -> np.ndarray:
     """(cells, n) bool: whether some client of a cell trains on an example."""
-    train, counts = np.asarray(split.train), np.asarray(split.num_train)
-    member = np.zeros((len(train), num_examples), bool)
-    cell, client, place = np.nonzero(np.arange(train.shape[-1]) < counts[..., None])
-    member[cell, train[cell, client, place]] = True
+    cells, num_clients = split.num_train.shape
+    member = np.zeros((cells, num_examples), bool)
+    clients, examples = dealt(split.train, split.num_train)
+    member[clients // num_clients, examples] = True
     return member
 
 
-def attack_sweep(configs: Sequence[ExperimentConfig], data: Dataset) -> list[Row]:
+def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Row]:
     """Trains the cells and attacks their models after the last round.
 
     Args:
@@ -198,7 +199,7 @@ def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
     )
 
 
-def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """The federations without noise, then those of the mechanisms."""
     flag_values.refuse_flags(
         values, ["epsilon"], "membership_epsilons gives its values"

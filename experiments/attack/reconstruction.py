@@ -31,8 +31,7 @@ from fedsvp_jax import models
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
 from fedsvp_jax.attacks.scores import Examiner, evenly, make_examiner
-from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.core import prng
+from fedsvp_jax.config import ResolvedConfig, resolve
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
@@ -71,7 +70,7 @@ def define_flags() -> None:
     )
     flags.DEFINE_integer(
         "classifier_steps",
-        600,
+        2000,
         "Training steps of the independent classifier, on 100 images each.",
         lower_bound=1,
     )
@@ -97,7 +96,7 @@ def table(results: dict[str, Any]) -> list[dict[str, str]]:
     )
 
 
-def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
+def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     """Every mechanism with the same data, latents and networks."""
     if values.mechanisms:
         flag_values.refuse_flags(
@@ -123,18 +122,15 @@ def prepare(values: flags.FlagValues, config: ExperimentConfig) -> Work:
 
     @functools.cache
     def judge() -> classifier.Judge:
-        root = prng.root_key(config.seed)
-        # The keys of clients end below num_clients, so this one is no client's.
-        key = prng.stream_key(root, prng.Stream.ATTACKER, config.num_clients)
         return classifier.train_classifier(
-            dataset, key=key, steps=values.classifier_steps
+            dataset, seed=config.seed, steps=values.classifier_steps
         )
 
     @functools.cache
     def examiner() -> Examiner:
         return make_examiner(judge(), real, private, values.num_images)
 
-    def attack_mechanism(defence: ExperimentConfig) -> dict[str, Any]:
+    def attack_mechanism(defence: ResolvedConfig) -> dict[str, Any]:
         trainer = Trainer(build([defence], dataset))
         claim = upload_claims.least_noised(
             trainer.program.mechanism, keeps_stats=trainer.program.keeps_stats

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.data.dataset import Column, Dataset
 
 ATTRIBUTE = "attribute"  # the column whose values are the attributes
@@ -140,7 +140,7 @@ def make_dataset(workload: Workload) -> Dataset:
     )
 
 
-def make_config(workload: Workload) -> ExperimentConfig:
+def make_config(workload: Workload) -> ResolvedConfig:
     """The settings of a workload; the test set is never evaluated.
 
     `iid` gives all clients as many examples. The coalitions need `by_writer`, which

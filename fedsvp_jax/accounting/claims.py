@@ -317,22 +317,19 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
     dp-accounting.
     """
     basis, participation = account.mechanism.claim, account.participation
-    limited = (
-        participation.max_uploads is not None or account.terms.total_epsilon is not None
-    )
     if (
-        limited
-        or account.passes
-        or not participation.equal_weights
+        basis.client_swap is None
         or basis.concentrated
+        or account.even_cohort < 2
+        or not participation.equal_weights
+        or account.passes
+        or account.release_epsilon > 0
+        or participation.max_uploads is not None
+        or account.terms.total_epsilon is not None
     ):
         return None
-    if basis.client_swap is None or account.even_cohort < 2:
-        return None
-    if account.release_epsilon > 0:
-        return None
     import dp_accounting
-    from dp_accounting.rdp import rdp_privacy_accountant
+    from dp_accounting.rdp import RdpAccountant
 
     multiplier = float(account.least[VIEWS.index("observer")]) / basis.client_swap
     if multiplier <= 0:
@@ -342,7 +339,7 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
         account.even_cohort,
         dp_accounting.GaussianDpEvent(multiplier),
     )
-    accountant = rdp_privacy_accountant.RdpAccountant(
+    accountant = RdpAccountant(
         neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
     )
     accountant.compose(event, account.rounds)

@@ -24,6 +24,7 @@ from fedsvp_jax.core.structs import Array
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
 _STEPS = 1024  # parts of an upload to which an uneven budget is found
+_NO_ROOM = 1e-300  # an ε of which no upload has a part
 _UNITS = 2**30  # what T of the costliest uploads cost in int32
 
 
@@ -149,7 +150,6 @@ class Plan:
         total, by = self._terms.total_epsilon, self._terms.total_accounting
         if total is None:
             return None
-        self._check_filter()
         if not np.all(np.isfinite(self.precision)):
             raise ValueError(
                 f"total_epsilon = {total} cannot be promised: the mechanism adds no "
@@ -160,7 +160,7 @@ class Plan:
             return None
         cost, parts = self.filter_cost, self.precision
         if by == "basic":
-            rest_epsilon = limit - cost.basic_epsilon
+            rest_epsilon = max(limit - cost.basic_epsilon, _NO_ROOM)
             rest_delta = (1 - cost.delta) * (1 - _ROUNDING)
             epsilon = self.epsilon + self._account.release_epsilon
             parts = np.maximum(epsilon / rest_epsilon, self.delta / rest_delta)
@@ -175,13 +175,17 @@ class Plan:
             )
             fits = num_steps / steps
         if fits < 1:
-            before = ""
+            before = remedy = ""
             if cost.passes:
                 before = f"the influence filter (ε = {self.promised(0):.4g}) and "
+                remedy = (
+                    " or --contribution_noise, lower --vote_epsilon (votes without "
+                    "one have no finite ε)"
+                )
             raise ValueError(
                 f"total_epsilon = {total} is less than {before}one upload costs by "
-                f"{by} (its δ = {self.delta[-1]:.3g}); raise it, add noise to each "
-                "upload or lower --delta"
+                f"{by} (its δ = {self.delta[-1]:.3g}); raise it{remedy}, add noise to "
+                "each upload or lower --delta"
             )
         return shares, fits
 
@@ -190,21 +194,6 @@ class Plan:
         """Uploads of a client that is asked in every round from the first on."""
         costs = np.cumsum(self.allowance.costs, dtype=np.int64)
         return int((costs <= self.allowance.budget).sum())
-
-    def _check_filter(self) -> None:
-        """Refuses a promise that the influence filter's events alone would break."""
-        total, cost = self._terms.total_epsilon, self.filter_cost
-        if total is None or cost.passes == 0:
-            return
-        epsilon = self.promised(0)
-        if epsilon < total:
-            return
-        raise ValueError(
-            f"total_epsilon = {total} is not more than what the influence filter costs "
-            f"a client before the first upload, ε = {epsilon:.4g}: raise it or "
-            "--contribution_noise, or lower --vote_epsilon; votes without one have no "
-            "finite ε"
-        )
 
 
 def _total(values: np.ndarray, uploads: float | None) -> float:

@@ -57,24 +57,15 @@ def averaged_multiplier(
     noise, and where the client weighs nothing or z_i is inf, inf.
     """
     variance = np.square(weights * noise_std)
-    order = np.argsort(-variance, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    top = np.concatenate([[0.0], np.cumsum(variance[order])])
-    count = np.minimum(num_known, len(order) - 1)
+    top = np.concatenate([[0.0], np.cumsum(np.sort(variance)[::-1])])
+    count = min(num_known, len(variance) - 1)
     # Among the others of i the largest `count` are the first ones of all, with the
     # next one in i's place when i is itself among them.
-    within = rank < count
-    removed = np.where(
-        within, top[np.minimum(count + 1, len(order))] - variance, top[count]
-    )
+    removed = np.minimum(top[count], top[count + 1] - variance)
     remaining = np.maximum(variance.sum() - removed, variance)
-    own_std = weights * noise_std
-    ratio = np.sqrt(remaining / np.where(own_std > 0, np.square(own_std), 1.0))
+    ratio = np.sqrt(remaining / np.where(variance > 0, variance, 1.0))
     hidden = (weights > 0) & np.isfinite(noise_multiplier)
-    averaged = np.where(
-        own_std > 0, np.where(hidden, noise_multiplier, 0.0) * ratio, 0.0
-    )
+    averaged = np.where(hidden & (variance > 0), noise_multiplier, 0.0) * ratio
     return np.where(hidden, averaged, np.inf)
 
 

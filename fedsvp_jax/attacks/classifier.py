@@ -1,104 +1,56 @@
 """An independent judge of images: a classifier that takes part in no federation.
 
-It is trained on all real training images, with another seed and another architecture
-than the attacked model. It decides whether a reconstruction shows its class. The
-attacked model cannot decide that, since the attacker optimised the images for it. The
-last hidden layer of the classifier gives the features for the distances.
+It is trained on all real training images, by another library and with another
+architecture than the attacked model. It decides whether a reconstruction shows its
+class. The attacked model cannot decide that, since the attacker optimised the images
+for it. The last hidden layer of the classifier gives the features for the distances.
 """
 
 from collections.abc import Callable
-from typing import Any
 
-import flax.linen as nn
-import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
-from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.structs import Array
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.models.layers import Conv, Dense
 
 FEATURE_SIZE = 64
-_JUDGED = 500  # images at once
+_HIDDEN = (256, FEATURE_SIZE)
 _TRAIN_BATCH = 100
-
-
-class Network(nn.Module):
-    """Three convolutions, two of them with stride 2, then 64 features and logits."""
-
-    num_classes: int
-
-    @nn.compact
-    def __call__(self, images: Array) -> tuple[Array, Array]:
-        """(n, height, width, channels) -> (features (n, 64), logits (n, classes))."""
-        x = images
-        for features, stride in ((16, 1), (32, 2), (32, 2)):
-            x = nn.gelu(Conv(features, 3, stride)(x))
-        x = nn.gelu(Dense(FEATURE_SIZE)(x.reshape(x.shape[0], -1)))
-        return x, Dense(self.num_classes)(x)
-
 
 # Images (n, height, width, channels) in [-1, 1] -> their features (n, 64), and the most
 # likely classes (n,).
 Judge = Callable[[Array], tuple[np.ndarray, np.ndarray]]
 
 
-def train_classifier(dataset: Dataset, *, key: Array, steps: int) -> Judge:
-    """Trains on all training images by Adam; a cosine takes the rate from 1e-3 to 0."""
-    inputs = jnp.asarray(dataset.train_inputs)
-    labels = jnp.asarray(dataset.train_labels)
-    network = Network(dataset.num_classes)
-    optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, steps))
-    initial, drawing = jax.random.split(key)
-    image = jnp.zeros((1, *dataset.example_shape), jnp.float32)
-    params = network.init(initial, image)
+def train_classifier(dataset: Dataset, *, seed: int, steps: int) -> Judge:
+    """Two hidden layers of tanh, by scikit-learn's Adam on batches of training images.
 
-    def loss(params: Params, rows: Array) -> Array:
-        _, logits = network.apply(params, preprocessing.normalize(inputs[rows]))
-        return jnp.mean(
-            optax.softmax_cross_entropy_with_integer_labels(logits, labels[rows])
-        )
+    Args:
+      dataset: of images.
+      seed: draws the initial weights and the batches.
+      steps: of Adam, on 100 images each.
+    """
+    from sklearn.neural_network import MLPClassifier
 
-    def step(
-        index: Array, carry: tuple[Params, optax.OptState]
-    ) -> tuple[Params, optax.OptState]:
-        params, moments = carry
-        step_key = jax.random.fold_in(drawing, index)
-        rows = jax.random.randint(step_key, (_TRAIN_BATCH,), 0, len(labels))
-        return updated(optimizer, jax.grad(loss)(params, rows), moments, params)
-
-    @jax.jit
-    def trained(params: Params) -> Params:
-        return jax.lax.fori_loop(0, steps, step, (params, optimizer.init(params)))[0]
-
-    params = trained(params)
-
-    @jax.jit
-    def judged(images: Array) -> Array:
-        outputs: Any = network.apply(params, images)
-        return jnp.concatenate(outputs, axis=1)
+    network = MLPClassifier(_HIDDEN, activation="tanh", random_state=seed)
+    rng, labels = np.random.default_rng(seed), dataset.train_labels
+    classes = np.arange(dataset.num_classes)
+    for _ in range(steps):
+        rows = rng.integers(0, len(labels), _TRAIN_BATCH)
+        images = preprocessing.normalize(jnp.asarray(dataset.train_inputs[rows]))
+        network.partial_fit(_flat(images), labels[rows], classes=classes)
 
     def judge(images: Array) -> tuple[np.ndarray, np.ndarray]:
-        outputs = np.concatenate(list(in_batches(judged, images, _JUDGED)))
-        return outputs[:, :FEATURE_SIZE], outputs[:, FEATURE_SIZE:].argmax(axis=1)
+        features = flat = _flat(images)
+        layers = zip(network.coefs_[:-1], network.intercepts_[:-1], strict=True)
+        for weights, bias in layers:
+            features = np.tanh(features @ weights + bias)
+        return features, network.predict(flat)
 
     return judge
 
 
-def updated(
-    optimizer: optax.GradientTransformation,
-    gradient: Params,
-    moments: optax.OptState,
-    params: Params,
-) -> tuple[Params, optax.OptState]:
-    """`(params, moments)` after one step of Adam.
-
-    Optax's Adam and its schedules raise Python floats to the power of int32 counts,
-    which strict type promotion refuses.
-    """
-    with jax.numpy_dtype_promotion("standard"):
-        change, moments = optimizer.update(gradient, moments, params)
-    return optax.apply_updates(params, change), moments
+def _flat(images: Array) -> np.ndarray:
+    return np.asarray(images).reshape(len(images), -1)

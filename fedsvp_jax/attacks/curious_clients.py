@@ -9,7 +9,7 @@ import numpy as np
 from fedsvp_jax.attacks import gan, reconstruction
 from fedsvp_jax.attacks.reconstruction import AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner, Scores
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Array, Model, Split
@@ -20,7 +20,7 @@ from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
 
 
-def attacker_ids(config: ExperimentConfig, count: int, dataset: Dataset) -> np.ndarray:
+def attacker_ids(config: ResolvedConfig, count: int, dataset: Dataset) -> np.ndarray:
     """(count,) int32: the ids of the attackers, the first of the curious clients.
 
     Raises:
@@ -64,7 +64,7 @@ def victims_images(
 
 def attacked_federation(
     trainer: Trainer,
-    config: ExperimentConfig,
+    config: ResolvedConfig,
     plan: AttackPlan,
     attackers: np.ndarray,
     model: Model,

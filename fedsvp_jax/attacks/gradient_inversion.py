@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from fedsvp_jax.attacks.classifier import updated
+from fedsvp_jax.attacks.adam import updated
 from fedsvp_jax.core.structs import Array, Params
 
 Match: TypeAlias = Literal["l2", "cosine"]

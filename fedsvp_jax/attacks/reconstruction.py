@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax.attacks.classifier import updated
+from fedsvp_jax.attacks.adam import updated
 from fedsvp_jax.attacks.gan import LATENT_SIZE, Discriminator, Generator
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Params

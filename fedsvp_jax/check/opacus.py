@@ -2,8 +2,8 @@
 
 Source: opacus 1.6, `privacy_engine.py`, `optimizers/optimizer.py` and
 `accountants/accountant.py`: noise of std z·C on the sum of a batch's clipped gradients,
-over int(n / number of batches); Poisson batches of q = 1 / number of batches unless
-poisson_sampling is false.
+over int(n / number of batches); Poisson batches of the sampler's rate, which is
+1 / number of batches as made, unless poisson_sampling is false.
 """
 
 import inspect
@@ -47,12 +47,13 @@ def live(
         return [nothing(settings.source, "no noise is understood", *lines)]
     epochs = Component("", "live", {"epochs": epochs}).number("epochs", above=0)
     steps = math.ceil(epochs * len(loader))
+    rate = sampler.number("sample_rate", above=0, at_most=1)
     flaws: tuple[str, ...] = (_PLANNED,)
     history = accountant.history if accountant is not None else []
     if history:
         hook = optimizer.step_hook
         captured = inspect.getclosurevars(hook).nonlocals if hook else {}
-        on_one_batch = all(math.isclose(q * len(loader), 1) for _, q, _ in history)
+        on_one_batch = all(math.isclose(q, rate) for _, q, _ in history)
         if not on_one_batch or captured.get("self") is not accountant:
             text = "the accountant's steps are not each on one batch of this loader"
             return [nothing(settings.source, "no noise is understood", text)]
@@ -67,13 +68,13 @@ def live(
             source=settings.source,
             text=f"Gaussian noise of std {multiplier * clip:.4g} on the sum of a "
             f"batch's gradients, each clipped to {clip:g}; {steps} steps, on Poisson "
-            f"batches of rate 1/{len(loader)}",
+            f"batches of rate {rate:.4g}",
             std=multiplier * clip,
             multiplier=multiplier,
             unit="record",
             relation="zero_out",
             steps=steps,
-            rate=1 / len(loader),
+            rate=rate,
             setting=Setting("noise_multiplier", 1.0),
             assumptions=_REST,
             flaws=flaws,

@@ -17,10 +17,12 @@ from fedsvp_jax.core.settings import (
 class RoundSettings(Settings):
     """Rounds: how many clients train how long."""
 
-    num_clients: int = setting(
+    num_clients: int | None = setting(
         None, "M: clients of the federation. Default: 100 (digits: 30).", at_least=1
     )
-    cohort_size: int = setting(None, "K: clients per round. Default: 10.", at_least=1)
+    cohort_size: int | None = setting(
+        None, "K: clients per round. Default: 10.", at_least=1
+    )
     cohorts: str = setting(
         "drawn",
         "drawn: every cohort is a uniform draw of its own. cyclic: the clients are "
@@ -39,7 +41,7 @@ class RoundSettings(Settings):
         at_least=1,
     )
     local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
-    batch_size: int = setting(
+    batch_size: int | None = setting(
         None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
     )
     batches: str = setting(
@@ -62,7 +64,7 @@ class RoundSettings(Settings):
 class TrainingSettings(Settings):
     """Training: the model and what a client computes with it."""
 
-    model: str = setting(
+    model: str | None = setting(
         None,
         "Model. Default: small_cnn for digits, leaf_cnn for MNIST and FEMNIST, "
         "paper_cnn for EMNIST, resnet18 for CIFAR, mlp for tables. logistic is one "
@@ -84,10 +86,18 @@ class TrainingSettings(Settings):
         "factors of the loss in local training, before anything is clipped. "
         "Default: 1 each.",
     )
-    learning_rate: float = setting(
+    separate_clips: bool = setting(
+        False,
+        "Clip of each example of a linear model the residual (predicted probabilities "
+        "less the label) to norm 1, and the features, with the 1 of the bias, to C, in "
+        "the place of their product, the gradient. How much an example is shortened "
+        "then hardly depends on its label, and probabilities keep the classes' shares.",
+        needs=("model", ("logistic", *FEATURE_MODELS)),
+    )
+    learning_rate: float | None = setting(
         None, "Step size of a client's SGD. Default: 0.1.", above=0
     )
-    augment: bool = setting(
+    augment: bool | None = setting(
         None, "Random crop and flip of training images. Default: for CIFAR only."
     )
     weighting: str = setting(
@@ -117,7 +127,7 @@ class NoiseSettings(Settings):
         above=0,
         traced=True,
     )
-    delta: float = setting(
+    delta: float | None = setting(
         None,
         "Failure probability δ of one upload. Default: 1/batch_size, as published, "
         "which is far too large for a real guarantee.",
@@ -125,7 +135,7 @@ class NoiseSettings(Settings):
         below=1,
         traced=True,
     )
-    l2_norm_clip: float = setting(
+    l2_norm_clip: float | None = setting(
         None,
         "C: bound on the norm that --clipping names. FedAvg (mechanism none) clips "
         "its gradients too, unless C is inf. Default: 20 (digits, adult: 1).",
@@ -262,14 +272,20 @@ class ExecutionSettings(Settings):
     """Execution: the seed, and what may change the last bits."""
 
     seed: int = setting(0, "Seed of everything: data, cohorts, noise.", at_least=0)
-    client_chunk_size: int = setting(
+    secret_noise: bool = setting(
+        False,
+        "Draw noise and Poisson batches from the system's entropy: a seed can be "
+        "guessed. The key is kept in the run's folder (noise.key). --goal does so "
+        "unless --seed is named.",
+    )
+    client_chunk_size: int | None = setting(
         None,
         "Clients that train side by side in one vmapped product; 1 trains them one by "
         "one. Another size may change the last bits. Default: by model, device and its "
         "memory.",
         at_least=1,
     )
-    coalition_chunk_size: int = setting(
+    coalition_chunk_size: int | None = setting(
         None,
         "Coalitions of a client that train side by side; 1 trains them one by one. "
         "Another size may change the last bits. Default: 1 on a CPU, else by "

@@ -36,7 +36,7 @@ class ServerSettings(Settings):
         "--server_momentum; adam: FedAdam; yogi: FedYogi; adagrad: FedAdagrad.",
         choices=("sgd", *_ADAPTIVE),
     )
-    server_learning_rate: float = setting(
+    server_learning_rate: float | None = setting(
         None,
         "Step size of the server. Default: 1 for sgd, 0.01 for the others.",
         above=0,

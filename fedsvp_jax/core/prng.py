@@ -79,9 +79,15 @@ AnyKey: TypeAlias = Array | Keys  # a plain key serves all streams: of a game, o
 _Key = TypeVar("_Key", bound=AnyKey)
 
 
-def run_keys(seed: int, digest: Digest | None) -> Keys:
-    """The roots of a run; without a digest (paired noise) both are the seed's."""
+def run_keys(seed: int, digest: Digest | None, noise_key: bytes | None = None) -> Keys:
+    """The roots of a run; without a digest (paired noise) both are the seed's.
+
+    Args:
+      noise_key: 8 bytes that nobody knows, in the place of the seed in the secret root.
+    """
     shared = secret = root_key(seed)
+    if noise_key is not None:
+        secret = key_of(jnp.asarray(np.frombuffer(noise_key, np.uint32)))
     for word in digest or ():
         secret = jax.random.fold_in(secret, np.uint32(word))
     return Keys(shared, secret)

@@ -5,10 +5,9 @@ and its help are written there and nowhere else. Small dataclasses hold the sett
 one theme. `config.ExperimentConfig` inherits all of them, so a function that reads one
 theme takes that theme's class, and a whole configuration can be handed to it.
 
-Settings that all mechanisms share are declared in common_settings.py, those of one
-mechanism in the mechanism's own file, those of the filter in filter_settings.py,
-those of the optimisers in optimizers.py, those of the Shapley values in shapley.py, and
-those of data sets, attributes and partition in data/.
+A theme is declared beside the code that reads it: a mechanism's own settings in its
+file, those of the data in data/, of the Shapley values in shapley/. Themes that many
+rooms read are in common_settings.py.
 """
 
 import dataclasses
@@ -66,8 +65,8 @@ def setting(
     """A setting: a field of a `Settings` class.
 
     Args:
-      default: its value where none is given; None where the data set decides
-        (`config.resolve`) or where nothing is meant.
+      default: its value where none is given. None, which the field's type names too,
+        where the data set decides (`config.resolve`) or where nothing is meant.
       help: its text in `--help`.
       choices: the allowed texts.
       traced: whether the cells of one compiled sweep may differ in it. Another value

@@ -15,20 +15,21 @@ import numpy as np
 from fedsvp_jax.core.float32 import ROUNDOFF, pairwise_sum, staged_sum
 from fedsvp_jax.core.structs import Array, Params
 
-_FOR_TPU = contextvars.ContextVar("norms of a program for a TPU", default=False)
+_IN_STAGES = contextvars.ContextVar("norms are added up in stages", default=False)
 
 
 @contextlib.contextmanager
-def norms_for(platform: str) -> Iterator[None]:
-    """Traces within it are programs for the platform.
+def norms(*, in_stages: bool) -> Iterator[None]:
+    """Whatever is traced within it adds up its norms in stages, or in a tree.
 
-    `lax.platform_dependent` instead would leave a branch in a CPU's programs.
+    `federated_round` alone enters it, with the choice of its plan.
+    `lax.platform_dependent` would leave a branch in a CPU's programs.
     """
-    token = _FOR_TPU.set(platform == "tpu")
+    token = _IN_STAGES.set(in_stages)
     try:
         yield
     finally:
-        _FOR_TPU.reset(token)
+        _IN_STAGES.reset(token)
 
 
 def cell_of(tree: Params, index: Any) -> Params:
@@ -70,12 +71,12 @@ def l2_norm(tree: Params) -> Array:
     """() float32: the L2 norm of all leaves as one vector.
 
     For up to 2^31 numbers in 2^8 leaves the result is at least (1 − 24u) of the exact
-    norm (u = 2^-24), and but on a TPU at most (1 + 24u) of it: a square is rounded once
-    and added to 39 times, and a root halves its argument's error. There is no product
-    of matrices, whose factors a GPU or TPU may round. A TPU adds up in stages.
+    norm (u = 2^-24), and unless added up in stages (`norms`) at most (1 + 24u) of it: a
+    square is rounded once and added to 39 times, and a root halves its argument's
+    error. There is no product of matrices, whose factors a GPU or TPU may round.
     """
     leaves = [leaf.astype(jnp.float32) for leaf in jax.tree.leaves(tree) if leaf.size]
-    if _FOR_TPU.get():
+    if _IN_STAGES.get():
         return _in_stages(leaves)
     squares = [pairwise_sum(jnp.square(leaf).ravel()) for leaf in leaves]
     return jnp.sqrt(pairwise_sum(jnp.stack([jnp.zeros((), jnp.float32), *squares])))

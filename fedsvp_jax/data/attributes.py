@@ -16,7 +16,7 @@ from fedsvp_jax.core.settings import MAX_ATTRIBUTES, NEEDS_ESTIMATION, Settings,
 class AttributeSettings(Settings):
     """Attributes: what may be private about an example."""
 
-    num_attributes: int = setting(
+    num_attributes: int | None = setting(
         None,
         f"N: attributes of the Shapley game, at most {MAX_ATTRIBUTES}. Default: the "
         "categories of the column (attributes=column:NAME), else 2.",
@@ -27,7 +27,7 @@ class AttributeSettings(Settings):
         "What an attribute is: class (groups of classes) or column:NAME (a column of "
         "the data set, for example adult's sex or race).",
     )
-    private_attribute: int = setting(
+    private_attribute: int | None = setting(
         None,
         "The private class (attributes=class) or category of the column. "
         "Default: 5 for image data sets, else 0.",

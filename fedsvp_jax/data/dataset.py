@@ -20,15 +20,6 @@ def integer_labels(labels: np.ndarray) -> np.ndarray | None:
     return labels.astype(np.int64)
 
 
-def _non_finite(values: np.ndarray) -> str | None:
-    """The places of NaN and infinity, in words; None if all values are finite."""
-    bad = np.argwhere(~np.isfinite(values))
-    if not len(bad):
-        return None
-    count, first = f"{len(bad)} of {values.size} values", bad[0].tolist()
-    return f"NaN or infinity ({count}, first at index {first})"
-
-
 def _as_features(values: np.ndarray) -> np.ndarray:
     """Floats of any precision as float32; too large ones become infinite."""
     if values.dtype.kind != "f" or values.dtype == np.float32:
@@ -65,7 +56,7 @@ class Dataset:
       train_persons: (n,) int32, whose each training example is, where one person may
         have several: then all of a person's are for training or for validation.
       rows_per_person: the most examples of one person, a public number, where a person
-        is the unit of privacy (P21); of a table its test rows keep to it too.
+        is the unit of privacy (P21). The test rows of a table keep to it too.
       class_names: the names of the classes, or None.
       columns: named properties of the training examples.
       test_columns: those of the test examples, where they are known; with the
@@ -74,12 +65,13 @@ class Dataset:
         compares the model's outputs (`run.train(loss=...)`); None: with the labels.
         With targets, labels only divide the examples (partition, attributes=class).
       test_targets: (m, ...), likewise.
-      from_records: the parts of the preprocessing that follow the records, in words. A
-        record that changes may change them for all, so every claim is then nominal.
+      from_records: the parts of the preprocessing that were read off the records, in
+        words. One other record may change them for all records, so every claim is
+        nominal where there are any.
       schema: of the table that it was, by which other rows become examples
         (`data.tables.schema.Schema`); or None.
-      public_test: whether what is scored on the test examples may be published: they
-        are a published data set's, or of people who agreed. No ε covers them.
+      public_test: whether scores of the test examples may be published, since these
+        are a published data set's or of people who agreed. No ε covers test examples.
 
     Raises:
       ValueError: a shape, a type or a value is not as described, or two of them
@@ -128,15 +120,14 @@ class Dataset:
             if (values := getattr(self, name)) is not None:
                 self._set(name, self._as_integers(name, values, rows))
         self._check_rows_per_person()
-        targets = [self._targets("train", rows)]
-        targets += [self._targets("test", self.test_labels.shape)]
-        if targets[0] != targets[1]:
+        test_rows = self.test_labels.shape
+        if self._targets("train", rows) != self._targets("test", test_rows):
             raise self._error(
                 "train_targets and test_targets must be of one type and shape, or both "
                 "None"
             )
         self._check_columns("columns", "column", rows)
-        self._check_columns("test_columns", "test column", self.test_labels.shape)
+        self._check_columns("test_columns", "test column", test_rows)
         for key, column in self.test_columns.items():
             reference = self.columns.get(key)
             if reference is None or reference.categories != column.categories:
@@ -173,15 +164,21 @@ class Dataset:
                 f"got the shape {inputs.shape}"
             )
         self._check_finite(inputs, f"{part} inputs", "feature")
-        labels = getattr(self, f"{part}_labels")
-        rows = inputs.shape[:1]
-        labels = self._as_integers(f"{part} labels", labels, rows, self.num_classes)
+        name = f"{part}_labels"
+        labels = self._as_integers(
+            f"{part} labels", getattr(self, name), inputs.shape[:1], self.num_classes
+        )
         self._set(f"{part}_inputs", inputs)
-        self._set(f"{part}_labels", labels)
+        self._set(name, labels)
 
     def _check_finite(self, values: np.ndarray, kind: str, each: str) -> None:
-        if values.dtype == np.float32 and (where := _non_finite(values)):
-            raise self._error(f"{kind} hold {where}; every {each} must be finite")
+        if values.dtype != np.float32:
+            return
+        if len(bad := np.argwhere(~np.isfinite(values))):
+            raise self._error(
+                f"{kind} hold NaN or infinity ({len(bad)} of {values.size} values, "
+                f"first at index {bad[0].tolist()}); every {each} must be finite"
+            )
 
     def _targets(self, part: str, rows: tuple[int, ...]) -> Any:
         """Makes a part's targets float32 or int32; their type and shape, or None."""
@@ -207,7 +204,8 @@ class Dataset:
         """(m,) the name of each test example's writer, "" for nobody; or None."""
         if self.test_writers is None or self.writer_names is None:
             return None
-        return [("", *self.writer_names)[number + 1] for number in self.test_writers]
+        names = (*self.writer_names, "")
+        return [names[number] for number in self.test_writers]
 
     def _check_columns(self, field: str, kind: str, rows: tuple[int, ...]) -> None:
         """Makes the codes of all columns int32."""
@@ -250,8 +248,9 @@ class Dataset:
         """SHA-256 of the content: name, type, shape and bytes of every array."""
         names = ["train_inputs", "train_labels", "test_inputs", "test_labels"]
         names += ["train_writers", "train_targets", "test_targets", "train_persons"]
-        values = {name: getattr(self, name) for name in names}
-        arrays = {name: array for name, array in values.items() if array is not None}
+        arrays = {
+            name: array for name in names if (array := getattr(self, name)) is not None
+        }
         digest = hashlib.sha256(f"num_classes {self.num_classes}".encode())
         if self.rows_per_person is not None:
             digest.update(f"rows_per_person {self.rows_per_person}".encode())
@@ -284,16 +283,14 @@ class Facts(NamedTuple):
     class_names: tuple[str, ...] | None = None
 
 
-def examples_of(writers: np.ndarray | None) -> np.ndarray | None:
-    """(W,) the examples of each writer."""
-    return None if writers is None else np.unique(writers, return_counts=True)[1]
-
-
 def facts_of(dataset: Dataset) -> Facts:
     """The facts of a data set in memory."""
+    writers = dataset.train_writers
     return Facts(
         num_examples=len(dataset.train_labels),
-        of_writers=examples_of(dataset.train_writers),
+        of_writers=None
+        if writers is None
+        else np.unique(writers, return_counts=True)[1],
         categories={key: c.categories for key, c in dataset.columns.items()},
         class_names=dataset.class_names,
     )

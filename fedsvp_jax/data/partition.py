@@ -23,13 +23,13 @@ _MAX_DRAWS = 1000  # of a Dirichlet partition, until every client holds enough
 class PartitionSettings(Settings):
     """Clients: how the examples are divided among them."""
 
-    num_hbc_clients: int = setting(
+    num_hbc_clients: int | None = setting(
         None,
         "Honest-but-curious clients, which hold no private data. Default: a tenth of "
         "the clients; none for data of one's own.",
         at_least=0,
     )
-    partition: str = setting(
+    partition: str | None = setting(
         None,
         "How examples are divided among clients: iid (random equal parts), paper "
         "(every client draws --class_share of each class, so clients overlap), shards "
@@ -37,11 +37,11 @@ class PartitionSettings(Settings):
         "skew), by_writer (one client per writer). Default: paper for image data sets.",
         choices=("iid", "paper", "shards", "dirichlet", "by_writer"),
     )
-    class_share: float = setting(
+    class_share: float | None = setting(
         None,
         "Share of each class that a client draws (partition=paper). Default: 0.05 "
         "(digits: 0.1).",
-        at_least=0,
+        above=0,
         at_most=1,
         needs=("partition", ("paper",)),
     )
@@ -127,12 +127,7 @@ def paper(
     A client never draws an example twice, but several clients may draw the same one.
     A client's draw does not depend on the number of clients. This is the papers'
     partition (the FedSDP authors' code), with a share of .05.
-
-    Raises:
-      ValueError: share is 0.
     """
-    if not share > 0:
-        raise ValueError(f"class_share must be greater than 0, got {share}")
     classes = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     counts = [max(1, round(share * len(members))) for members in classes]
     parts = []

@@ -71,7 +71,7 @@ class TableSettings(Settings):
         return None if self.test_data is None else Path(self.test_data).expanduser()
 
     def declared(self) -> Schema | None:
-        """The schema ; None without one.
+        """The schema of `schema`; None where no file is named.
 
         Raises:
           OSError, ValueError: as `read_schema`.
@@ -89,8 +89,7 @@ class DataSettings(TableSettings):
         "digits",
         "digits | mnist | fashion_mnist | emnist | cifar10 | cifar100 | femnist | "
         "npz | csv (a table: .csv, .parquet, .xlsx, .sav, .dta, .sas7bdat) | adult | "
-        "store (clients on disk, by experiments.build_store) | "
-        "tfds:NAME",
+        "store (clients on disk, by fedsvp build_store) | tfds:NAME",
     )
     data_dir: str | None = setting(
         None,

@@ -58,32 +58,32 @@ def facts(config: DataSettings) -> Facts:
     Raises:
       FileNotFoundError, ValueError: as `load`.
     """
-    result: Facts = Facts()
-    path = Path(config.data_dir or "").expanduser()
     if config.dataset not in (*_FILES, "store"):
-        result = DATA_SETS[config.dataset.partition(":")[0]].facts
-    elif config.data_dir and config.dataset == "store":
-        result = store_facts(path)
-    elif config.data_dir:
-        result = facts_of(_of_file(config.dataset, path, config))
-    return result
+        return DATA_SETS[config.dataset.partition(":")[0]].facts
+    if not config.data_dir:
+        return Facts()
+    path = Path(config.data_dir).expanduser()
+    if config.dataset == "store":
+        return store_facts(path)
+    return facts_of(_of_file(config.dataset, path, config))
 
 
 def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
-    """A file of one's own, read once for a command that asks for facts, then rows."""
+    """The data set of a user's file, read once for its facts and for its rows."""
     fields = [field.name for field in dataclasses.fields(TableSettings)]
     columns = TableSettings(**{name: getattr(settings, name) for name in fields})
     paths = {"data_dir": path, "test_data": columns.test_data, "schema": columns.schema}
     digests = []
     for setting, value in paths.items():
-        file = Path(value or "").expanduser()
-        if value is not None and not file.is_file():
+        if value is None:
+            continue
+        file = Path(value).expanduser()
+        if not file.is_file():
             raise FileNotFoundError(
                 f"{setting} {file} is not a file; {name} expects the path of one"
             )
-        if value is not None:
-            with file.open("rb") as handle:
-                digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
+        with file.open("rb") as handle:
+            digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
     return _of_digests(name, path, columns, tuple(digests))
 
 

@@ -18,9 +18,9 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     The counts are `train_fraction` of each attribute's examples, rounded by largest
     remainder so that they sum to round(train_fraction · total). Two exceptions may
     change that sum: an attribute with two or more examples keeps at least one for
-    training and one for validation, and a single example is used for training. Where
-    two or more attributes have a single example each, and no other has any, the last
-    one's is for validation.
+    training and one for validation, and a single example is used for training. If all
+    attributes have at most one example and at least two have one, the example of the
+    last of them is for validation.
     """
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
@@ -48,10 +48,9 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
 
 
 def _stratified(
-    shuffled: np.ndarray, attributes: np.ndarray, train_fraction: float
+    shuffled: np.ndarray, ids: np.ndarray, train_fraction: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A client's shuffled positions, divided attribute by attribute."""
-    ids = attributes[shuffled]
+    """A client's shuffled positions, divided attribute by attribute, as `ids` tells."""
     values, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     quota = _train_counts(sizes, train_fraction)
     trains = np.zeros(len(shuffled), bool)
@@ -80,10 +79,11 @@ class Division(NamedTuple):
     `stratified` takes `train_fraction` of each attribute for training, so that both
     sides hold the same shares of every attribute. A record whose attribute changes can
     move other records to the other side and change the counts.
-    `by_position` takes the first round(train_fraction · n), at least one and at most
-    n - 1 where n ≥ 2, of a random order of the positions in the list of the n examples
-    that the client holds: the order depends on the seed, the client and n, the counts
-    on n alone. Where examples have persons it divides these, likewise.
+    `by_position` draws an order of the positions 0 to n - 1 in the client's list of n
+    examples. The first round(train_fraction · n) of them are for training, at least one
+    and, where n ≥ 2, at most n - 1. The order depends on the seed, the client and n;
+    the counts depend on n alone. Where examples have persons, the persons are divided
+    so, under either rule.
 
     Attributes:
       private: the attribute whose examples the honest-but-curious clients lose.
@@ -121,15 +121,12 @@ class Division(NamedTuple):
         rng = generator(self.seed, Draw.TRAIN_VALIDATION, client)
         units = positions if persons is None else np.unique(persons[positions])
         shuffled = rng.permutation(units)
-        if self.how == "by_position" or persons is not None:
-            size = np.asarray([len(shuffled)])
-            (count,) = _train_counts(size, self.train_fraction)
-            train, validation = shuffled[:count], shuffled[count:]
-            if persons is not None:
-                trains = np.isin(persons[positions], train)
-                train, validation = positions[trains], positions[~trains]
-        else:
-            train, validation = _stratified(shuffled, attributes, self.train_fraction)
+        by_position = self.how == "by_position" or persons is not None
+        ids = np.zeros(len(shuffled), int) if by_position else attributes[shuffled]
+        train, validation = _stratified(shuffled, ids, self.train_fraction)
+        if persons is not None:
+            trains = np.isin(persons[positions], train)
+            train, validation = positions[trains], positions[~trains]
         if not len(train) or not len(validation):
             lacking = "private examples removed, " if curious else ""
             raise ValueError(
@@ -188,6 +185,29 @@ class Division(NamedTuple):
         return Split(*_pad(train), *_pad(validation))
 
 
+def dealt(padded: Array, sizes: Array) -> tuple[np.ndarray, np.ndarray]:
+    """`(clients, examples)` of everything that padded rows hold, one after the other.
+
+    Args:
+      padded: (..., M, longest) indices of examples, as a `Split` has them.
+      sizes: (..., M) how many of each row are no padding. The clients of several cells
+        are numbered through.
+    """
+    rows = np.asarray(padded).reshape(-1, padded.shape[-1])
+    is_example = np.arange(rows.shape[1]) < np.asarray(sizes).reshape(-1, 1)
+    return is_example.nonzero()[0], rows[is_example]
+
+
+def attribute_counts(
+    padded: Array, sizes: Array, attributes: np.ndarray, num_attributes: int
+) -> np.ndarray:
+    """(clients of all cells, N): the examples of padded rows by attribute."""
+    clients, examples = dealt(padded, sizes)
+    counts = np.zeros((sizes.size, num_attributes), int)
+    np.add.at(counts, (clients, attributes[examples]), 1)
+    return counts
+
+
 def most_copies(split: Split, records: np.ndarray) -> int:
     """k: the most clients that hold one of the records; 1 where nobody holds any.
 
@@ -195,14 +215,9 @@ def most_copies(split: Split, records: np.ndarray) -> int:
       split: of one federation; no client holds a record twice.
       records: (n,) bool, which examples count.
     """
-    numbers = []
-    for rows, counts in (
-        (split.train, split.num_train),
-        (split.validation, split.num_validation),
-    ):
-        valid = np.arange(rows.shape[1]) < np.asarray(counts)[:, None]
-        numbers.append(np.asarray(rows)[valid])
-    copies = np.bincount(np.concatenate(numbers), minlength=len(records))
+    _, train = dealt(split.train, split.num_train)
+    _, validation = dealt(split.validation, split.num_validation)
+    copies = np.bincount(np.append(train, validation), minlength=len(records))
     return int(copies[records].max(initial=1))
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import models
-from fedsvp_jax.config import FederationSettings, check_resolved
+from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Model, Params
@@ -36,7 +36,7 @@ from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
 
 
-def own_data(config: FederationSettings, dataset: Dataset) -> FederatedData:
+def own_data(config: ResolvedConfig, dataset: Dataset) -> FederatedData:
     """A client's own records, divided into training and validation by position.
 
     Args:

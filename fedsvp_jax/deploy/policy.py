@@ -10,7 +10,7 @@ import numpy as np
 from fedsvp_jax.accounting import Account, Allowance, Participation, Plan
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.config import ExperimentConfig, PlanSettings, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.files import plain
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
@@ -42,7 +42,7 @@ class Policy:
     name: str
     config: MechanismConfig
     promise: PromiseSettings
-    training: PlanSettings = dataclasses.field(compare=False)
+    training: ResolvedConfig = dataclasses.field(compare=False)
     asked: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
 
     @cached_property

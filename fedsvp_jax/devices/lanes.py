@@ -231,16 +231,3 @@ def lane_order(sizes: Array, *, chunk_size: int) -> Array:
     if chunk_size == 1 or chunk_size >= sizes.shape[0]:
         return jnp.arange(sizes.shape[0], dtype=jnp.int32)
     return jnp.argsort(-sizes, stable=True).astype(jnp.int32)
-
-
-def steps_run(steps: Array, order: Array, *, chunk_size: int) -> Array:
-    """() int32: the number of steps that all chunks run, including idle ones.
-
-    Each lane trains T times in sequence, for (L, T) steps. In each training, all lanes
-    of a chunk run as many steps as the one that needs most. The last chunk is filled up
-    with copies of its last lane, which run as well.
-    """
-    missing = -order.shape[0] % chunk_size
-    by_lane = jnp.pad(steps[order], ((0, missing), (0, 0)))
-    by_chunk = by_lane.reshape(-1, chunk_size, steps.shape[1]).max(axis=1)
-    return chunk_size * jnp.sum(by_chunk)

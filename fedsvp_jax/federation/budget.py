@@ -8,28 +8,24 @@ keeps the promise. Opacus has the same direction (`make_private_with_epsilon`).
 import dataclasses
 import logging
 import math
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.accounting import Account, FilterCost, Participation, Plan
-from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, noise_setting
 
-Accounted = TypeVar("Accounted", bound=AccountedSettings)
-
 _LOG = logging.getLogger(__name__)
 _LEAST, _MOST = 1e-4, 1e4  # of the setting that is solved for
-_NEAR = 0.999  # of total_epsilon: what is solved for spends it
+_NEAR = 0.999  # the part of total_epsilon that a solution without a limit spends
 _FINE = 1e-9  # of its logarithm: finer than float32
-_FAR = 50.0  # in the place of an infinite logarithm
+_FAR = 50.0  # stands for an infinite logarithm
 
 
-def account_of(
-    config: AccountedSettings, mechanism: Mechanism, **fields: Any
-) -> Account:
+def account_of(config: ResolvedConfig, mechanism: Mechanism, **fields: Any) -> Account:
     """The account of a run before its first round, with what its filter will cost.
 
     `fields` are those of `Participation` that follow from the data.
@@ -39,7 +35,7 @@ def account_of(
     return Account.of(mechanism, Participation.of(config, **fields), config)
 
 
-def planned_filter_cost(config: AccountedSettings) -> FilterCost:
+def planned_filter_cost(config: ResolvedConfig) -> FilterCost:
     """The cost of a run's influence filter."""
     return privacy.filter_cost(
         config,
@@ -48,7 +44,7 @@ def planned_filter_cost(config: AccountedSettings) -> FilterCost:
     )
 
 
-def solve_noise(config: Accounted, **sizes: Any) -> Accounted:
+def solve_noise(config: ResolvedConfig, **sizes: Any) -> ResolvedConfig:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
     Solved for is ε per upload, or the setting that scales the noise where ε does not
@@ -65,28 +61,29 @@ def solve_noise(config: Accounted, **sizes: Any) -> Accounted:
         raise ValueError("solve=noise needs total_epsilon, the budget of the run")
     name, more_is_less_noise = noise_setting(config.mechanism)
 
-    def with_value(value: float) -> Accounted:
+    def with_value(value: float) -> ResolvedConfig:
         changes: dict[str, Any] = {name: float(np.float32(value))}  # as a run has it
         return dataclasses.replace(config, **changes)
 
     refused: list[str] = []
 
+    def planned(value: float) -> Plan:
+        config = with_value(value)
+        _, mechanism = plan.make_configured_mechanism(config, **sizes)
+        return Plan(account_of(config, mechanism))
+
     def spends(value: float) -> float:
-        tried = with_value(value)
         try:
-            _, mechanism = plan.make_configured_mechanism(tried, **sizes)
+            uploads = planned(value)
         except ValueError as error:  # the calibration has no proof for so large an ε
             refused.append(str(error))
             return math.inf
-        planned = Plan(account_of(tried, mechanism))
-        return planned.promised(planned.always)
+        return uploads.promised(uploads.always)
 
     quiet, loud = (_LEAST, _MOST) if more_is_less_noise else (_MOST, _LEAST)
     lowest = spends(quiet)
     if lowest > total:
-        tried = with_value(quiet)
-        account = account_of(tried, plan.make_configured_mechanism(tried, **sizes)[1])
-        _ = Plan(account).allowance  # raises where not even one upload can be promised
+        _ = planned(quiet).allowance  # raises where not even one upload is promised
         raise ValueError(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "

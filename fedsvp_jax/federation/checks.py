@@ -2,7 +2,7 @@
 
 import jax
 
-from fedsvp_jax.config import FederationSettings, PlanSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import losses
 from fedsvp_jax.core.structs import Array, Model, cross_entropy
 from fedsvp_jax.core.tree import num_parameters
@@ -12,12 +12,13 @@ from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
 from fedsvp_jax.mechanisms.clipping import OF_A_CLIENT, OF_A_PERSON
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
+from fedsvp_jax.models import adapters
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.round.private_query import QueryParts
 
 
 def check_loss(
-    config: FederationSettings,
+    config: ResolvedConfig,
     dataset: Dataset | ClientStore,
     model: Model | None,
     loss: losses.ExampleLoss | None,
@@ -72,7 +73,9 @@ def check_aggregator(name: str, mechanism: Mechanism) -> None:
         )
 
 
-def check_unit(config: PlanSettings, mechanism: Mechanism, data: FederatedData) -> None:
+def check_unit(
+    config: ResolvedConfig, mechanism: Mechanism, data: FederatedData
+) -> None:
     """Raises ValueError: a person is the unit of the data, and the claim hides none."""
     relation = mechanism.claim.relation
     hides = OF_A_PERSON in relation or relation.startswith(OF_A_CLIENT)
@@ -85,7 +88,7 @@ def check_unit(config: PlanSettings, mechanism: Mechanism, data: FederatedData) 
 
 
 def check_mechanism(
-    config: PlanSettings,
+    config: ResolvedConfig,
     settings: MechanismConfig,
     mechanism: Mechanism,
     model: Model,
@@ -97,7 +100,15 @@ def check_mechanism(
     if mechanism.grid is not None:
         _check_grid(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
+    trained = adapters.in_dtype(model, config.compute_dtype)
     check_unit(config, mechanism, data)
+    if config.separate_clips and not (
+        settings.clip.in_steps and trained.gradient_scale
+    ):
+        raise ValueError(
+            "separate_clips needs clipping=per_example, a linear model and "
+            "compute_dtype=float32"
+        )
     published = settings.clip.granted and claim.relation != "none" and not claim.proved
     if config.client_momentum > 0 and published:  # m adds up to 1/(1 - m) gradients
         raise ValueError(
@@ -141,7 +152,7 @@ def _check_grid(
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
     size = num_parameters(data.noised_part(model, query_parts))
     largest = data.max_num_examples
-    infos = extreme_uploads(mechanism, num_rounds, num_examples=largest)
+    infos = extreme_uploads(mechanism, num_rounds, largest)
     assert mechanism.grid is not None
     for info in infos.values():
         std = float(info.noise_std)

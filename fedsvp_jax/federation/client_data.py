@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Split
 from fedsvp_jax.data import partition, preprocessing, train_validation
@@ -32,7 +32,7 @@ class Game(NamedTuple):
 
 
 def game_of(
-    config: FederationSettings,
+    config: ResolvedConfig,
     dataset: Dataset | ClientStore,
     attributes: Attributes,
     tested: np.ndarray | None,
@@ -107,7 +107,7 @@ class FederatedData(NamedTuple):
         return int(self.num_train.max())
 
 
-def division_of(config: FederationSettings, private: int) -> train_validation.Division:
+def division_of(config: ResolvedConfig, private: int) -> train_validation.Division:
     """How clients' examples are divided; a warning where all clients are curious."""
     number = config.num_hbc_clients if config.num_attributes > 1 else 0
     if number == config.num_clients:

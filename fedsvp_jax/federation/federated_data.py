@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing, train_validation
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -19,7 +18,7 @@ from fedsvp_jax.federation.client_data import FederatedData, division_of, game_o
 from fedsvp_jax.federation.corruption import corrupt_clients
 
 
-def load_data(config: FederationSettings) -> Dataset | ClientStore:
+def load_data(config: ResolvedConfig) -> Dataset | ClientStore:
     """The data set by name, in memory or, for `store`, on disk.
 
     Raises:
@@ -31,12 +30,12 @@ def load_data(config: FederationSettings) -> Dataset | ClientStore:
 
 
 def federate(
-    configs: Sequence[FederationSettings], dataset: Dataset | ClientStore
+    configs: Sequence[ResolvedConfig], dataset: Dataset | ClientStore
 ) -> FederatedData:
-    """The federation of every cell; cells differ in what does not change shapes.
+    """The federation of each cell; a store has one cell.
 
-    Splits are made once a seed and padded to common shapes; corrupted clients' rows
-    point to copies at the end of the examples. Of a store, one cell's.
+    Each seed has one split, and all splits are padded to one shape. A corrupted client
+    trains on changed copies of its examples, which stand behind all examples.
     """
     if isinstance(dataset, ClientStore):
         (config,) = configs
@@ -93,8 +92,11 @@ def federate(
     split = train_validation.stack_splits(splits)
     if len(changed) > 1:
         examples = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *changed)
-    counts = _attribute_counts(
-        split, np.asarray(examples.attributes), len(attributes.names)
+    counts = train_validation.attribute_counts(
+        split.train,
+        split.num_train,
+        np.asarray(examples.attributes),
+        len(attributes.names),
     )
     tested = loading.test_attributes(first, dataset)
     return FederatedData(
@@ -114,20 +116,6 @@ def federate(
         validation=chooses,
         client_names=client_names[0],
         rows_per_person=dataset.rows_per_person,
-    )
-
-
-def _attribute_counts(
-    split: Split, attributes: np.ndarray, num_attributes: int
-) -> np.ndarray:
-    """(clients of all cells, N): training examples by attribute."""
-    rows = np.asarray(split.train).reshape(-1, split.train.shape[-1])
-    counts = np.asarray(split.num_train).reshape(-1)
-    return np.array(
-        [
-            np.bincount(attributes[row[:count]], minlength=num_attributes)
-            for row, count in zip(rows, counts, strict=True)
-        ]
     )
 
 

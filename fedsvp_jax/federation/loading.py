@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.common_settings import EvaluationSettings
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
-from fedsvp_jax.data.attributes import Attributes, AttributeSettings
+from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import ClientStore, Column, Dataset
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.models import kept_features
@@ -21,7 +21,7 @@ from fedsvp_jax.models import kept_features
 Data = TypeVar("Data", bound=Dataset | ClientStore)
 
 
-def load_dataset(config: FederationSettings) -> Dataset:
+def load_dataset(config: ResolvedConfig) -> Dataset:
     """The data set by name, in memory, in the layout that the model takes.
 
     Raises:
@@ -41,7 +41,7 @@ def load_dataset(config: FederationSettings) -> Dataset:
     return evaluated_on(dataset, config.max_test_examples)
 
 
-def check_inputs(config: FederationSettings, example_shape: tuple[int, ...]) -> None:
+def check_inputs(config: ResolvedConfig, example_shape: tuple[int, ...]) -> None:
     """Raises ValueError: the model or `augment` does not go with such examples."""
     images = len(example_shape) == 3
     if config.model not in TABLE_MODELS and not images:
@@ -134,7 +134,7 @@ def withhold_validation(
 
 
 def test_attributes(
-    config: AttributeSettings, dataset: Dataset | ClientStore
+    config: ResolvedConfig, dataset: Dataset | ClientStore
 ) -> np.ndarray | None:
     """(m,) each test example's attribute; None where the data set does not tell.
 
@@ -151,12 +151,12 @@ def test_attributes(
 
 
 def attributes_of(
-    config: AttributeSettings,
+    config: ResolvedConfig,
     dataset: Dataset | ClientStore,
     labels: np.ndarray,
     columns: Mapping[str, Column],
 ) -> Attributes:
-    """The attribute ids that --attributes names, one an example.
+    """The attribute of each example, as --attributes names them.
 
     Raises:
       ValueError: the data set lacks the column or the class asked for.
@@ -197,7 +197,7 @@ def attributes_of(
     return Attributes(column.codes, column.categories, private)
 
 
-def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, ...]:
+def private_classes(config: ResolvedConfig, num_classes: int) -> tuple[int, ...]:
     """The classes of the private attribute; none where attributes are no classes."""
     if config.attributes != "class" or config.num_attributes == 1:
         return ()
@@ -210,7 +210,7 @@ def private_classes(config: AttributeSettings, num_classes: int) -> tuple[int, .
     return tuple(np.flatnonzero(classes.ids == classes.private).tolist())
 
 
-def check_persons(config: FederationSettings, dataset: Dataset) -> None:
+def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
     """Refuses what would part a person's rows, where the data say whose each is.
 
     Raises:
@@ -239,7 +239,7 @@ def check_persons(config: FederationSettings, dataset: Dataset) -> None:
         )
 
 
-def neighbour_assumptions(config: FederationSettings) -> str:
+def neighbour_assumptions(config: ResolvedConfig) -> str:
     """What dealing and splitting the examples ask of two neighbouring data sets.
 
     The claim of a mechanism takes each client's training examples as given and their
@@ -267,7 +267,7 @@ def neighbour_assumptions(config: FederationSettings) -> str:
     return "; ".join(sentences)
 
 
-def client_parts(config: FederationSettings, dataset: Dataset) -> list[np.ndarray]:
+def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
     """Each client's example indices, by `config.partition` and `config.seed`.
 
     Where examples have persons these are dealt, each with all of its examples.
@@ -312,7 +312,7 @@ def client_parts(config: FederationSettings, dataset: Dataset) -> list[np.ndarra
 
 
 def client_names(
-    config: FederationSettings, dataset: Dataset, parts: Sequence[np.ndarray]
+    config: ResolvedConfig, dataset: Dataset, parts: Sequence[np.ndarray]
 ) -> tuple[str, ...] | None:
     """(M,) the writers' names with partition=by_writer; None if they have none."""
     writers, names = dataset.train_writers, dataset.writer_names

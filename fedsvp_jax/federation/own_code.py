@@ -85,7 +85,9 @@ def _check_traced(equation: Any) -> None:
 
 
 def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) -> str:
-    """Of a model and its loss: initial weights, training, gradients and evaluation.
+    """The digest of a model and its loss.
+
+    Its program initialises, trains, differentiates and evaluates the model.
 
     A batch is traced, and the same examples side by side as batches of one.
 
@@ -108,8 +110,7 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
         gradient = jax.value_and_grad(total, has_aux=True)
         trained = gradient(params, trained_model, train=True, key=key)
         asked = gradient(params, model, train=False, key=None)  # as a private query
-        scale = None if model.gradient_scale is None else model.gradient_scale(x)
-        return trained, asked, scale
+        return trained, asked
 
     def program(params: Params, stats: Params, x: Array, y: Array, key: Array) -> Any:
         singly = jax.vmap(passes, (None, None, 0, 0, None))
@@ -130,7 +131,10 @@ def of_mechanism(
     data: FederatedData,
     query_parts: QueryParts,
 ) -> str:
-    """Of a mechanism: an upload, the server's part, the steps' noise, what is promised.
+    """The digest of a mechanism.
+
+    Its program makes an upload, the noise of a step and the server's part, and gives
+    what the mechanism promises.
 
     Args:
       name: under which it is registered.
@@ -196,7 +200,7 @@ def of_aggregator(
     model: Model,
     data: FederatedData,
 ) -> str:
-    """Of an aggregator: an upload as it is sent, and the update of a round."""
+    """The digest of an aggregator, which encodes an upload and decodes a round's."""
     info = jax.tree.map(np.asarray, nothing_private().visible_to_server())
     places = settings.cohort_size
     infos = jax.tree.map(lambda leaf: jnp.full((places,), leaf), info)

@@ -10,15 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import Allowance
-from fedsvp_jax.config import (
-    AccountedSettings,
-    FederationSettings,
-    NoisedSettings,
-    PlanSettings,
-    check_resolved,
-)
+from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.common_settings import NoiseSettings
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
@@ -39,11 +32,7 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.round.aggregator import (
-    SUM_OF_ANSWERS_ON_GRID,
-    SUM_OF_UPDATES_ON_GRID,
-    WEIGHTED_SUM,
-)
+from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.client_values import ClientValueHook, plan_of
 from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
 from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
@@ -68,8 +57,8 @@ from fedsvp_jax.shapley.coalitions import (
 )
 
 
-def sizes(config: AccountedSettings, data: FederatedData) -> dict[str, Any]:
-    """Of the clients that the data were dealt to, for `make_configured_mechanism`."""
+def sizes(config: ResolvedConfig, data: FederatedData) -> dict[str, Any]:
+    """The sizes of batches and clients, as `make_configured_mechanism` takes them."""
     return {
         "batch_size": min(config.batch_size, data.split.train.shape[-1]),
         "min_num_examples": float(
@@ -81,16 +70,17 @@ def sizes(config: AccountedSettings, data: FederatedData) -> dict[str, Any]:
 
 
 def choose_parallelism(
-    config: FederationSettings,
+    config: ResolvedConfig,
     target: Target,
     model: Model,
     example_shape: Sequence[int],
 ) -> Parallelism:
-    """What trains side by side: as the flags say, else as the target does.
+    """How much trains side by side: what the flags say, else what the target chooses.
 
-    On a CPU that is the whole cohort where the model has few weights and the clients
-    are of one size, and one client else (measured on 2 cores, BUILD_NOTES.md): side by
-    side, clients that differ in size would all take the steps of the largest.
+    A CPU trains the whole cohort side by side if the model has few weights and the
+    clients are of one size. Otherwise it trains one client after another, because all
+    clients side by side take the steps of the largest (measured on 2 cores,
+    BUILD_NOTES.md).
     """
     planned = len(planned_coalitions(config.shapley, config.num_attributes))
     sampled = 0 if config.shapley == "exact" else config.shapley_trainings
@@ -124,7 +114,7 @@ def choose_parallelism(
 
 
 def make_configured_mechanism(
-    config: NoisedSettings,
+    config: ResolvedConfig,
     *,
     batch_size: int | None = None,
     min_num_examples: float = 1.0,
@@ -163,7 +153,7 @@ def make_configured_mechanism(
 
 
 def finished_mechanism(
-    config: NoisedSettings,
+    config: ResolvedConfig,
     settings: MechanismConfig,
     from_records: tuple[str, ...] = (),
 ) -> Mechanism:
@@ -176,7 +166,7 @@ def finished_mechanism(
     return over_data(mechanism, from_records)
 
 
-def mechanism_config(config: NoisedSettings, **sizes: Any) -> MechanismConfig:
+def mechanism_config(config: ResolvedConfig, **sizes: Any) -> MechanismConfig:
     """The config alone of `make_configured_mechanism`, of the same arguments."""
     return make_configured_mechanism(config, **sizes)[0]
 
@@ -194,12 +184,12 @@ def poisson_places(config: MechanismConfig) -> int | None:
     )
 
 
-def step_gradient(config: NoiseSettings) -> Gradient:
-    """What a local step follows.
+def step_gradient(config: ResolvedConfig) -> Gradient:
+    """The gradient that a local step follows.
 
-    FedAvg clips nothing when C is infinite; whatever else there is clips the gradient
-    of every step, `update_clip` and DP-FedAvg too: a noised model is often where plain
-    SGD is not stable.
+    Every step's gradient is clipped, also under `update_clip` and in DP-FedAvg: plain
+    SGD is often not stable at a noised model. Only FedAvg with an infinite C clips
+    nothing.
     """
     if config.clip.in_steps:
         return "per_example"
@@ -252,7 +242,7 @@ def choose_query_parts(
 
 
 def make_plan(
-    config: PlanSettings,
+    config: ResolvedConfig,
     mechanism_config: MechanismConfig,
     mechanism: Mechanism,
     data: FederatedData,
@@ -282,6 +272,7 @@ def make_plan(
         momentum=config.client_momentum,
         compute_dtype=config.compute_dtype,
         class_weights=by_class("class_weights", config.class_weights, data.num_classes),
+        separate_clips=config.separate_clips,
     )
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1
@@ -300,11 +291,8 @@ def make_plan(
     if query_parts:
         work = PRIVATE_QUERY
     if aggregator is None:
-        aggregator = WEIGHTED_SUM
-        if mechanism.grid is not None and mechanism.claim.central:
-            aggregator = (
-                SUM_OF_ANSWERS_ON_GRID if query_parts else SUM_OF_UPDATES_ON_GRID
-            )
+        on_grid = mechanism.grid is not None and mechanism.claim.central
+        aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM
     if config.client_values != "none":
         values_plan = plan_of(
             config,
@@ -351,11 +339,12 @@ def make_plan(
         client_chunk_size=parallelism.clients,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
+        norms_in_stages=target.norms_in_stages,
     )
 
 
 def make_cells(
-    configs: Sequence[PlanSettings],
+    configs: Sequence[ResolvedConfig],
     data: FederatedData,
     mechanisms: Sequence[MechanismConfig],
     allowances: Sequence[Allowance],
@@ -385,7 +374,7 @@ def make_cells(
 
 
 def recorded_settings(
-    config: FederationSettings,
+    config: ResolvedConfig,
     dataset: Dataset | ClientStore,
     loss: ExampleLoss | None = None,
     model: Model | None = None,

@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.accounting import Account, Plan
 from fedsvp_jax.accounting.participation import STATS_LEAVE
-from fedsvp_jax.config import ExperimentConfig, check_resolved
+from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
@@ -33,6 +32,9 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
+# A sweep builds its programs twice, and solves for cells that differ in their seeds.
+_solved = lru_cache(maxsize=256)(solve_noise)
+
 
 @dataclasses.dataclass(frozen=True)
 class Program:
@@ -53,7 +55,7 @@ class Program:
       averages: whether the aggregator is one of the package's, which average uploads.
     """
 
-    configs: tuple[ExperimentConfig, ...]
+    configs: tuple[ResolvedConfig, ...]
     model: Model
     data: FederatedData
     plan: RoundPlan
@@ -130,7 +132,7 @@ class Program:
 
 
 def build(
-    configs: Sequence[ExperimentConfig],
+    configs: Sequence[ResolvedConfig],
     dataset: Dataset | ClientStore,
     *,
     model: Model | None = None,
@@ -138,6 +140,7 @@ def build(
     aggregator: Aggregator | None = None,
     hooks: Sequence[RoundHook] = (),
     target: Target | None = None,
+    noise_key: bytes | None = None,
 ) -> Program:
     """The program of one config per cell.
 
@@ -154,6 +157,7 @@ def build(
       hooks: measure every round's uploads; their fields stand in the clients' rows.
       target: the device that the rounds are for; the one that JAX computes on when
         None.
+      noise_key: of one cell, with secret_noise (`prng.run_keys`).
 
     Raises:
       ValueError: settings and data do not fit together, or the promise of
@@ -162,6 +166,10 @@ def build(
     first = configs[0]
     target = target or current_target()
     check_resolved(first)
+    if first.secret_noise != (noise_key is not None):
+        raise ValueError(
+            "secret_noise is for one run of `fedsvp train`, which keeps the key"
+        )
     checks.check_loss(first, dataset, model, loss)
     if model is not None and first.influence_filter != "none":
         raise ValueError(
@@ -178,13 +186,15 @@ def build(
             first.model, num_classes=num_classes, kernels=kernels, shares=shares
         )
 
-    build_model = by_name if model is None else None
-    given_model, model = model, model or by_name(dataset.num_classes)
+    is_own = model is not None
+    if model is not None:  # whose author nobody checks, and a clip rests on it
+        model = model._replace(gradient_scale=None)
+    model = model or by_name(dataset.num_classes)
     if loss is not None:
         model = model._replace(loss=losses.of_examples(loss))
     data = federate(configs, dataset)
-    if given_model is not None and data.examples.targets is None:
-        checks.check_outputs(given_model, data)
+    if is_own and data.examples.targets is None:
+        checks.check_outputs(model, data)
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     sizes = plans.sizes(first, data)
@@ -200,17 +210,17 @@ def build(
         plans.make_configured_mechanism(config, **sizes) for config in configs
     ]
     first_settings, first_mechanism = configured[0]
-    query_parts = plans.choose_query_parts(first_settings, model, build_model, data)
+    query_parts = plans.choose_query_parts(
+        first_settings, model, None if is_own else by_name, data
+    )
     for settings, mechanism in configured:
         checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)
     of_model = ""
-    if (given_model is not None or loss is not None) and not first.paired_noise:
+    if (is_own or loss is not None) and not first.paired_noise:
         # By name, the same on every device.
-        traced = (
-            model if given_model is not None else by_name(dataset.num_classes, "cpu")
-        )
+        traced = model if is_own else by_name(dataset.num_classes, "cpu")
         of_model = own_code.of_model(
             traced._replace(loss=model.loss),
             data,
@@ -221,19 +231,16 @@ def build(
     allowances, roots, codes = [], [], []
     for config, (settings, mechanism) in zip(configs, configured, strict=True):
         words = [of_model] if of_model else []
+        arguments = mechanism, settings, model, data
         if aggregator is not None and not config.paired_noise:
-            words.append(
-                own_code.of_aggregator(aggregator, mechanism, settings, model, data)
-            )
+            words.append(own_code.of_aggregator(aggregator, *arguments))
         if from_outside(config.mechanism) and not config.paired_noise:
             words.append(
-                own_code.of_mechanism(
-                    config.mechanism, mechanism, settings, model, data, query_parts
-                )
+                own_code.of_mechanism(config.mechanism, *arguments, query_parts)
             )
         allowances.append(Plan(account_of(config, mechanism)).allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
-        roots.append(prng.run_keys(config.seed, digest))
+        roots.append(prng.run_keys(config.seed, digest, noise_key))
         codes.append(tuple(words))
     mechanism_configs = tuple(jax.tree.map(np.float32, part) for part, _ in configured)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
@@ -266,9 +273,3 @@ def build(
         own_code=tuple(codes),
         averages=aggregator is None,
     )
-
-
-@lru_cache(maxsize=256)  # a sweep builds its programs twice, and of every seed
-def _solved(config: Any, **sizes: Any) -> Any:
-    """As `solve_noise`."""
-    return solve_noise(config, **sizes)

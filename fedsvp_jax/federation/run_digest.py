@@ -19,7 +19,7 @@ import hashlib
 import json
 from typing import Any
 
-from fedsvp_jax.config import AccountedSettings, NoisedSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.common_settings import EvaluationSettings, ExecutionSettings
 from fedsvp_jax.core.prng import Digest
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
@@ -41,7 +41,7 @@ _CHANGES_NOTHING = {
 } | {"data_dir", "features_dir", "schema", "test_data"}
 
 
-def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> bool:
+def follows_num_rounds(config: ResolvedConfig, mechanism: Mechanism) -> bool:
     """Whether the first rounds would be others in a run of another length."""
     return (
         mechanism.follows_num_rounds
@@ -54,7 +54,7 @@ def follows_num_rounds(config: AccountedSettings, mechanism: Mechanism) -> bool:
 
 
 def run_digest(
-    config: AccountedSettings, mechanism: Mechanism, fingerprint: str, *digests: str
+    config: ResolvedConfig, mechanism: Mechanism, fingerprint: str, *digests: str
 ) -> Digest | None:
     """64 bits of SHA-256 of what decides a run's releases beside its seed.
 
@@ -88,7 +88,7 @@ def run_digest(
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
 
 
-def claimed(mechanism: Mechanism, config: NoisedSettings) -> Mechanism:
+def claimed(mechanism: Mechanism, config: ResolvedConfig) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
     if config.client_values != "none":

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.datasets import leaf
 from fedsvp_jax.data.store.writer import ClientExamples, StoreSource
 from fedsvp_jax.federation import loading
 
 
-def store_source(config: FederationSettings) -> StoreSource:
+def store_source(config: ResolvedConfig) -> StoreSource:
     """The clients of `config.dataset` under `config.partition`.
 
     By writer, every writer is a client, whatever `config.num_clients` is: a run draws

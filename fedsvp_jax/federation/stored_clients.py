@@ -5,7 +5,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from fedsvp_jax.config import FederationSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.dataset import ClientStore
@@ -17,7 +17,7 @@ from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.round import cohort
 
 
-def load(config: FederationSettings) -> ClientStore:
+def load(config: ResolvedConfig) -> ClientStore:
     """The store of `config.data_dir`.
 
     Raises:
@@ -40,7 +40,7 @@ def load(config: FederationSettings) -> ClientStore:
     return loading.evaluated_on(store, config.max_test_examples)
 
 
-def federate(config: FederationSettings, store: ClientStore) -> FederatedData:
+def federate(config: ResolvedConfig, store: ClientStore) -> FederatedData:
     """The federation of a store's clients, equal to that of a run in memory.
 
     Raises:

@@ -134,6 +134,7 @@ def filter_inputs(
 
 def filter_rates(settings: FilterSettings) -> FilterRates:
     """The settings that `lazy_influence` takes as arrays, all of them scalars."""
+    assert settings.vote_epsilon is not None
     flip = flip_probability(settings.vote_epsilon)
     return FilterRates(
         local_epochs=jnp.int32(settings.influence_epochs),

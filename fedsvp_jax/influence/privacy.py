@@ -48,6 +48,7 @@ def filter_cost(
       num_participants: contributors, each tested by all the others.
       delta: δ of one contribution's ε.
     """
+    assert settings.vote_epsilon is not None
     epsilon = math.inf
     noise_multiplier = settings.contribution_noise
     if noise_multiplier > 0:

@@ -16,7 +16,7 @@ class FilterSettings(Settings):
         "Lazy-influence filter of clients: none, or join (before the first round).",
         choices=("none", "join"),
     )
-    warmup_examples: int = setting(
+    warmup_examples: int | None = setting(
         None,
         "Training examples of the centre, which no client holds. "
         "Default: 500 (digits: 100, MNIST: 600).",
@@ -35,13 +35,13 @@ class FilterSettings(Settings):
         at_least=0,
         needs=_FILTERED,
     )
-    contributor_examples: int = setting(
+    contributor_examples: int | None = setting(
         None,
         "Most examples in a contributor's batch. Default: 100 (digits: 56).",
         at_least=1,
         needs=_FILTERED,
     )
-    tester_examples: int = setting(
+    tester_examples: int | None = setting(
         None,
         "Most examples that a tester votes with. Default: 50 (digits: 28).",
         at_least=1,
@@ -71,7 +71,7 @@ class FilterSettings(Settings):
         at_least=0,
         needs=_FILTERED,
     )
-    vote_epsilon: float = setting(
+    vote_epsilon: float | None = setting(
         None,
         "Budget ε of one vote as defined in the paper, "
         "2 ln((1 - f/2)/(f/2)); the tight value is half of it. At most 20, above which "

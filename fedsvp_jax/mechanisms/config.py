@@ -1,7 +1,7 @@
 """The settings and the facts of the federation that a mechanism is built from."""
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import flax.struct
 import jax
@@ -94,6 +94,13 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
     rows_per_person: int | None = flax.struct.field(pytree_node=False, default=None)
     settings: Any = None
     analytic_multiplier: Leaf | None = None
+
+    if TYPE_CHECKING:  # never None here: `check_config`
+        num_clients: int = 0
+        cohort_size: int = 0
+        batch_size: int = 0
+        delta: float = 0.0
+        l2_norm_clip: float = 0.0
 
 
 _NEEDED = ("delta", "l2_norm_clip", "num_clients", "cohort_size", "batch_size")

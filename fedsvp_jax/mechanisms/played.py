@@ -32,28 +32,33 @@ def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
 
 
 def extreme_uploads(
-    mechanism: Mechanism, num_rounds: int, *, num_examples: int = 1
-) -> dict[tuple[int, float], NoiseInfo]:
-    """Uploads of the first and the last round, by round (from 0) and R, 0 and 1."""
+    mechanism: Mechanism, num_rounds: int, *sizes: float
+) -> dict[tuple[float, int, float], NoiseInfo]:
+    """Uploads by a client's |D|, the round (from 0: first and last) and R, 0 and 1."""
     upload = jax.jit(player(mechanism))  # by operations it takes a second
     return {
-        (round_num, ratio): upload(
-            np.int32(num_examples), np.float32(ratio), np.int32(round_num)
+        (size, round_num, ratio): upload(
+            np.int32(size), np.float32(ratio), np.int32(round_num)
         )
+        for size in sizes
         for round_num in (0, num_rounds - 1)
         for ratio in (0.0, 1.0)
     }
 
 
 def check_noise(mechanism: Mechanism, config: MechanismConfig) -> None:
-    """Raises ValueError: an extreme upload's noise is negative, infinite or NaN."""
-    size = config.max_num_examples
-    infos = extreme_uploads(mechanism, config.num_rounds, num_examples=size)
-    for (round_num, ratio), info in infos.items():
+    """Raises ValueError: an extreme upload's noise is negative, infinite or NaN.
+
+    Those of the smallest and of the largest client are looked at.
+    """
+    sizes = float(config.min_num_examples), config.max_num_examples
+    infos = extreme_uploads(mechanism, config.num_rounds, *sizes)
+    for (size, round_num, ratio), info in infos.items():
         for name in ("noise_multiplier", "noise_std", "step_noise_std"):
             value = getattr(info, name)
             if not 0 <= value < math.inf:
                 raise ValueError(
                     f"{name} of an upload must be at least 0 and finite, got "
-                    f"{value:g} in round {round_num + 1} at R = {ratio:g}"
+                    f"{value:g} in round {round_num + 1} at R = {ratio:g} of a client "
+                    f"of {size:g} examples"
                 )

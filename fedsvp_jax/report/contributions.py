@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from fedsvp_jax.report import labels, read, style, tables
+from fedsvp_jax.report import read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
 MOST_CURVES = len(style.COLORS)
@@ -88,20 +88,6 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
     return drawable([plot])
 
 
-def attribute_table(run: read.RunFiles) -> list[dict[str, Any]]:
-    """The attributes from the largest mean value to the smallest."""
-    private = run.summary.get("private_attribute")
-    return [
-        {
-            "rank": place,
-            "attribute": name + (" (private)" if attribute == private else ""),
-            "mean value": labels.significant(mean.value, 3),
-            "95 % interval": _margin_text(mean.margin),
-        }
-        for place, (attribute, name, mean) in enumerate(ranked(run), start=1)
-    ]
-
-
 def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
     """Every client that uploaded: its noise, its ε, and its value where there is one.
 
@@ -128,12 +114,8 @@ def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
                 "mean σ per local step": _mean(uploads, "step_noise_std") or None,
                 "ε": spent and spent["epsilon"][client],
                 "δ": spent and spent["delta"][client],
-                "sum of values": labels.significant(math.fsum(values), 3)
-                if values
-                else None,
-                "95 % interval": _margin_text(total_margin(margins))
-                if values
-                else None,
+                "sum of values": math.fsum(values) if values else None,
+                "95 % interval": total_margin(margins) if values else None,
             }
         )
     return rows
@@ -142,9 +124,3 @@ def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
 def _mean(rows: Sequence[read.Row], name: str) -> float | None:
     mean, _ = tables.mean_std(tables.present(rows, name))
     return mean
-
-
-def _margin_text(margin: float | None) -> str:
-    if margin == 0:
-        return "exact"
-    return "–" if margin is None else f"± {margin:.2g}"

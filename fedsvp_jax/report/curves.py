@@ -10,7 +10,6 @@ import operator
 import statistics
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
@@ -35,17 +34,6 @@ class _Group(NamedTuple):
 _TEXTS = tomllib.loads(page.asset("curves.toml"))
 CURVES = [(texts.pop("fields"), Plot(**texts)) for texts in _TEXTS["plots"]]
 _AGAINST = _TEXTS["against"]  # by the score that is drawn
-
-
-def plots_of(folders: Sequence[str | Path]) -> list[Plot]:
-    """The plots of one folder of a run or a sweep, or of several on the same axes.
-
-    Raises:
-      ValueError: a file is missing or damaged.
-    """
-    if len(folders) > 1:
-        return compare_curves(read.read_all(folders))
-    return curves(read.read_folder(*folders))
 
 
 def curves(files: read.Files) -> list[Plot]:
@@ -108,13 +96,6 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
     deltas = dict.fromkeys(labels.delta_text(_SPENT, claim) for claim in claims)
     relations = dict.fromkeys(str(claim["relation"]) for claim in claims)
     statuses = dict.fromkeys(claim["status"].get(_SPENT, "") for claim in claims)
-    spent = Plot(
-        "epsilon",
-        "ε spent by round, at most",
-        "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
-        f" several seeds the largest. Neighbours: {' | '.join(relations)}.",
-        labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses)),
-    )
     series = [
         _series(
             labels.marked(group.name, group.row.status.get(_SPENT)),
@@ -125,7 +106,15 @@ def _by_round(groups: Sequence[_Group]) -> list[Plot]:
         )
         for group in groups
     ]
-    return drawable([*plots, dataclasses.replace(spent, series=series)])
+    spent = Plot(
+        "epsilon",
+        "ε spent by round, at most",
+        "An upper bound by Rényi DP, so that it may end above the ε of the run; of"
+        f" several seeds the largest. Neighbours: {' | '.join(relations)}.",
+        labels.marked(f"ε spent at {' or '.join(deltas)}", " or ".join(statuses)),
+        series,
+    )
+    return drawable([*plots, spent])
 
 
 def _series(

@@ -15,17 +15,11 @@ from fedsvp_jax.core.files import write_json
 from fedsvp_jax.report import headline, labels, page, protection, read, tables
 
 
-def document(
-    sweep: read.SweepFiles,
-    *,
-    reference: Mapping[str, Any] | None = None,
-    rows: str = "",
-) -> dict[str, Any]:
+def document(sweep: read.SweepFiles, *, rows: str = "") -> dict[str, Any]:
     """The content of epsilon.json.
 
     Args:
       sweep: the files of a finished sweep.
-      reference: FedAvg's accuracy with its interval; the sweep's own by default.
       rows: whose rows were trained and tested on, in words, if not the data set's.
 
     Returns:
@@ -34,15 +28,13 @@ def document(
     summary = tables.summarize(sweep.results, sweep.cells)
     first: Mapping[str, Any] = sweep.cells[0] if sweep.cells else {}
     fedavg = next((row for row in summary if row.mechanism == "none"), None)
-    if reference is None and fedavg is not None:
-        reference = _accuracy(fedavg, first.get("test_rows"))
     uncovered = ", which no ε covers" if headline.unprotected(sweep.config) else ""
     points = [_point(row, sweep.cells) for row in summary]
     return {
         "format": 1,
         "data": labels.data_name(sweep.config),
         "rows": rows or f"the data set's test rows{uncovered}",
-        "fedavg": reference,
+        "fedavg": fedavg and _accuracy(fedavg, first.get("test_rows")),
         "guessing": first.get("guessing"),
         "test_rows": first.get("test_rows"),
         "points": [point for point in points if point is not None],

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedsvp_jax.core import extras
-from fedsvp_jax.report.curves import plots_of
+from fedsvp_jax.report import curves, read
 from fedsvp_jax.report.plots import Plot
 
 COLUMN = 3.5  # inches, of a two-column paper
@@ -41,7 +41,10 @@ def draw(folders: Sequence[str | Path], place: str | Path, kind: str) -> list[Pa
     Raises:
       ValueError: a file is missing or damaged, or the format is unknown.
     """
-    plots = plots_of(folders)
+    if len(folders) > 1:
+        plots = curves.compare_curves(read.read_all(folders))
+    else:
+        plots = curves.curves(read.read_folder(*folders))
     Path(place).mkdir(parents=True, exist_ok=True)
     return [
         panels(Path(place) / f"{plot.id}.{kind}", [partial(_plot, plot=plot)])

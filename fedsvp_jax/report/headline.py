@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import read_json
-from fedsvp_jax.report import labels, page, read
+from fedsvp_jax.report import page, read
 
 _OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
 _NOMINAL = "nominal, because "
-_NOTHING = "nothing is hidden"
 REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's folder
 
 
@@ -43,17 +43,13 @@ def privacy(summary: Mapping[str, Any]) -> str:
     row, copies = least(main, False), least(main, True)
     if math.isinf(_epsilon(row)):
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
-    sentence = claim(row, _status(row))
-    if copies:
-        much = labels.significant(_epsilon(copies))
-        sentence += f" With a copy at each of {copies['copies']} clients: ε = {much}."
-    for adversary in dict.fromkeys(adversaries[: adversaries.index(main)]):
-        bound = _epsilon(least(adversary, False))
-        if bound > _epsilon(row):
-            much = f"ε = {labels.significant(bound)}"
-            much = _NOTHING if math.isinf(bound) else much
-            sentence += f" Against the {adversary}: {much}."
-    return sentence
+    stronger = {
+        adversary: bound
+        for adversary in adversaries[: adversaries.index(main)]
+        if (bound := _epsilon(least(adversary, False))) > _epsilon(row)
+    }
+    with_copies = copies and (copies["copies"], _epsilon(copies))
+    return _filled("privacy", row, _status(row), with_copies, stronger)
 
 
 def _epsilon(row: Mapping[str, Any]) -> float:
@@ -76,6 +72,11 @@ def claim(row: Mapping[str, Any], status: str) -> str:
     return _filled("claim", row, status)
 
 
+def spent(summary: Mapping[str, Any]) -> str:
+    """The terminal's line: `epsilon_spent (against: …): basic 10.5 at Σδ = 0.57 …`."""
+    return _filled("spent", summary, meaning(summary))
+
+
 def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None) -> str:
     """Whether the model is useful; AUC and accuracy, of FedAvg too; "" if none."""
     other = (fedavg or {}).get("test_scores")
@@ -89,10 +90,8 @@ def details(summary: Mapping[str, Any]) -> str:
 
 def published(summary: Mapping[str, Any]) -> str:
     """The accuracy that may be published, and what it claims; "" if there is none."""
-    scores = summary.get("published_scores")
-    if not scores:
-        return ""
-    return _filled("published", scores, claim(scores, _status(scores)))
+    scores = summary.get("published_scores") or {}
+    return _filled("published", scores, _status(scores))
 
 
 def unprotected(config: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import read
 
 
@@ -60,18 +59,6 @@ def delta_text(method: str, row: Mapping[str, Any]) -> str:
     symbol, name = ("Σδ", "delta_spent") if method == "basic" else ("δ", "target_delta")
     value = read.number(row.get(name))
     return "" if value is None else f"{symbol} = {significant(value, 3)}"
-
-
-def spent_line(summary: Mapping[str, Any]) -> str:
-    """The terminal's line: `epsilon_spent (against: …): basic 10.5 at Σδ = 0.57 …`."""
-    status = summary["status"]
-    if status is None:
-        return "epsilon_spent: none is claimed"
-    spent = [
-        f"{method} {value:.4g} at {delta_text(method, summary)} ({status[method]})"
-        for method, value in summary["epsilon_spent"].items()
-    ]
-    return f"{marked('epsilon_spent', meaning(summary, None))}: {', '.join(spent)}"
 
 
 def least_spent(row: Mapping[str, Any]) -> tuple[str, float | None]:

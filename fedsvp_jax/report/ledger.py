@@ -7,6 +7,7 @@ response. Nothing of the package's own accounting is asked.
 
 import itertools
 import math
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,14 +25,28 @@ _SEEDED = "noise was seeded: every ε is nominal"
 _WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
-_PROMISE_FIELDS = (
-    "mechanism",
-    "assumptions",
-    "num_rounds",
-    "max_uploads",
-    "total_accounting",
-    "release_epsilon",
-)
+_NUMBER = r"\d[\d.e+-]*"
+_ALONE = "; records of other attributes are not protected"
+# Patterns of what any version has written into a promise.
+_WORDS = {
+    "mechanism": ".+",
+    "assumptions": ".+",
+    "num_rounds": r"\d+",
+    "max_uploads": r"None|\d+",
+    "total_epsilon": f"None|{_NUMBER}",
+    "total_accounting": "basic|rdp|pld",
+    "target_delta": _NUMBER,
+    "release_epsilon": f"inf|{_NUMBER}",
+    "solve": "uploads|noise",
+    "status": "proved|nominal",
+    "adversary": r"server|honest-but-curious clients, \d+ colluding",
+    "relation": "replace one record of a client|"
+    r"replace all records of a client \(one record among them\)|"
+    r"add or remove a client \(its update against zero\)|"
+    f"leave one record of the private attribute out of a client's query{_ALONE}|"
+    "replace one record of the private attribute of a client by another of that "
+    f"attribute{_ALONE}",
+}
 
 
 class Row(NamedTuple):
@@ -90,6 +105,7 @@ def audit(
         raise ValueError(problem)
     first = entries[0].body
     try:
+        _check_words(entries)
         rows = _rows(entries)
         newest, unread = _seen(witness, first)
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
@@ -102,6 +118,21 @@ def audit(
             f"{path.name} is signed, but is no site's log: {error!r}"
         ) from None
     return ledger
+
+
+def _check_words(entries: Sequence[Entry]) -> None:
+    """Raises ValueError: an entry or its promise has a word that no version writes.
+
+    The relation of a mechanism from outside is its own, and nominal.
+    """
+    promise = entries[0].body["promise"]
+    words = _WORDS | ({"relation": ".+"} if promise["status"] == "nominal" else {})
+    for name, value in promise.items():
+        if name not in words or not re.fullmatch(words[name], str(value)):
+            raise ValueError(f"no version promises {name} = {value!r}")
+    for entry in entries[1:]:
+        if entry.kind not in ("charge", "upload"):
+            raise ValueError(f"no version writes an entry of the kind {entry.kind!r}")
 
 
 def _rows(entries: Sequence[Entry]) -> list[Row]:
@@ -236,20 +267,25 @@ def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
     ][:1]
     max_uploads = promise["max_uploads"]
     if max_uploads is not None and len(rows) > max_uploads:
-        problems.append(f"{len(rows)} uploads, and {max_uploads} were promised")
+        problems.append(
+            f"{len(rows)} uploads are charged, and {max_uploads} at most were promised"
+        )
     return problems
 
 
 def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
     notes = []
     if newest is None:
-        notes.append("whether entries are missing at the end only its witness can say")
+        notes.append(
+            "only the witness's file tells whether entries are missing at the end"
+        )
     elif newest.number < len(entries):
         notes.append(
-            "the witness has not seen the last entry: it counts, and by it nothing left"
+            "the witness has not seen the last entry: nothing was sent by it, and its "
+            "round is counted"
         )
     if entries[0].body["data"] is None:
-        notes.append("the log is bound to no records")
+        notes.append("the log names no records (--records of `fedsvp site init`)")
     if any(entry.body.get("randomness", "secret") != "secret" for entry in entries):
         notes.append(_SEEDED)
     times = [entry.time for entry in entries]
@@ -293,9 +329,10 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
 
 
 def details(ledger: Ledger) -> dict[str, Any]:
-    """The rest of the promise, and the keys."""
+    """The promise, and the keys."""
     first = ledger.first
-    return {name: first["promise"][name] for name in _PROMISE_FIELDS} | {
+    return {
+        **first["promise"],
         "entries that are right": ledger.entries,
         "public key of the site": first["site"],
         "public key of its witness": first["witness"],

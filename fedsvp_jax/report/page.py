@@ -132,21 +132,21 @@ def _grid(
       columns: a record's item by the head of its column; by default all of its items
         by their names.
     """
-    rows: Sequence[text_table.Row] = [
-        {head: labels.text(record[item]) for head, item in columns.items()}
-        if columns
-        else {head: labels.text(value) for head, value in record.items()}
+    texts = [
+        {
+            head: labels.text(record[item])
+            for head, item in (columns or {name: name for name in record}).items()
+        }
         for record in records
     ]
-    rows, shared = text_table.without_shared(rows)
+    rows, shared = text_table.without_shared(texts)
     numeric = {
-        name for name in (rows or [{}])[0] if all(_is_number(row[name]) for row in rows)
+        name
+        for name in (rows or [{}])[0]
+        if all(row[name][:1] in "–-0123456789" for row in rows)
+        and all(len(row[name]) < text_table.LONG for row in rows)
     }
     return rows, numeric, shared
-
-
-def _is_number(text: str) -> bool:
-    return text[:1] in "–-0123456789" and len(text) < text_table.LONG
 
 
 def asset(name: str) -> str:

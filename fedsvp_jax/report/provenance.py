@@ -44,7 +44,10 @@ def record(
 def command_line(
     program: str, config: read.Row, rounds: Sequence[read.Row]
 ) -> str | None:
-    """The command that repeats a result; None while its plugin is not imported.
+    """The command that repeats a result; None where none does.
+
+    Its plugin is not imported, or it has settings that are no flags: of another
+    version, or of a program's own parts.
 
     Args:
       program: "train" for a run or "sweep".
@@ -52,7 +55,7 @@ def command_line(
       rounds: the lines of metrics.jsonl or results.jsonl, which tell whether a run or a
         cell diverged.
     """
-    if plugin.missing(config):
+    if plugin.missing(config) or unknown_settings(config):
         return None
     words = [f"--{name}={value}" for name, value in setting_flags(config)]
     if any(map(read.diverged, rounds)):
@@ -79,25 +82,18 @@ def recorded_settings(config: read.Row) -> read.Row:
 _FACTS = {
     *("num_train_examples", "num_test_examples", "public_test", "num_classes"),
     *("example_shape", "data_fingerprint", "loss", "has_targets", "own_code"),
-    *(
-        "versions",
-        "hooks",
-        "state_version",
-        "device_kind",
-        "cpu_threads",
-        "cpu_instructions",
-    ),
+    *("versions", "state_version", "device_kind", "cpu_threads", "cpu_instructions"),
     *("xla_flags", "jax_config", "mechanisms", "epsilons", "seeds"),
-    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin", "hooks"),
+    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin"),
 }
 
 
 def unknown_settings(config: read.Row) -> list[str]:
     """Names of a config.json that this version has no setting for; those that are off
-    (null, false, "none") count as if they were not there.
+    (null, false, "none", an empty list) count as if they were not there.
     """
     names = sorted(config.keys() - _FACTS - _fields().keys())
-    return [name for name in names if config[name] not in (None, False, "none")]
+    return [name for name in names if config[name] not in (None, False, "none", [])]
 
 
 def read_settings(config: read.Row) -> read.Row:
@@ -145,9 +141,10 @@ def setting_flags(config: read.Row) -> list[tuple[str, str]]:
     names = [*swept.values(), "total_epsilons"]
     if settings.get("total_epsilons"):  # which take the place of the others
         names.remove("epsilons")
-    lists = [(name, settings.get(name)) for name in names]
     flags += [
-        (name, ",".join(map(value_text, values))) for name, values in lists if values
+        (name, ",".join(map(value_text, settings[name])))
+        for name in names
+        if settings.get(name)
     ]
     if (chunk_size := settings.get("cell_chunk_size", 1)) > 1:
         flags.append(("cell_chunk_size", value_text(chunk_size)))

@@ -1,7 +1,7 @@
 """Curves of what the final model does on the test rows of a table.
 
-No ε covers these rows, unless they are public: whoever publishes a score of them pays
-with their privacy. Each plot says what it would tell.
+No ε covers these rows. Unless they are public, a published score costs their privacy;
+the note of each plot says what it would tell.
 """
 
 from typing import Any

@@ -70,7 +70,7 @@ def read_run(run_dir: str | Path) -> RunFiles:
     texts = {name: _text(folder / name) for name in names}
     if not ended:  # a killed run may leave a torn last line
         for name in names[1:]:
-            texts[name] = texts[name][: texts[name].rfind("\n") + 1]
+            texts[name] = texts[name][: texts[name].rfind(b"\n") + 1]
 
     def rows(name: str, *fields: str) -> list[Row]:
         unsorted = _rows(folder / name, texts[name], fields)
@@ -168,30 +168,24 @@ def _how_far(config: Row, metrics: list[Row]) -> str:
     )
 
 
-def _text(path: Path) -> str:
+def _text(path: Path) -> bytes:
     if not path.is_file():
         raise ValueError(
             f"{path.parent} has no {path.name}: a run's folder has "
             f"{', '.join(RUN_FILES[:-1])}, a sweep's {', '.join(SWEEP_FILES)}"
         )
-    try:
-        return path.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: {error.reason}") from None
+    return path.read_bytes()
 
 
-def _hashes(texts: dict[str, str]) -> dict[str, str]:
-    return {
-        name: hashlib.sha256(text.encode("utf-8")).hexdigest()
-        for name, text in texts.items()
-    }
+def _hashes(texts: dict[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(text).hexdigest() for name, text in texts.items()}
 
 
-def _parse(where: object, text: str, kind: type) -> Any:
+def _parse(where: object, text: bytes, kind: type) -> Any:
     """The JSON value, of the kind dict or list."""
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # of its bytes too
         raise ValueError(f"{where} is not valid JSON: {error}") from None
     if not isinstance(value, kind):
         raise ValueError(f"{where} must be a JSON {kind.__name__}, got {value!r:.40}")
@@ -201,10 +195,10 @@ def _parse(where: object, text: str, kind: type) -> Any:
 _WHOLE = {"round", "client", "seed"}  # by which rows are sorted
 
 
-def _rows(path: Path, text: str, fields: Sequence[str]) -> list[Row]:
+def _rows(path: Path, text: bytes, fields: Sequence[str]) -> list[Row]:
     """The objects of a file of lines, each with these fields."""
     rows = []
-    for index, line in enumerate(text.split("\n"), start=1):
+    for index, line in enumerate(text.split(b"\n"), start=1):
         if not line.strip():
             continue
         row = _parse(f"{path} line {index}", line, dict)

@@ -52,7 +52,7 @@ def write_run_report(run_dir: str | Path) -> Path:
         spent=labels.least_spent(summary),
         sentences=headline.sentences(folder, summary),
         claims=protection.strongest([summary]),
-        attributes=contributions.attribute_table(run),
+        attributes=contributions.ranked(run),
         clients=contributions.client_table(run),
         origin=provenance.record("train", run.config, run.metrics, hashes),
     )

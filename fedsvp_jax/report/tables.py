@@ -236,7 +236,7 @@ def present(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
 
 
 def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
-    """The largest over seeds: a guarantee holds for the worst case."""
+    """The largest ε over seeds by method, since a guarantee is for the worst case."""
     spent = [row.get("epsilon_spent") or {} for row in last]
     result: dict[str, float | None] = {}
     for method in dict.fromkeys(name for of_seed in spent for name in of_seed):
@@ -246,13 +246,13 @@ def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
 
 
 def _status(last: Sequence[read.Row]) -> dict[str, str]:
-    """By method; nominal where one seed's is, whose word comes last."""
+    """The status by method: nominal where that of any seed is."""
     words = [item for row in last for item in (row.get("status") or {}).items()]
     return dict(sorted(words, key=lambda item: item[1], reverse=True))
 
 
 def _words(last: Sequence[read.Row], name: str) -> str | None:
-    """Seeds share it, as they share the mechanism's settings."""
+    """A field's text. All seeds have the same, since they share the settings."""
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
 
 
@@ -315,18 +315,8 @@ def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
     return [{name: cell[name] for name in names} for cell in cells]
 
 
-def write_tables(sweep_dir: str | Path) -> tuple[Path, Path]:
-    """Writes table.md and table.csv from the sweep's files.
-
-    Returns:
-      The paths of table.md and table.csv.
-
-    Raises:
-      ValueError: a file is missing or damaged.
-    """
-    sweep = read.read_sweep(sweep_dir)
-    rows = summarize(sweep.results, sweep.cells)
-    markdown, table = Path(sweep_dir) / "table.md", Path(sweep_dir) / "table.csv"
-    replace_file(markdown, text_table.markdown(shown_cells(rows)).encode())
-    replace_file(table, csv_table(rows).encode())
-    return markdown, table
+def write_tables(folder: Path, rows: Sequence[SummaryRow]) -> None:
+    """Writes FOLDER/table.md, of `shown_cells`, and table.csv, of all columns."""
+    markdown = text_table.markdown(shown_cells(rows))
+    replace_file(folder / "table.md", markdown.encode())
+    replace_file(folder / "table.csv", csv_table(rows).encode())

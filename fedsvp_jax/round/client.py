@@ -79,7 +79,6 @@ def client_round(
         estimation=work.estimation,
         released_ratio=work.ratio,
         noise=info,
-        steps=work.steps,
     )
     summed = aggregation.weighted((upload, stats), weight)
     sent_weights = Weights(upload.update, stats) if plan.keeps_uploads else None

@@ -105,28 +105,25 @@ def plain_client(task: Task) -> LocalWork:
     """Trains on all of its records."""
     ratio = jnp.ones((), jnp.float32)
     trained = trained_weights(task, ratio)
-    return LocalWork(trained, ratio, training_steps(task, task.split.num_train))
+    return LocalWork(trained, ratio)
 
 
 def estimating_client(task: Task) -> LocalWork:
-    """Estimates its R; the training on all its records gives the upload's model too.
+    """Estimates its R. The estimation's training on all records gives the upload.
 
-    Where noise is in the steps it follows the released R: the model is trained again.
+    Noise in the steps follows the released R, so with it the model is trained again.
     """
     work = estimate_and_train(task)
     if task.mechanism.step_noise_std is None:
         return work
-    trained = trained_weights(task, work.ratio)
-    steps = jnp.concatenate([work.steps, training_steps(task, task.split.num_train)])
-    return work._replace(weights=trained, steps=steps)
+    return work._replace(weights=trained_weights(task, work.ratio))
 
 
 def estimate_and_train(task: Task) -> LocalWork:
     """The model that the estimation of R has trained, and the released R."""
     trained, estimation = privacy_estimation.estimate_contribution(task)
-    steps = privacy_estimation.training_steps(task)
     ratio = released_ratio(estimation.contribution_ratio, task.cell.mechanism, task.at)
-    return LocalWork(trained, ratio, steps, estimation)
+    return LocalWork(trained, ratio, estimation)
 
 
 def trained_weights(
@@ -140,11 +137,6 @@ def trained_weights(
     return train(
         task.model, task.plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
     )
-
-
-def training_steps(task: Task, trained_on: Array) -> Array:
-    """(1,) int32: the steps of a training on so many examples."""
-    return local_training.upload_steps(task.plan.recipe, trained_on)[None]
 
 
 PLAIN = ClientWork(plain_client, noised_update)

@@ -53,81 +53,94 @@ def federated_round(
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.
     """
-    key = prng.round_key(cell.root, round_num)
-    mechanism = make_mechanism(plan.mechanism, cell.mechanism)
-    clients, rows = plan.choose_cohort(plan, cell, state, round_num)
-    valid = clients >= 0
-    sizes = cell.split.num_train[rows]
-    uniform = plan.uniform_weights or mechanism.uniform_weights
-    weights = aggregation.client_weights(sizes, valid, uniform=uniform)
-    chunk_size = plan.client_chunk_size
-    inner_axes = (lanes.LANE,) if chunk_size > 1 else ()
-    lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
-    order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
+    with tree.norms(in_stages=plan.norms_in_stages):
+        key = prng.round_key(cell.root, round_num)
+        mechanism = make_mechanism(plan.mechanism, cell.mechanism)
 
-    def run_client(lane: Array) -> ClientResult:
-        place = order[lane]
-        at = Address(key, clients[place], round_num, lane_axes)
-        row, weight = rows[place], weights[place]
-        return client_round(model, plan, cell, state, data.examples, row, weight, at)
+        # The cohort.
+        clients, rows = plan.choose_cohort(plan, cell, state, round_num)
+        valid = clients >= 0
+        sizes = cell.split.num_train[rows]
+        uniform = plan.uniform_weights or mechanism.uniform_weights
+        weights = aggregation.client_weights(sizes, valid, uniform=uniform)
 
-    (total, stats), by_lane = lanes.map_lanes(
-        run_client,
-        plan.cohort_size,
-        lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
-        chunk_size=chunk_size,
-        devices=devices,
-        known_trips=plan.known_trips,
-    )
-    lane_of = jnp.argsort(order)
-    memories, metrics, stacked = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
-    upload: Upload = plan.aggregator.decode(
-        mechanism, total, stacked, metrics.noise.visible_to_server(), valid
-    )
-    optimize = partial(
-        aggregation.optimizer_step,
-        state=state.optimizer,
-        settings=plan.server,
-        anyone=jnp.any(valid),
-    )
-    measured: dict[str, Array] = {}
-    for hook in plan.hooks:
-        counted = jnp.where(valid, 1 if uniform else sizes, 0)
-        measured |= hook(
-            model,
-            Uploads(stacked, counted, lambda u: optimize(u)[0], state, data, key),
+        # Each client's work, in lanes, and the sum of the weighted uploads.
+        chunk_size = plan.client_chunk_size
+        inner_axes = (lanes.LANE,) if chunk_size > 1 else ()
+        lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
+        order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
+
+        def run_client(lane: Array) -> ClientResult:
+            place = order[lane]
+            at = Address(key, clients[place], round_num, lane_axes)
+            row, weight = rows[place], weights[place]
+            examples = data.examples
+            return client_round(model, plan, cell, state, examples, row, weight, at)
+
+        (total, stats), by_lane = lanes.map_lanes(
+            run_client,
+            plan.cohort_size,
+            lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
+            chunk_size=chunk_size,
+            devices=devices,
+            known_trips=plan.known_trips,
         )
-    metrics = dataclasses.replace(metrics, client_id=clients, measured=measured)
-    places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
-    next_state = server_step(
-        mechanism,
-        state,
-        upload.update,
-        stats,
-        optimize=optimize,
-        memory=state.mechanism.updated(places, memories),
-        infos=metrics.noise,
-        valid=valid,
-        key=key,
-        round_num=round_num,
-    )
-    broadcast = Weights(next_state.params, next_state.stats)
-    score = round_score.of_round(model, plan, cell, broadcast, data, round_num, devices)
-    variance = jnp.sum(weights**2 * metrics.noise.noise_std**2)
-    noised = private_query.chosen(broadcast.params, plan.query_parts)
-    size = jnp.float32(tree.num_parameters(noised))
-    cost = cell.allowance.costs[round_num]
-    return (
-        dataclasses.replace(
-            next_state,
-            answer=upload.answer,
-            spent=state.spent.at[places].add(cost, mode="drop"),
-        ),
-        RoundMetrics(
-            **score._asdict(),
-            aggregate_noise_l2=jnp.sqrt(size * variance),
-            steps_run=lanes.steps_run(metrics.steps, order, chunk_size=chunk_size),
-            clients=metrics,
-            model_finite=tree.is_finite(tuple(broadcast)),
-        ),
-    )
+        lane_of = jnp.argsort(order)
+        memories, metrics, stacked = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
+
+        # The aggregate, and the hooks that measure the uploads.
+        infos = metrics.noise
+        upload: Upload = plan.aggregator.decode(
+            mechanism, total, stacked, infos.visible_to_server(), valid
+        )
+        optimize = partial(
+            aggregation.optimizer_step,
+            state=state.optimizer,
+            settings=plan.server,
+            anyone=jnp.any(valid),
+        )
+        measured: dict[str, Array] = {}
+        for hook in plan.hooks:
+            counted = jnp.where(valid, 1 if uniform else sizes, 0)
+            measured |= hook(
+                model,
+                Uploads(stacked, counted, lambda u: optimize(u)[0], state, data, key),
+            )
+
+        # The server's step, and the score of its model.
+        places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
+        next_state = server_step(
+            mechanism,
+            state,
+            upload.update,
+            stats,
+            optimize=optimize,
+            memory=state.mechanism.updated(places, memories),
+            infos=infos,
+            valid=valid,
+            key=key,
+            round_num=round_num,
+        )
+        broadcast = Weights(next_state.params, next_state.stats)
+        score = round_score.of_round(
+            model, plan, cell, broadcast, data, round_num, devices
+        )
+        variance = jnp.sum(weights**2 * infos.noise_std**2)
+        noised = private_query.chosen(broadcast.params, plan.query_parts)
+        size = jnp.float32(tree.num_parameters(noised))
+        cost = cell.allowance.costs[round_num]
+        return (
+            dataclasses.replace(
+                next_state,
+                answer=upload.answer,
+                spent=state.spent.at[places].add(cost, mode="drop"),
+            ),
+            RoundMetrics(
+                **score._asdict(),
+                aggregate_noise_l2=jnp.sqrt(size * variance),
+                clients=dataclasses.replace(
+                    metrics, client_id=clients, measured=measured
+                ),
+                model_finite=tree.is_finite(tuple(broadcast)),
+            ),
+        )

@@ -44,6 +44,7 @@ class TrainingRecipe:
     compute_dtype: str = "float32"  # of the model's products; see adapters.in_dtype
     most_steps: int | None = None  # every lane runs so many; None: until all are done
     class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
+    separate_clips: bool = False  # of a linear model's residuals and features
     all_active: bool = False  # no lane is done earlier
     first_apart: bool = False  # the first step precedes the loop: weights are shared
 
@@ -213,14 +214,27 @@ def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Arra
     )
 
 
+def _shrinking(norms: Array, bound: Array | float) -> Array:
+    """min(1, bound/norm) of each norm."""
+    clipped = norms > bound
+    return jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
+
+
 def _linear_gradient(
     model: Model,
     now: Weights,
     batch: Batch,
     l2_norm_clip: Array | float,
     batch_size: int,
+    *,
+    separate_clips: bool = False,
 ) -> Params:
     """The result of `_per_example_gradient` for a model with a `gradient_scale`.
+
+    A gradient is the outer product of the residual r = softmax − onehot and the
+    features with their 1. It is clipped to C as a whole, or r to 1 and the features to
+    C by themselves (`separate_clips`). As a whole, an example of a rare class, whose r
+    is long, is shortened more, so that the class is predicted too seldom.
 
     The norms follow from the gradients by the logits, so no gradient of a single
     example is ever held: a step is one product with the batch for the logits, and one
@@ -241,14 +255,18 @@ def _linear_gradient(
         return model.apply(now, stats, inputs, train=True, key=key)[0]
 
     residuals = jax.grad(by_logits)(logits_of(params, inputs))
-    norms = jnp.sqrt(pairwise_sum(jnp.square(residuals.T)))
-    norms = norms * model.gradient_scale(inputs)
+    of_residuals = jnp.sqrt(pairwise_sum(jnp.square(residuals.T)))
+    of_features = model.gradient_scale(inputs)
+    norms = of_residuals * of_features
     num_blocks = -(-inputs.shape[0] // _BLOCK)
     height = _BLOCK + math.ceil(math.log2(num_blocks))
     bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
     bound = bound * np.float32(1 - 64 * ROUNDOFF)
-    clipped = norms > bound
-    scale = jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
+    scale = (
+        _shrinking(of_residuals, 1.0) * _shrinking(of_features, bound)
+        if separate_clips
+        else _shrinking(norms, bound)
+    )
     scaled = residuals * (weights * scale)[:, None]
     finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
     scaled = jnp.where(finite, scaled, 0)
@@ -346,7 +364,9 @@ def local_update(
     num_steps = upload_steps(recipe, count)
     per_example = recipe.gradient == "per_example"
     clipped_mean = (
-        _per_example_gradient if model.gradient_scale is None else _linear_gradient
+        _per_example_gradient
+        if model.gradient_scale is None
+        else partial(_linear_gradient, separate_clips=recipe.separate_clips)
     )
     persons = examples.persons
     if persons is not None:

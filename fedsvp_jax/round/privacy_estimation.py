@@ -16,7 +16,7 @@ from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training
 from fedsvp_jax.round.local_training import Draws
 from fedsvp_jax.round.state import Estimation, Task
-from fedsvp_jax.shapley import coalitions, estimators
+from fedsvp_jax.shapley import estimators
 from fedsvp_jax.shapley.coalitions import EstimationPlan, Group
 from fedsvp_jax.shapley.estimators import Game
 
@@ -96,28 +96,6 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         ratio_error=share * errors[plan.private_attribute],
         ratio_margin=share * margins[plan.private_attribute],
     )
-
-
-def training_steps(task: Task) -> Array:
-    """(T,) int32: SGD steps that each training of `estimate_contribution` needs."""
-    recipe, plan = task.plan.recipe, task.plan.estimation
-    pairs_key = task.at.stream(Stream.COALITIONS)
-    counts = _counts(plan, task.examples, task.split)
-    rows = [
-        jnp.asarray(coalitions.coalition_rows(group.masks, plan.num_attributes))
-        for group in plan.groups
-    ]
-    batch_sizes = [group.batch_size for group in plan.groups for _ in group.masks]
-    if plan.estimator != "exact":
-        rows.append(
-            coalitions.drawn_coalitions(
-                plan.estimator, pairs_key, counts > 0, plan.num_drawn
-            )
-        )
-        batch_sizes += [recipe.batch_size] * plan.num_drawn
-    sizes = jnp.sum(jnp.where(jnp.concatenate(rows), counts[None], 0), axis=1)
-    per_epoch = local_training.steps_per_epoch(sizes, jnp.asarray(batch_sizes))
-    return recipe.local_epochs * per_epoch
 
 
 def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:

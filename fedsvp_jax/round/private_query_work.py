@@ -16,7 +16,6 @@ from fedsvp_jax.round.client_work import (
     add_noise,
     estimate_and_train,
     trained_weights,
-    training_steps,
 )
 from fedsvp_jax.round.state import ClientWork, LocalWork, Release, Task, Upload
 
@@ -46,11 +45,8 @@ def private_query_client(task: Task) -> LocalWork:
     trained = trained_weights(
         dataclasses.replace(task, model=trainee), ratio, members=public, drift=drift
     )
-    steps = training_steps(task, task.split.num_train - jnp.sum(private))
-    estimation = None
-    if guided is not None:
-        estimation, steps = guided.estimation, jnp.concatenate([guided.steps, steps])
-    return LocalWork(trained, ratio, steps, estimation, private)
+    estimation = None if guided is None else guided.estimation
+    return LocalWork(trained, ratio, estimation, private)
 
 
 def query_gradient(task: Task, private: Array) -> list[Array]:

@@ -1,10 +1,10 @@
 """The scores of the model after a round: of all, of the private, of the worst served.
 
-They read the broadcast model and the server's test and validation set. The worst served
-are found by how many examples of each class and attribute every client holds, which one
-changed label moves: that score is for the experimenter alone, and is not released
-(`report.disclosure`). Where the data set does not tell the attributes of its test
-examples, a group is a class.
+They read the broadcast model and the server's test and validation set. The score of the
+worst served also reads how many examples of each class and attribute every client
+holds. One changed label moves it, so it is for the experimenter alone and not released
+(`report.disclosure`). A group is a class where the data set does not tell the
+attributes of its test examples.
 """
 
 import math

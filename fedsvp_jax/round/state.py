@@ -139,7 +139,7 @@ class RoundPlan:
     num_clients: int
     estimation: EstimationPlan
     num_tested_attributes: int  # N; 0 where test examples' attributes are unknown
-    differ_by_class: bool  # whether clients do, and not by writer
+    differ_by_class: bool  # whether clients differ in their classes, and are no writers
     test_batch_size: int
     eval_every: int
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
@@ -150,6 +150,7 @@ class RoundPlan:
     client_chunk_size: int
     num_rounds: int
     known_trips: bool = False  # of loops over lanes; see `devices.target`
+    norms_in_stages: bool = False  # likewise
 
     @property
     def keeps_uploads(self) -> bool:
@@ -263,7 +264,6 @@ class LocalWork(NamedTuple):
 
     weights: Weights  # trained
     ratio: Array  # () float32: the released R
-    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
     estimation: Estimation | None = None
     private: Array | None = None  # (m,) bool: rows of P; None without a private query
 
@@ -280,7 +280,6 @@ class ClientMetrics:
     estimation: Estimation | None
     released_ratio: Array  # () float32: the R that the noise was made from
     noise: NoiseInfo
-    steps: Array  # (T,) int32: SGD steps that each of its trainings needs
     measured: dict[str, Array] = flax.struct.field(default_factory=dict)  # by hooks
 
 
@@ -293,7 +292,6 @@ class RoundMetrics:
     private_accuracy: Array  # () float32: on the private attribute; nan if not known
     worst_tenth_accuracy: Array  # () float32: see `round_score.worst_tenth`
     aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
-    steps_run: Array  # () int32: SGD steps of all lanes, padding counted
     clients: ClientMetrics
     model_finite: Array  # () bool: the next model, as `tree.is_finite` says
     validation_accuracy: Array | None = None  # () float32; None without such examples

@@ -4,13 +4,11 @@ from fedsvp_jax.run import sweep
 from fedsvp_jax.run.one_run import train
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.trained_model import TrainedModel, load_model
-from fedsvp_jax.run.trainer import shared_programs
 
 __all__ = [
     "Options",
     "TrainedModel",
     "load_model",
-    "shared_programs",
     "sweep",
     "train",
 ]

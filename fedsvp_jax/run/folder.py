@@ -12,7 +12,7 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Self
 
 from fedsvp_jax.core.files import (
@@ -177,39 +177,46 @@ class RunFolder:
             raise WriteError(path, error.strerror or str(error)) from error
 
     def keep_rounds(
-        self, name: str, done: int, *, where: Callable[[dict[str, Any]], bool]
+        self, name: str, done: int, *, key: Callable[[dict[str, Any]], Hashable]
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
         Args:
           name: of a json-lines file whose rows name their `round`.
           done: rounds that a checkpoint knows of.
-          where: whether a row is meant; all others stay.
+          key: no two rows have the same; None of a row of another session, which
+            stays.
 
         Raises:
-          ValueError: a line is damaged, or a round has none.
+          ValueError: a line is damaged, out of order or there twice, or a round has
+            none.
         """
         file = self.path / name
         content = file.read_bytes() if file.exists() else b""
-        lines, missing = [], set(range(1, done + 1))
+        lines, keys, last = [], set(), 0
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
             try:
                 row = json.loads(line)
-                round_num, meant = row["round"], where(row)
+                round_num, row_key = row["round"], key(row)
+                ours = row_key is not None
+                if ours and (row_key in keys or round_num not in (last, last + 1)):
+                    raise ValueError(row_key)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise ValueError(
-                    f"{file}, line {number}, is damaged; put a copy of the file back, "
-                    "or start again in a new folder (nothing was changed)"
+                    f"{file}, line {number}, is damaged, out of order or there twice; "
+                    "put a copy of the file back, or start again in a new folder "
+                    "(nothing was changed)"
                 ) from error
-            if not meant or round_num <= done:
+            if ours:
+                keys.add(row_key)
+                last = round_num
+            if not ours or round_num <= done:
                 lines.append(line)
-            if meant:
-                missing.discard(round_num)
-        if missing:
+        if last < done:
             raise ValueError(
-                f"{file} lacks round {min(missing)}, and the checkpoint holds {done} "
+                f"{file} lacks round {last + 1}, and the checkpoint holds {done} "
                 "rounds; put a copy of the file back, or start again in a new folder "
                 "(nothing was changed)"
             )

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import replace_file, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
@@ -17,7 +17,7 @@ from fedsvp_jax.data.tables import schema
 from fedsvp_jax.federation import federated_data
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.round.state import Aggregator, RoundHook
-from fedsvp_jax.run import final_scores, published_scores, records
+from fedsvp_jax.run import final_scores, noise_key, published_scores, records
 from fedsvp_jax.run.environment import environment
 from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loggers import Loggers
@@ -30,7 +30,7 @@ from fedsvp_jax.run.trainer import Trainer
 
 
 def train(
-    config: ExperimentConfig,
+    config: ResolvedConfig,
     output_dir: str | os.PathLike[str],
     *,
     dataset: Dataset | ClientStore | None = None,
@@ -45,7 +45,8 @@ def train(
 
     Files: config.json, metrics.jsonl, clients.jsonl, summary.json, checkpoints/. They
     are byte-identical when the same settings run
-    again on the same machine, interrupted or not.
+    again on the same machine, interrupted or not; with `secret_noise`, where the same
+    noise.key lies in the folder.
 
     Args:
       config: resolved settings (`config.resolve`).
@@ -70,9 +71,16 @@ def train(
     """
     data = dataset or federated_data.load_data(config)
     folder = RunFolder(output_dir)
+    secret = noise_key.of_folder(folder.path) if config.secret_noise else None
     loggers = Loggers(folder.path, options.loggers)
     program = federation.build(
-        [config], data, model=model, loss=loss, aggregator=aggregator, hooks=hooks
+        [config],
+        data,
+        model=model,
+        loss=loss,
+        aggregator=aggregator,
+        hooks=hooks,
+        noise_key=secret,
     )
     (config,) = program.configs
     published_scores.check(program, loss)
@@ -87,6 +95,8 @@ def train(
             getattr(hook, "__qualname__", repr(hook)) for hook in hooks
         ]
     folder.start(settings, resume=options.resume)
+    if secret is not None:
+        noise_key.keep(folder.path, secret)
     if isinstance(data, Dataset) and data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())

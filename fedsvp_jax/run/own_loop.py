@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax import federation
-from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core import tree
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import Dataset
@@ -47,7 +46,7 @@ Step = Callable[[RoundState], tuple[RoundState, RoundMetrics]]
 
 
 def make_round(
-    config: ExperimentConfig,
+    config: ResolvedConfig,
     data: Dataset,
     *,
     model: Model | None = None,
@@ -107,8 +106,7 @@ def make_round(
         return RoundState(server, state.cell, state.round_num + 1), metrics
 
     def step(state: RoundState) -> tuple[RoundState, RoundMetrics]:
-        with tree.norms_for(program.target.platform):
-            return of_data(state, run_data, index)
+        return of_data(state, run_data, index)
 
     start = partial(initial_state, network, plan, program.data.example)
     servers = jax.jit(lambda cells: jax.lax.map(start, cells))(program.cells)

@@ -15,10 +15,10 @@ class Placement:
     Attributes:
       num_devices: devices on the mesh's client axis.
       sweep_devices: devices on the mesh's sweep axis; divides the cells.
-      cell_chunk_size: cells of a device that run side by side (vmapped), or the
-        largest smaller number that divides the device's cells; the others wait their
-        turn. None: as many as the target has room for, 1 on a CPU. Above 1 the numbers
-        differ from a single run's in their last bits, so a sweep records it.
+      cell_chunk_size: the most cells of a device that run side by side (vmapped). Their
+        number divides the device's cells, and the others wait their turn. None: as many
+        as the target has room for, 1 on a CPU. Above 1 the numbers differ from a single
+        run's in their last bits, so a sweep records it.
       rounds_per_call: rounds between two looks at the results.
     """
 

@@ -4,8 +4,8 @@ No client trains on a test row, and which rows are for the test follows no value
 theirs. So a row moves the model or the count of right answers, never both, and the
 larger of the two ε holds for it. The count moves by 1, and gets discrete Laplace noise
 of the run's whole ε (the geometric mechanism: Ghosh, Roughgarden and Sundararajan
-2009). Where a person is the unit, all rows of one are on one side, m at most, and the
-noise is of ε/m.
+2009). Where a person is the unit, a person's rows, m at most, are all for the test or
+all for training, and the noise is of ε/m.
 """
 
 import hashlib

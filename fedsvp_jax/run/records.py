@@ -51,8 +51,6 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
         "contribution_ratio_mean": None,
         "num_clipped_ratios": 0,
         "num_degenerate_ratios": 0,
-        "steps_needed": int(np.sum(clients.steps)),
-        "steps_run": metrics.steps_run,
         "diverged_clients": clients.client_id[~clients.finite],
         "model_finite": metrics.model_finite,
     }
@@ -73,7 +71,7 @@ _OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_marg
 def client_rows(
     account: Account, metrics: RoundMetrics, *, round_num: int
 ) -> list[dict[str, Any]]:
-    """The lines of clients.jsonl of one round: what `record_round` hands on, and more.
+    """The lines of clients.jsonl of one round: what was counted, and what was measured.
 
     `epsilon` is what the account counts: of a claim about the average, that of the
     cohort that there was, which may be smaller than a whole one.
@@ -108,8 +106,8 @@ def client_rows(
                 "shapley_values": estimation.shapley_values,
                 "contribution_ratio": estimation.contribution_ratio,
                 "released_ratio": client.released_ratio,
-                "clipped": bool(estimation.clipped),
-                "degenerate": bool(estimation.degenerate),
+                "clipped": estimation.clipped,
+                "degenerate": estimation.degenerate,
             }
             if estimation.shapley_errors is not None:  # the values are estimates
                 estimated |= {name: getattr(estimation, name) for name in _OF_ESTIMATES}
@@ -154,16 +152,6 @@ def diverged(row: dict[str, Any]) -> bool:
     return len(row["diverged_clients"]) > 0 or not row["model_finite"]
 
 
-# The fields that an evaluation adds to a row: on the test set, of the private classes,
-# of the clients that are served worst, on the server's validation examples.
-SCORES = (
-    "test_accuracy",
-    "test_loss",
-    "private_accuracy",
-    "worst_tenth_accuracy",
-    "validation_accuracy",
-    "validation_loss",
-)
 # By the first of these that rows have a number for, rounds are compared. A data set
 # with targets has no accuracy; of the losses the lowest is the best.
 _COMPARED = ("validation_accuracy", "test_accuracy", "validation_loss", "test_loss")
@@ -172,7 +160,7 @@ _COMPARED = ("validation_accuracy", "test_accuracy", "validation_loss", "test_lo
 def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Test scores in the best round, mean and std of the last five evaluated rounds.
 
-    A row has its number `round` and those of `SCORES`, or None where there is none.
+    A row has its number `round` and the scores of `round_row`, None where unknown.
     """
 
     def seen(name: str) -> list[float]:

@@ -1,7 +1,7 @@
 """A session runs the cells of one program: it resumes, advances, writes, sums up."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import jax
@@ -101,14 +101,16 @@ class Session:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
         mechanism = self._config.mechanism
 
-        def is_ours(row: dict[str, Any]) -> bool:
-            return bool(row.get("mechanism", mechanism) == mechanism)
+        def key(row: dict[str, Any]) -> Hashable:
+            if row.get("mechanism", mechanism) != mechanism:
+                return None
+            return row["round"], row.get("client"), *map(row.get, self._names[0])
 
         for name in filter(None, (self._rows_file, self._clients_file)):
-            self._folder.keep_rounds(name, self.done, where=is_ours)
+            self._folder.keep_rounds(name, self.done, key=key)
         for cell in range(len(self._names)):
             self._loggers.start(self._log(cell))
-        for row in filter(is_ours, self._folder.rows(self._rows_file)):
+        for row in filter(key, self._folder.rows(self._rows_file)):
             names = {name: row[name] for name in self._names[0]}
             self._note(self._names.index(names), row)
 
@@ -186,7 +188,7 @@ class Session:
         self.done += active
         self._bar.update(active)
         due = self.done - self._saved >= self._options.checkpoint_every
-        if self.stopped_by is None and (due or self.done == num_rounds):
+        if due or self.done == num_rounds or self.stopped_by:
             self._save()
 
     def _take(

@@ -3,19 +3,18 @@
 import dataclasses
 import os
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.config import AccountedSettings, ExperimentConfig
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
 from fedsvp_jax.core.files import write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import loading
-from fedsvp_jax.federation.budget import Accounted
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run import final_scores
 from fedsvp_jax.run.environment import environment
@@ -26,6 +25,8 @@ from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.stopping import StopRequests
 from fedsvp_jax.run.trainer import Trainer
+
+Config = TypeVar("Config", bound=ExperimentConfig)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +50,7 @@ class SweepPlan:
     total_epsilons: tuple[float, ...] = ()
     learning_rates: tuple[float, ...] = ()
 
-    def cells(self, base: Accounted, mechanism: str) -> list[Accounted]:
+    def cells(self, base: Config, mechanism: str) -> list[Config]:
         """The configs of all cells of one mechanism, of every part.
 
         Raises:
@@ -96,7 +97,7 @@ class SweepPlan:
             )
         return number, parts
 
-    def programs(self, base: Accounted) -> dict[str, list[Accounted]]:
+    def programs(self, base: Config) -> dict[str, list[Config]]:
         """The configs of the part's cells, by mechanism; each list is one program.
 
         Raises:
@@ -110,13 +111,13 @@ class SweepPlan:
                 f"got {self.part!r}"
             )
         first, end = (len(every) * count // parts for count in (number - 1, number))
-        by_mechanism: dict[str, list[Accounted]] = {}
+        by_mechanism: dict[str, list[Config]] = {}
         for cell in every[first:end]:
             by_mechanism.setdefault(cell.mechanism, []).append(cell)
         return by_mechanism
 
 
-def cell_name(config: AccountedSettings) -> dict[str, Any]:
+def cell_name(config: ResolvedConfig) -> dict[str, Any]:
     """What tells a cell's rows from the others'.
 
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
@@ -141,7 +142,7 @@ def _test_rows(test: Examples) -> dict[str, Any]:
 
 
 def sweep(
-    base: ExperimentConfig,
+    base: ResolvedConfig,
     plan: SweepPlan,
     output_dir: str | os.PathLike[str],
     *,

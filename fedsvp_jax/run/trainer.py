@@ -1,12 +1,9 @@
 """Many rounds of one run, or of a sweep's cells side by side, as one program."""
 
-import contextlib
-import contextvars
 import ctypes
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -15,12 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from fedsvp_jax.core.structs import Array, Examples
-from fedsvp_jax.core.tree import norms_for
+from fedsvp_jax.core.structs import Array, Examples, Model
 from fedsvp_jax.devices import compiler_flags, lanes
+from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation.program import Program
 from fedsvp_jax.round.federated_round import federated_round
-from fedsvp_jax.round.state import Cell, Data, RoundMetrics, ServerState, initial_state
+from fedsvp_jax.round.state import (
+    Cell,
+    Data,
+    RoundMetrics,
+    RoundPlan,
+    ServerState,
+    initial_state,
+)
 from fedsvp_jax.run.placement import Placement
 
 _BY_CELL = PartitionSpec(lanes.SWEEP_AXIS)
@@ -29,26 +33,6 @@ _BY_CLIENT = PartitionSpec(lanes.CLIENT_AXIS)
 _EVERYWHERE = PartitionSpec()
 
 Advanced = tuple[ServerState, RoundMetrics]  # after some rounds
-
-
-_SHARED: contextvars.ContextVar[dict[Any, Any] | None] = contextvars.ContextVar(
-    "shared programs", default=None
-)
-
-
-@contextlib.contextmanager
-def shared_programs() -> Iterator[None]:
-    """Within it, runs of an equal plan share their compiled rounds.
-
-    So the seeds of one experiment are compiled once, where their clients hold equally
-    many examples; other shapes are compiled again. A function of the package that is
-    replaced meanwhile has no effect on what is compiled already.
-    """
-    token = _SHARED.set({})
-    try:
-        yield
-    finally:
-        _SHARED.reset(token)
 
 
 class Trainer:
@@ -63,21 +47,18 @@ class Trainer:
         compiler_flags.check_arithmetic()
         self.program = program
         self.placement = placement or Placement()
-        if len(program.configs) % self.placement.sweep_devices:
+        cells, rest = divmod(len(program.configs), self.placement.sweep_devices)
+        if rest:
             raise ValueError(
                 f"sweep_devices must divide the {len(program.configs)} cells of "
                 f"mechanism {program.plan.mechanism}, got "
                 f"{self.placement.sweep_devices}"
             )
-        self._mesh = self.placement.mesh()
-        cells = len(program.configs) // self.placement.sweep_devices
+        mesh = self.placement.mesh()
         limit = self.placement.cell_chunk_size or program.cells_together
         self.cell_chunk = max(n for n in range(1, limit + 1) if cells % n == 0)
-        # With a stream, each round brings its own cohort.
-        streamed = program.stream is not None
-        self._rounds_in_program = 1 if streamed else self.placement.rounds_per_call
-        self._by_cell = NamedSharding(self._mesh, _BY_CELL)
-        self._everywhere = NamedSharding(self._mesh, _EVERYWHERE)
+        self._by_cell = NamedSharding(mesh, _BY_CELL)
+        self._everywhere = NamedSharding(mesh, _EVERYWHERE)
         # Placed once: jit would copy to every device in every call.
         self.cells = jax.device_put(program.cells, self._by_cell)
         data = program.data
@@ -86,36 +67,25 @@ class Trainer:
         )
         self._device_index = jax.device_put(
             np.arange(self.placement.num_devices, dtype=np.int32),
-            NamedSharding(self._mesh, _BY_CLIENT),
+            NamedSharding(mesh, _BY_CLIENT),
         )
-        # Explicit, since XLA calls an axis of one device unsharded, and a state that
-        # comes back with another sharding would be compiled for again.
-        by_round = NamedSharding(self._mesh, _BY_ROUND)
-        self._compiled: Any = jax.jit(
-            self._rounds(),
-            donate_argnums=0,
-            out_shardings=(self._by_cell, by_round),
-            compiler_options=program.target.compiler_options,
+        leaves, structure = jax.tree.flatten((program.cells, self._data))
+        self._start, self._compiled = _jitted(
+            program.model,
+            program.plan,
+            self.placement,
+            program.target,
+            self.cell_chunk,
+            # With a stream, each round brings its own cohort.
+            self.placement.rounds_per_call if program.stream is None else 1,
+            (structure, *map(jax.typeof, leaves)),
+            program.own_code,
         )
-        if (shared := _SHARED.get()) is not None:
-            key = program.model, program.plan, self.placement, self.cell_chunk, streamed
-            self._compiled = shared.setdefault(key, self._compiled)
         self._has_run = False
 
     def initial_state(self) -> ServerState:
         """The cells' states before round 0, stacked."""
-        # It runs once: without optimization it is compiled in a third of the time.
-        start = jax.jit(
-            self._start, compiler_options={"xla_backend_optimization_level": 0}
-        )
-        return self.place(start(self.program.cells))
-
-    def _start(self, cells: Cell) -> ServerState:
-        program = self.program
-        start = partial(
-            initial_state, program.model, program.plan, program.data.example
-        )
-        return jax.lax.map(start, cells)
+        return self.place(self._start(self.program.cells, self.program.data.example))
 
     def place(self, state: ServerState) -> ServerState:
         """Puts a state (a restored one, say) where the compiled rounds want it."""
@@ -179,7 +149,7 @@ class Trainer:
         sharding = self._by_cell
         state = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-            jax.eval_shape(self._start, self.program.cells),
+            jax.eval_shape(self._start, self.program.cells, self.program.data.example),
         )
         first_round, num_rounds = jnp.int32(0), jnp.int32(1)
         return (
@@ -200,79 +170,112 @@ class Trainer:
         platforms = [self.program.target.platform]
         return jax.export.export(self._compiled, platforms=platforms)(*self.arguments())
 
-    def _rounds(self) -> Callable[..., Advanced]:
-        # Not `self`: the compiled function would hold the trainer that holds it, and
-        # its data would stay in memory until Python looks for cycles.
-        model, plan = self.program.model, self.program.plan
-        placement, rounds_in_program = self.placement, self._rounds_in_program
-        chunk, platform = self.cell_chunk, self.program.target.platform
 
-        def rounds(
-            state: ServerState,
-            cells: Cell,
-            data: Data,
-            device_index: Array,
-            first_round: Array,
-            num_rounds: Array,
-        ) -> Advanced:
-            devices = lanes.Devices(placement.num_devices, device_index[0])
+@lru_cache(maxsize=8)
+def _jitted(
+    model: Model,
+    plan: RoundPlan,
+    placement: Placement,
+    target: Target,
+    cell_chunk: int,
+    rounds_in_program: int,
+    shapes: tuple[Any, ...],
+    own_code: tuple[tuple[str, ...], ...],
+) -> tuple[Any, Any]:
+    """The compiled start and rounds, which runs of equal arguments share.
 
-            # Inlined, so the program stays the same; the loop reuses the shapes' trace.
-            @partial(jax.jit, inline=True)
-            def one_round(state: ServerState, round_num: Array) -> Advanced:
-                def run_cell(
-                    state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
-                ) -> Advanced:
-                    with norms_for(platform):
-                        return federated_round(
-                            model,
-                            plan,
-                            cell,
-                            state,
-                            data,
-                            round_num=round_num,
-                            devices=devices,
-                            outer_axes=outer_axes,
-                        )
+    So seeds and repeated runs are compiled once. It holds no data, and of each entry
+    one program: other shapes are another entry.
 
-                if chunk == 1:
-                    return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))
-                side_by_side = jax.vmap(
-                    partial(run_cell, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
+    Args:
+      shapes: of the cells and the data.
+      own_code: digests of `Program.own_code`; functions that only refer to what has
+        changed since they were defined are traced anew.
+    """
+    del shapes, own_code
+    mesh = placement.mesh()
+
+    def start(cells: Cell, example: Array) -> ServerState:
+        return jax.lax.map(partial(initial_state, model, plan, example), cells)
+
+    def rounds(
+        state: ServerState,
+        cells: Cell,
+        data: Data,
+        device_index: Array,
+        first_round: Array,
+        num_rounds: Array,
+    ) -> Advanced:
+        devices = lanes.Devices(placement.num_devices, device_index[0])
+
+        # Inlined, so the program stays the same; the loop reuses the shapes' trace.
+        @partial(jax.jit, inline=True)
+        def one_round(state: ServerState, round_num: Array) -> Advanced:
+            def run_cell(
+                state: ServerState, cell: Cell, outer_axes: tuple[str, ...] = ()
+            ) -> Advanced:
+                return federated_round(
+                    model,
+                    plan,
+                    cell,
+                    state,
+                    data,
+                    round_num=round_num,
+                    devices=devices,
+                    outer_axes=outer_axes,
                 )
-                if chunk == cells.root.shared.shape[0]:
-                    return side_by_side(state, cells)
-                grouped = jax.tree.map(
-                    lambda leaf: leaf.reshape(-1, chunk, *leaf.shape[1:]),
-                    (state, cells),
-                )
-                results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
-                return jax.tree.map(
-                    lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results
-                )
 
-            shapes = jax.eval_shape(one_round, state, first_round)[1]
-            buffers = jax.tree.map(
-                lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype), shapes
+            if cell_chunk == 1:
+                return jax.lax.map(lambda pair: run_cell(*pair), (state, cells))
+            side_by_side = jax.vmap(
+                partial(run_cell, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
+            )
+            if cell_chunk == cells.root.shared.shape[0]:
+                return side_by_side(state, cells)
+            grouped = jax.tree.map(
+                lambda leaf: leaf.reshape(-1, cell_chunk, *leaf.shape[1:]),
+                (state, cells),
+            )
+            results = jax.lax.map(lambda pair: side_by_side(*pair), grouped)
+            return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), results)
+
+        shapes = jax.eval_shape(one_round, state, first_round)[1]
+        buffers = jax.tree.map(
+            lambda s: jnp.zeros((rounds_in_program, *s.shape), s.dtype), shapes
+        )
+
+        def step(index: Array, carry: Advanced) -> Advanced:
+            state, rows = one_round(carry[0], first_round + index)
+            return state, jax.tree.map(
+                lambda buffer, row: buffer.at[index].set(row), carry[1], rows
             )
 
-            def step(index: Array, carry: Advanced) -> Advanced:
-                state, rows = one_round(carry[0], first_round + index)
-                return state, jax.tree.map(
-                    lambda buffer, row: buffer.at[index].set(row), carry[1], rows
-                )
+        with jax.named_scope("rounds"):
+            return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
 
-            with jax.named_scope("rounds"):
-                return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))
-
-        common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
-        return jax.shard_map(
-            rounds,
-            mesh=self._mesh,
-            in_specs=(_BY_CELL, _BY_CELL, *common),
-            out_specs=(_BY_CELL, _BY_ROUND),
-            check_vma=False,
-        )
+    common = (_EVERYWHERE, _BY_CLIENT, _EVERYWHERE, _EVERYWHERE)
+    divided = jax.shard_map(
+        rounds,
+        mesh=mesh,
+        in_specs=(_BY_CELL, _BY_CELL, *common),
+        out_specs=(_BY_CELL, _BY_ROUND),
+        check_vma=False,
+    )
+    return (
+        # It runs once: without optimization it is compiled in a third of the time.
+        jax.jit(start, compiler_options={"xla_backend_optimization_level": 0}),
+        # Explicit, since XLA calls an axis of one device unsharded, and a state that
+        # comes back with another sharding would be compiled for again.
+        jax.jit(
+            divided,
+            donate_argnums=0,
+            out_shardings=(
+                NamedSharding(mesh, _BY_CELL),
+                NamedSharding(mesh, _BY_ROUND),
+            ),
+            compiler_options=target.compiler_options,
+        ),
+    )
 
 
 def give_back_freed() -> None:

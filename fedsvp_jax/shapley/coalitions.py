@@ -10,7 +10,6 @@ import numpy as np
 
 from fedsvp_jax.core import paired
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.shapley import residual_process
 
 
 class Group(NamedTuple):
@@ -112,10 +111,3 @@ def drawn_pairs(
     rows = jnp.concatenate([pairs.coalitions, pairs.complements])
     size = jnp.sum(rows.astype(jnp.int32), axis=1, keepdims=True)
     return pairs, rows & (size > 1)
-
-
-def drawn_coalitions(estimator: str, key: Array, present: Array, number: int) -> Array:
-    """(m, N) bool: the coalitions that an estimator draws, empty where known."""
-    if estimator == "gp":
-        return residual_process.rows(key, present, number)
-    return drawn_pairs(key, present, number // 2)[1]

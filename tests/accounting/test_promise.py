@@ -182,14 +182,14 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"filter_cost": filter_cost(), "total_epsilon": 0.2},
         r"less than the influence filter \(ε = 0\.1.*\) and one upload costs by rdp",
     ),
-    ({"filter_cost": filter_cost(vote_epsilon=math.inf)}, r"ε = inf: .* without"),
+    ({"filter_cost": filter_cost(vote_epsilon=math.inf)}, r"ε = inf\).*votes without"),
     (
         {"filter_cost": filter_cost(contribution_noise=0.0)},
-        r"ε = inf: raise it or --contribution_noise",
+        r"ε = inf\) .* raise it or --contribution_noise",
     ),
     (
         BY_BASIC | {"filter_cost": filter_cost(num_participants=100, vote_epsilon=1.0)},
-        r"first upload, ε = 49\.[5-9].* lower --vote_epsilon",
+        r"filter \(ε = 49\.[5-9].* lower --vote_epsilon",
     ),
 ]
 

@@ -144,7 +144,7 @@ def training(
     history: list[tuple[float, float, int]], epochs: float = 1, **more: Any
 ) -> list[check.Noise]:
     """Of an optimizer of Opacus whose steps stand in its accountant's history."""
-    accountant, sample_rate = SimpleNamespace(history=history), 1 / 94
+    accountant, sample_rate = SimpleNamespace(history=history), more.get("rate", 1 / 94)
 
     def hook_of(self: Any) -> Any:
         def hook(optimizer: Any) -> Any:
@@ -160,8 +160,8 @@ def training(
     )
     sampler = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
     kind = more.get("loader", "opacus.data_loader.DPDataLoader")
-    loader = of(kind, batch_sampler=of(sampler))
-    type(loader).__len__ = lambda self: more.get("batches", 94)
+    loader = of(kind, batch_sampler=of(sampler, sample_rate=sample_rate))
+    type(loader).__len__ = lambda self: 94
     return check.opacus.live(optimizer, loader, epochs=epochs, accountant=accountant)
 
 
@@ -187,8 +187,8 @@ def test_a_step_on_eight_batches_costs_what_it_may() -> None:
         ),
         ({"optimizer": "mine.DPOptimizer"}, "mine.DPOptimizer is no class"),
         ({"counted": None}, "steps are not each"),
-        ({"batches": 95}, "steps are not each"),
-        ({"batches": 47}, "steps are not each"),
+        ({"rate": 1 / 95}, "steps are not each"),
+        ({"rate": 1 / 9}, "steps are not each"),
     ],
 )
 def test_an_optimizer_of_another_class_or_accountant_is_not_proved(
@@ -198,6 +198,13 @@ def test_an_optimizer_of_another_class_or_accountant_is_not_proved(
     (noise,) = training([(1.0, 1 / 94, 94)], **change)
     assert words in "".join(noise.flaws)
     assert not any(row.proved for row in check.claims(noise, 1e-6, None))
+
+
+@pytest.mark.hole
+def test_the_rate_of_batches_is_the_samplers_own() -> None:
+    """It was 1 / len(loader), which stays when `sample_rate` is set."""
+    (noise,) = training([], rate=0.5)
+    assert (noise.rate, noise.steps) == (0.5, 94) and "rate 0.5" in noise.text
 
 
 def test_a_training_that_is_planned_is_nominal() -> None:

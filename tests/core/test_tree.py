@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fedsvp_jax.core.float32 import staged_sum
-from fedsvp_jax.core.tree import _in_stages, is_finite, l2_norm, norms_for
+from fedsvp_jax.core.tree import _in_stages, is_finite, l2_norm, norms
+from fedsvp_jax.devices.target import named_target
 
 
 def test_the_norm_of_a_million_numbers_errs_by_rounding_alone() -> None:
@@ -40,7 +41,7 @@ def test_stages_are_for_a_tpu_and_trees_for_others() -> None:
     tree = {"a": jnp.ones((2048, 313))}
 
     def reduces(platform: str) -> bool:
-        with norms_for(platform):
+        with norms(in_stages=named_target(platform).norms_in_stages):
             return "reduce_sum" in str(jax.make_jaxpr(lambda tree: l2_norm(tree))(tree))
 
     assert [reduces(platform) for platform in ("cpu", "cuda", "tpu")] == [0, 0, 1]

@@ -109,11 +109,12 @@ def test_impossible_partition_settings_are_refused() -> None:
             *(dirichlet, 50, {"alpha": 0.01, "min_examples": 19}),
             "dirichlet_alpha=0.01 .* fewer than 19 examples.*--num_clients",
         ),
-        (partition.paper, 2, {"share": 0.0}, "class_share must be greater than 0"),
     ]
     for divide, clients, settings, message in wrong:
         with pytest.raises(ValueError, match=message):
             divide(LABELS, clients, **settings, seed=0)
+    with pytest.raises(ValueError, match="class_share must be greater than 0"):
+        partition.PartitionSettings(class_share=0.0)
 
 
 def test_by_writer_gives_all_of_one_writer_to_a_client() -> None:

@@ -131,7 +131,7 @@ def test_a_log_goes_on_when_its_witness_failed(
     if reopened:
         found = ledger.audit(one.path, tmp_path / "elsewhere" / "log.seen.json")
         assert not found.problems
-        assert ("and by it nothing left" in found.notes[0]) == (lost == "before")
+        assert ("nothing was sent by it" in found.notes[0]) == (lost == "before")
         with one.opened():  # shows it
             assert witness.last("log").number == 2
         sent(one, 2)

@@ -9,6 +9,7 @@ from small_runs import small
 
 from fedsvp_jax import run
 from fedsvp_jax.report.disclosure import PUBLIC
+from fedsvp_jax.round.round_score import Scores
 from fedsvp_jax.run import records
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -31,7 +32,7 @@ PLACEHOLDER = "NAME"
 def test_every_test_and_file_that_a_page_names_exists(page: pathlib.Path) -> None:
     text = page.read_text()
     named = [name for name in _TEST.findall(text) if PLACEHOLDER not in name]
-    assert TESTS.union(records.SCORES).issuperset(named)
+    assert TESTS.union(Scores._fields).issuperset(named)
     paths = [path for path in _PATH.findall(text) if PLACEHOLDER not in path]
     assert not [path for path in paths if not (ROOT / path).exists()]
 

@@ -124,10 +124,6 @@ def in_bfloat16(factor: float) -> Model:
     return MLP_OF_DIGITS._replace(apply=apply)
 
 
-def scaled_norm(factor: float) -> Model:
-    return MLP_OF_DIGITS._replace(gradient_scale=lambda x: factor * jnp.ones(len(x)))
-
-
 def dropped(rate: float) -> Model:
     class Net(nn.Module):
         @nn.compact
@@ -166,7 +162,6 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a number format": tuple(
         {"model": in_bfloat16(f), "compute_dtype": "bfloat16"} for f in (0.5, 2.0)
     ),
-    "norms": tuple({"model": scaled_norm(f)} for f in (1.0, 2.0)),
     "dropout": tuple({"model": dropped(r)} for r in (0.1, 0.2)),
     "a key": tuple(
         {"model": apply_with(lambda o, x, train, k=k: o + jax.random.uniform(k))}

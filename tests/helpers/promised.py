@@ -11,7 +11,7 @@ import published
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import Account, Allowance, FilterCost, Participation, Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
-from fedsvp_jax.config import AccountedSettings
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation.budget import account_of
@@ -26,7 +26,7 @@ def told(name: str, **changes: Any) -> tuple[MechanismConfig, Mechanism]:
     return config, mechanisms.make_mechanism(name, config)
 
 
-def run_epsilon(config: AccountedSettings, told: MechanismConfig) -> float:
+def run_epsilon(config: ResolvedConfig, told: MechanismConfig) -> float:
     """ε, as it is promised, of a client that uploads whenever it may."""
     mechanism = mechanisms.make_mechanism(config.mechanism, told)
     planned = Plan(account_of(config, mechanism))

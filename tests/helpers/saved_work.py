@@ -31,7 +31,7 @@ def a_run(folder: Path, size: int = 300) -> Iterator[int]:
         first = found[1] if found else 0
         assert not found or np.all(found[0]["x"] == first)
         for name in ("metrics.jsonl", "clients.jsonl"):
-            place.keep_rounds(name, first, where=lambda row: True)
+            place.keep_rounds(name, first, key=lambda row: row["round"])
         yield first
         for number in ROUNDS[first:]:
             for name in ("metrics.jsonl", "clients.jsonl"):

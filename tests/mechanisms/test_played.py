@@ -62,6 +62,24 @@ def test_the_ends_of_ratio_and_rounds_are_looked_at(ratio: float, round_num: int
         check_noise(found, TOLD)
 
 
+@pytest.mark.hole
+@pytest.mark.parametrize("size", [20, 600])
+def test_the_noise_of_the_smallest_and_of_the_largest_client_is_looked_at(
+    size: int,
+) -> None:
+    """Of the smallest client NaN passed, and its upload left with NaN for noise."""
+    honest = make("nbafl")
+
+    def update(*given: Any, num_examples: Any, **more: Any) -> Any:
+        noised, state, info = honest.update(*given, num_examples=num_examples, **more)
+        told = jnp.where(num_examples == size, jnp.nan, info.noise_std)
+        return noised, state, info.replace(noise_std=told)
+
+    sizes = {"min_num_examples": 20.0, "max_num_examples": 600}
+    with pytest.raises(ValueError, match=rf"got nan in .* of a client of {size} exam"):
+        check_noise(honest._replace(update=update), TOLD.replace(**sizes))
+
+
 def own(
     z: Callable[[Any, Any], Any], says: float = 1.0, *, counts: Any = None, **law: Any
 ) -> Mechanism:

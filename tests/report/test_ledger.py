@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP, entries_of, model, policy, sent, trained
+from deployed import SUMS, UPDATE_CLIP, entries_of, model, policy, sent, trained
 
 from fedsvp_jax.deploy import Seeded, Site, Trained, answer, begin_round
-from fedsvp_jax.deploy.chain import Key, new_entry
+from fedsvp_jax.deploy.chain import Entry, Key, new_entry
 from fedsvp_jax.report import ledger
 
 OF_THE_LOG = ("state", "witnessed")  # which `Site.write` adds to a body
@@ -23,6 +23,22 @@ def answered(folder: pathlib.Path, rounds: int = 3, **changes: Any) -> Site:
     for round_num in range(1, rounds + 1):
         sent(site, round_num, lambda: Trained(trained(model()), 0.5))
     begin_round(site, model(), round_num=rounds + 1)
+    return site
+
+
+def rewritten(
+    site: Site, promise: dict[str, Any], kind: dict[str, str] | None = None
+) -> Site:
+    """The site, whose own key signed another promise, or entries of another kind."""
+    key, before, lines = Key(site.path.with_name("log.key")), None, []
+    for entry in entries_of(site):
+        body = dict(entry.body)
+        if before is None:
+            body["promise"] = body["promise"] | promise
+        name = (kind or {}).get(entry.kind, entry.kind)
+        before, line = new_entry(key, before, name, body)
+        lines.append(line)
+    site.path.write_bytes(b"".join(lines))
     return site
 
 
@@ -53,17 +69,68 @@ def test_a_promise_without_a_delta_below_1_is_no_site_s(
     name: str, value: Any, tmp_path: pathlib.Path
 ) -> None:
     """The site signed it, and its ε was 0 and in order."""
-    site = answered(tmp_path, rounds=1)
-    key, before, lines = Key(site.path.with_name("log.key")), None, []
-    for entry in entries_of(site):
-        body = dict(entry.body)
-        if before is None:
-            body["promise"] = body["promise"] | {name: value}
-        before, line = new_entry(key, before, entry.kind, body)
-        lines.append(line)
-    site.path.write_bytes(b"".join(lines))
+    site = rewritten(answered(tmp_path, rounds=1), {name: value})
     with pytest.raises(ValueError, match="is signed, but is no site's log"):
         ledger.audit(site.path)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("status", "certified"),
+        ("adversary", "everybody, for ever"),
+        ("relation", "replace all records of all clients"),
+        ("endorsed by", "the regulator"),
+        ("total_accounting", "gdp"),
+        ("num_rounds", "a few"),
+        ("max_uploads", True),
+    ],
+)
+def test_a_promise_in_words_that_no_version_writes_is_refused(
+    name: str, value: Any, tmp_path: pathlib.Path
+) -> None:
+    """The auditor's page showed them beside the verdict "in order"."""
+    site = rewritten(answered(tmp_path, rounds=1), {name: value})
+    with pytest.raises(ValueError, match=f"log is signed.*no version promises {name}"):
+        ledger.audit(site.path)
+
+
+@pytest.mark.hole
+def test_an_entry_of_a_kind_that_no_version_writes_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The auditor took it for a charge."""
+    site = rewritten(answered(tmp_path, rounds=1), {}, kind={"upload": "refund"})
+    with pytest.raises(ValueError, match="no version writes an entry of the kind 'ref"):
+        ledger.audit(site.path)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clipping": "paper", "max_uploads": 2},
+        {"clipping": "weight_clip", "total_epsilon": 9.0},
+        {"clipping": "update_clip"},
+        {"clipping": "attribute_records", "total_epsilon": 20.0, "solve": "noise"},
+        SUMS,
+        GUIDED,
+    ],
+    ids=str,
+)
+def test_every_promise_of_a_policy_is_in_known_words(
+    changes: dict[str, Any], relation: str
+) -> None:
+    made = policy(
+        **UPDATE_CLIP
+        | {"relation": relation, "calibration": "classical", "epsilon": 0.9}
+        | changes
+    )
+    first = Entry(1, "begin", "", {"promise": made.says()}, "", "")
+    ledger._check_words([first])
+    theirs = made.says() | {"relation": "a plugin's own", "status": "nominal"}
+    ledger._check_words([first._replace(body={"promise": theirs})])
 
 
 @pytest.mark.hole
@@ -121,7 +188,7 @@ def test_what_is_not_in_order_is_said(tmp_path: pathlib.Path) -> None:
     assert ledger.audit(site.path, site_key="ab").problems == [
         "log is signed by another key than ab"
     ]
-    assert ledger.audit(site.path).notes[0].startswith("whether entries are missing")
+    assert ledger.audit(site.path).notes[0].startswith("only the witness's file tells")
     lines = site.path.read_bytes().splitlines(keepends=True)
     site.path.write_bytes(b"".join(lines[:-1]))
     assert ledger.audit(site.path, witness).problems == [
@@ -166,7 +233,7 @@ def test_a_promise_that_is_not_kept_is_named() -> None:
     assert ledger._sum_problems(promise, rows) == [
         "round 2: ε is 3.1 by then, and 3 was promised",
         "round 2: the site recorded ε = 2.9, and its uploads add up to 3.1",
-        "3 uploads, and 2 were promised",
+        "3 uploads are charged, and 2 at most were promised",
     ]
 
 

@@ -95,7 +95,7 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
     least = labels.significant(wanted["pld"])
     assert f"{whom['adversary']} by at most ε = {least} at δ = 1e-05" in sentence
     # The terminal, loggers, and the tables of a sweep and of a comparison.
-    line = labels.spent_line(summary)
+    line = headline.spent(summary)
     assert meant in line and f"pld {wanted['pld']:.4g} at δ = 1e-05" in line
     scalars = loggers.scalars(last)
     for method in METHODS:

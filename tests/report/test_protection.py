@@ -45,7 +45,7 @@ def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None
         claim["adversary"],
         claim["relation"],
         *claim["assumptions"].split("; "),
-        *("whoever knows the seed can subtract the noise", "unit of privacy"),
+        *("Whoever knows the seed of this run can subtract", "unit of privacy"),
         *("trust model", "side channels", "query model"),
         summary["params_sha256"],
     ):

@@ -16,7 +16,7 @@ UPLOAD = {"round": 1, "client": 2}
 # Of a run's file: its content (None: it is missing), and what the error says.
 DAMAGED = [
     *((name, None, f"has no {name}") for name in read.RUN_FILES[:-1]),
-    ("config.json", b"\xff\xfe\x00", "config.json is not UTF-8"),
+    ("config.json", b"\xff\xfe\x00", "config.json is not valid JSON"),
     ("metrics.jsonl", metrics({}) + b'{"rou', "line 2 is not valid JSON"),
     ("metrics.jsonl", metrics({"round": 1.5}), "line 1: round is no whole number"),
     ("clients.jsonl", json.dumps(UPLOAD).encode(), "line 1 has no field 'noise_std'"),

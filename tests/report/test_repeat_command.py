@@ -99,6 +99,17 @@ def test_a_command_names_what_was_given_and_is_read(
     assert shown == f"fedsvp {program} {words} --output_dir=DIR"
 
 
+@pytest.mark.hole
+def test_no_command_stands_for_settings_that_are_no_flags() -> None:
+    """A run of 0.3.0 was to be repeated without its clip, "the same numbers"."""
+    old = {"mechanism": "gaussian", "sensitivity": "update_clip"}
+    assert provenance.command_line("train", old, []) is None
+    plan = plain(dataclasses.asdict(PLAN))
+    assert provenance.unknown_settings(plan) == []  # --config refused every sweep's
+    rates = plan | {"learning_rates": [0.1]}
+    assert provenance.command_line("sweep", rates, []) is None
+
+
 @pytest.mark.parametrize("dataset", ["digits", "cifar10", "adult", "npz", "tfds:mnist"])
 def test_a_setting_that_may_be_infinite_is_never_left_unset(dataset: str) -> None:
     """Null in config.json then means infinity: strict JSON has no other word for it."""

@@ -9,7 +9,7 @@ import pytest
 from small_runs import digits, read_rows, small
 
 from fedsvp_jax import report, run
-from fedsvp_jax.report import curves, labels, read, tables
+from fedsvp_jax.report import curves, headline, labels, read, tables
 
 SPENT = {
     "epsilon_spent": {"basic": 10.5, "rdp": 4.9},
@@ -27,11 +27,11 @@ NOTHING: dict[str, Any] = dict.fromkeys(SPENT)
 
 @pytest.mark.hole
 def test_g18_the_terminals_line_tells_status_and_delta() -> None:
-    assert labels.spent_line(MIXED) == (
+    assert headline.spent(MIXED) == (
         f"epsilon_spent ({MEANING}): basic 10.5 at Σδ = 0.573 (nominal), rdp 4.9 at"
         " δ = 1e-05 (proved)"
     )
-    assert labels.spent_line(NOTHING) == "epsilon_spent: none is claimed"
+    assert headline.spent(NOTHING) == "epsilon_spent: none is claimed"
 
 
 @pytest.mark.hole
@@ -59,7 +59,9 @@ def test_g18_a_table_tells_the_least_epsilon_and_delta_once() -> None:
 def test_g18_tables_pages_and_figures_tell_status_and_delta(
     run_dir: Path, sweep_dir: Path
 ) -> None:
-    markdown, table = tables.write_tables(sweep_dir)
+    files = read.read_sweep(sweep_dir)
+    tables.write_tables(sweep_dir, tables.summarize(files.results, files.cells))
+    markdown, table = sweep_dir / "table.md", sweep_dir / "table.csv"
     fedavg, *others = markdown.read_text().splitlines()[2:]
     assert "nominal" not in fedavg and "Σδ" not in fedavg
     whom = f"nominal | server (neighbours: {RELATION}) |"
@@ -69,7 +71,7 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
     page = report.write_run_report(run_dir).read_text()
     ((name, value),) = re.findall(r"<dt>(ε of the run[^<]*)</dt><dd>([^<]*)</dd>", page)
     assert "(nominal; against: server)" in name and "δ = " in value
-    sweep = curves.curves(read.read_sweep(sweep_dir))
+    sweep = curves.curves(files)
     for plots in (sweep, curves.curves(read.read_run(run_dir))):
         (plot,) = (plot for plot in plots if plot.id == "epsilon")
         assert plot.y_title == "ε spent at δ = 1e-05 (nominal)"

@@ -78,10 +78,10 @@ def test_an_infinite_cost_is_no_number_and_noise_of_local_steps_has_a_column() -
 
 
 def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
-    markdown, table = tables.write_tables(sweep_dir)
-    results = read_rows(sweep_dir / "results.jsonl")
-    rows = tables.summarize(results)
-    with table.open(newline="") as lines:
+    markdown = sweep_dir / "table.md"
+    rows = tables.summarize(read_rows(sweep_dir / "results.jsonl"))
+    tables.write_tables(sweep_dir, rows)
+    with (sweep_dir / "table.csv").open(newline="") as lines:
         read_back = list(csv.DictReader(lines))
     shown = [line["best_mean"] for line in read_back]
     assert shown == [f"{row.scores['best'][0]:.7g}" for row in rows]  # float32's digits

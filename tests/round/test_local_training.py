@@ -13,9 +13,12 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from fedsvp_jax import models
+from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.float32 import reserve
 from fedsvp_jax.core.structs import Examples, Model, Params, Rows, Weights
+from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import build
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.round import local_training
 from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
@@ -207,18 +210,68 @@ def test_a_linear_model_clips_every_example_without_their_gradients(
     chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
+def _mean_of_clipped(x: np.ndarray, y: np.ndarray, w: Any, clip: float) -> np.ndarray:
+    """Mean of (r clipped to 1) ⊗ ((x, 1) clipped to C), in float64."""
+    gradients = []
+    for row, label in zip(x, y, strict=True):
+        logits = w["kernel"] @ row + w["bias"]
+        residual = np.exp(logits - logits.max())
+        residual /= residual.sum()
+        residual[label] -= 1
+        features = np.append(row, 1.0)
+        residual *= min(1, 1 / np.linalg.norm(residual))
+        features *= min(1, clip / np.linalg.norm(features))
+        gradients.append(np.outer(residual, features))
+    assert max(map(np.linalg.norm, gradients)) <= clip * (1 + 1e-12)
+    return np.mean(gradients, axis=0)
+
+
+@pytest.mark.parametrize("clip", [0.1, 2.0, 100.0])  # all, some, none of the features
+def test_residuals_and_features_are_clipped_one_by_one(clip: float) -> None:
+    """Against a loop in NumPy, at weights that are wrong about some with certainty."""
+    linear = models.make_model("logistic", num_classes=3)
+    rng = np.random.default_rng(5)
+    kernel = 2 * rng.normal(size=(3, 6)).astype(np.float32)
+    w = {"kernel": kernel, "bias": np.float32([0.5, -1.0, 0.0])}
+    wrong = linear._replace(init=lambda *_: (w, {}))
+    examples = make_examples()
+    x, y = np.float64(examples.inputs), np.asarray(examples.labels)
+    start, trained = train(
+        np.ones(20, bool),
+        model=wrong,
+        rates=RATES.replace(
+            l2_norm_clip=np.float32(clip), learning_rate=np.float32(1.0)
+        ),
+        gradient="per_example",
+        separate_clips=True,
+        batch_size=20,
+        local_epochs=1,
+    )
+    wanted = _mean_of_clipped(x, y, jax.tree.map(np.float64, w), clip)
+    moved = jax.tree.map(lambda new, old: np.float64(old) - new, trained, start)
+    np.testing.assert_allclose(moved["kernel"], wanted[:, :6], rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(moved["bias"], wanted[:, 6], rtol=1e-3, atol=1e-6)
+
+
 @pytest.mark.hole
-@pytest.mark.parametrize(("shortcut", "height"), [(True, 33), (False, 2)])
+@pytest.mark.parametrize(
+    ("shortcut", "separate", "height"),
+    [(True, False, 33), (True, True, 33), (False, False, 2)],
+)
 def test_no_clipped_gradient_is_longer_than_its_bound(
-    shortcut: bool, height: int
+    shortcut: bool, separate: bool, height: int
 ) -> None:
     """C/(1 + ρ), computed without rounding; all that is held back is 2^-16 of C."""
     linear = models.make_model("logistic", num_classes=3)  # starts at 0
+    if separate:  # and here at a residual longer than 1
+        start = {"kernel": jnp.zeros((3, 6)), "bias": jnp.asarray([-16.0, 0, 0])}
+        linear = linear._replace(init=lambda *_: (start, {}))
     linear = linear if shortcut else linear._replace(gradient_scale=None)
     rng = np.random.default_rng(0)
     scales = 10.0 ** rng.uniform(-1, 4, (1000, 1))
     inputs = (scales * rng.normal(size=(1000, 6))).astype(np.float32)
     given = {"gradient": "per_example", "batch_size": 1, "local_epochs": 1}
+    given["separate_clips"] = separate
     one = RATES.replace(learning_rate=np.float32(1.0))
 
     @jax.jit
@@ -226,13 +279,37 @@ def test_no_clipped_gradient_is_longer_than_its_bound(
     def stepped(x: jax.Array) -> Params:
         examples = Examples(x[None], *[jnp.zeros(1, jnp.int32)] * 2)
         told = {"examples": examples, "model": linear, "rates": one}
-        return train(np.ones(1, bool), **told, **given)[1]
+        before, after = train(np.ones(1, bool), **told, **given)
+        return jax.tree.map(jnp.subtract, after, before)
 
     leaves = [np.float64(leaf) for leaf in jax.tree.leaves(stepped(inputs))]
     squares = [np.sum(leaf.reshape(1000, -1) ** 2, axis=1) for leaf in leaves]
     lengths = np.sqrt(sum(squares)) / 0.5
     assert lengths.min() > 1 - 2.0**-16
     assert lengths.max() <= 1 / (1 + reserve(1, height))
+
+
+@pytest.mark.hole
+def test_a_model_of_ones_own_is_clipped_by_its_gradients() -> None:
+    """A record moved a step by 29 C, of a linear model that scales its inputs."""
+    made, examples = make_model("logistic"), make_examples()
+
+    def scaled(params: Params, stats: Params, x: jax.Array, **how: Any) -> Any:
+        return made.apply(params, stats, 30 * x, **how)
+
+    inputs, labels = (np.asarray(x) for x in (examples.inputs, examples.labels))
+    data = Dataset("mine", inputs, labels, inputs, labels, num_classes=3)
+    sizes = {"num_clients": 2, "cohort_size": 2, "num_hbc_clients": 0, "batch_size": 4}
+    clip = {"mechanism": "gaussian", "clipping": "per_example", "partition": "iid"}
+    config = ExperimentConfig(dataset="npz", **sizes, **clip)
+    program = build([resolve(config, data)], data, model=made._replace(apply=scaled))
+    given = {"gradient": "per_example", "batch_size": 1, "local_epochs": 1}
+    rates = RATES.replace(learning_rate=np.float32(1.0))
+    one = np.arange(20) < 1
+    start, moved = train(one, rates=rates, model=program.model, **given)
+    steps = jax.tree.map(jnp.subtract, moved, start)
+    length = np.linalg.norm(np.float64(ravel_pytree(steps)[0]))
+    assert length == pytest.approx(0.5, rel=1e-3) and length <= 0.5
 
 
 @pytest.mark.parametrize("gradient_scale", ["kept", "left out"])

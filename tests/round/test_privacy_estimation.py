@@ -17,14 +17,14 @@ from small_runs import digits, read_rows, small
 from fedsvp_jax import run, shapley
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.core.structs import Examples, Rows, Split, Weights
+from fedsvp_jax.core.structs import Rows, Weights
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import Program, build, federated_data
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training, privacy_estimation
 from fedsvp_jax.round.state import Estimation, Task
 from fedsvp_jax.shapley import coalitions, estimators
-from fedsvp_jax.shapley.coalitions import EstimationPlan, Group, coalition_groups
+from fedsvp_jax.shapley.coalitions import Group, coalition_groups
 from fedsvp_jax.shapley.estimators import Values
 
 
@@ -154,32 +154,6 @@ def test_the_error_of_r_is_that_of_the_private_value_over_the_sum(
     assert np.isnan(cancelled.ratio_error) and np.isnan(cancelled.ratio_margin)
     without = of(found._replace(standard_errors=None, margins=None))
     assert without.ratio_error is None and without.shapley_errors is None
-
-
-@pytest.mark.parametrize("estimator", ["additive", "gp"])
-def test_the_steps_of_drawn_coalitions_are_told_too(estimator: str) -> None:
-    attributes = jnp.asarray([0] * 9 + [1] * 4 + [2] * 7 + [3] + [4] * 2)
-    examples = Examples(jnp.zeros((23, 1)), jnp.zeros(23), attributes)
-    held = Split(jnp.arange(23), jnp.int32(21), None, None)  # nothing of attribute 4
-    groups = (Group(3, (1, 2, 4)), Group(5, (15, 31)))
-    plan = EstimationPlan(5, 1, groups, 1, estimator=estimator, num_drawn=4)
-    recipe: Any = SimpleNamespace(batch_size=6, local_epochs=2)
-    key = jax.random.key(3)
-    address: Any = SimpleNamespace(stream=lambda purpose: key)
-    task: Any = SimpleNamespace(
-        plan=SimpleNamespace(recipe=recipe, estimation=plan),
-        examples=examples,
-        split=held,
-        at=address,
-    )
-    steps = privacy_estimation.training_steps(task)
-    counts = np.asarray([9, 4, 7, 1, 0])
-    rows = coalitions.drawn_coalitions(estimator, key, jnp.asarray(counts > 0), 4)
-    drawn = (np.asarray(rows) * counts).sum(axis=1)
-    expected = [9 // 3, 4 // 3, 7 // 3, 21 // 5, 21 // 5]
-    expected += [n // 6 if n >= 6 else min(n, 1) for n in drawn.tolist()]
-    np.testing.assert_array_equal(steps, 2 * np.asarray(expected))
-    assert steps.dtype == jnp.int32
 
 
 def test_estimates_keep_the_axioms_and_leave_the_upload_as_it_is(

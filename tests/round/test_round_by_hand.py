@@ -35,7 +35,7 @@ def client_by_hand(
     """One client, step by step: ((upload, statistics) as weighed, memory, metrics)."""
     cell, plan, examples = cell_of(made.cells, 0), made.plan, made.data.examples
     held, mechanism, rates = cell_of(cell.split, row), made.mechanism, cell.rates
-    ratio, estimation, steps = jnp.float32(1.0), None, []
+    ratio, estimation = jnp.float32(1.0), None
     start = Weights(state.params, state.stats)
     if mechanism.needs_contribution:
         task = Task(made.model, plan, cell, mechanism, state, examples, held, at)
@@ -43,7 +43,6 @@ def client_by_hand(
         ratio = client_work.released_ratio(
             estimation.contribution_ratio, cell.mechanism, at
         )
-        steps = privacy_estimation.training_steps(task)
     in_steps = mechanism.step_noise_std is not None
     if in_steps:
         std = mechanism.step_noise_std(ratio, round_num=at.round_num)
@@ -52,9 +51,6 @@ def client_by_hand(
         trained = client_work.train(
             *(made.model, plan.recipe, rates, start, rows_of(examples, held), at)
         )
-        batches = held.num_train, plan.recipe.batch_size
-        per_epoch = local_training.steps_per_epoch(*batches)
-        steps = [*steps, plan.recipe.local_epochs * per_epoch]
     update = jax.tree.map(jnp.subtract, trained[0], state.params)
     told = {"num_examples": held.num_train, "ratio": ratio, "params": state.params}
     memory = state.mechanism.of(at.client)
@@ -69,7 +65,6 @@ def client_by_hand(
         "released_ratio": ratio,
         "estimation": estimation,
         "noise": info,
-        "steps": jnp.stack(steps),
     }
     sent = jax.tree.map(lambda leaf: weight * leaf, (upload, trained[1]))
     return sent, memory, metrics
@@ -193,7 +188,7 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
         told = jax.tree.map(lambda leaf: leaf[:3], getattr(row.clients, name))
         chex.assert_trees_all_close(told, value, **close)
     nobody = jax.tree.map(lambda leaf: leaf[3], row.clients)
-    assert nobody.num_examples == nobody.update_l2 == 0 and not np.any(nobody.steps)
+    assert nobody.num_examples == nobody.update_l2 == 0
     assert np.all(row.clients.finite[:3]) and row.model_finite
     variance = np.sum((of_clients["weight"] * of_clients["noise"].noise_std) ** 2)
     noise = np.sqrt(tree.num_parameters(found.params) * variance)
@@ -205,8 +200,6 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     )
     right = jnp.argmax(logits, -1) == made.data.test.labels
     np.testing.assert_allclose(row.test_accuracy, right.mean(), rtol=1e-3)
-    if chunk == 1:
-        assert row.steps_run == np.sum(of_clients["steps"])
 
 
 @pytest.mark.usefixtures("quick_training")

@@ -97,20 +97,21 @@ def test_a_foreign_folder_or_file_is_refused_and_left_alone(
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
+def mine(row: dict[str, Any]) -> Any:
+    """A row's key where a round has a row per `client`; None of another's row."""
+    return None if "theirs" in row else (row["round"], row.get("client"))
+
+
 def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
     tmp_path: pathlib.Path,
 ) -> None:
     rows = tmp_path / "metrics.jsonl"
     rows.write_bytes(b'{"round": 1}\n{"round": 2}\n{"round": 3}\n{"round": 2, "\xff')
     folder = RunFolder(tmp_path)
-    folder.keep_rounds("metrics.jsonl", 2, where=lambda row: True)
+    folder.keep_rounds("metrics.jsonl", 2, key=mine)
     assert rows.read_text() == '{"round": 1}\n{"round": 2}\n'
-    folder.keep_rounds("never_written.jsonl", 0, where=lambda row: True)
+    folder.keep_rounds("never_written.jsonl", 0, key=mine)
     assert not (tmp_path / "never_written.jsonl").exists()
-
-
-def is_of_mine(row: dict[str, Any]) -> bool:
-    return bool(row.get("mechanism", "mine") == "mine")
 
 
 @pytest.mark.parametrize(
@@ -129,8 +130,36 @@ def test_rows_that_something_else_changed_are_refused_and_left_alone(
 ) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(damage)
     with pytest.raises(ValueError, match=named):
-        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2, where=is_of_mine)
+        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2, key=mine)
     assert (tmp_path / "metrics.jsonl").read_bytes() == damage
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("rounds", "line"),
+    [
+        ("1 1 2", 2),
+        ("1 2 1", 3),
+        ("1 2 2", 3),
+        ("2 1", 1),
+        ("1 3 2", 2),
+        ("1a 1b 1a 2a", 3),
+        ("1a 2a 1b", 3),
+    ],
+)
+def test_a_round_that_stands_twice_or_out_of_order_is_named(
+    rounds: str, line: int, tmp_path: pathlib.Path
+) -> None:
+    """A run went on with them, and its page showed them: the copy has another loss."""
+    rows = [
+        {"round": int(name[0]), "client": name[1:], "loss": loss}
+        for loss, name in enumerate(rounds.split())
+    ]
+    RunFolder(tmp_path).append("metrics.jsonl", [{"round": 9, "theirs": 1}, *rows])
+    before = (tmp_path / "metrics.jsonl").read_bytes()
+    with pytest.raises(ValueError, match=rf"line {line + 1}, .*out of order or there"):
+        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2, key=mine)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == before
 
 
 def test_a_folder_that_another_process_writes_is_refused_until_it_ends(

@@ -5,15 +5,19 @@ import pathlib
 
 import chex
 import jax
+import jax.export
 import pytest
 from small_runs import digits, small
 
 import fedsvp_jax
-from fedsvp_jax import run
-from fedsvp_jax.core import tree
+from fedsvp_jax import federation, run
 from fedsvp_jax.core.tree import cell_of, params_sha256
+from fedsvp_jax.devices.target import named_target
+from fedsvp_jax.federation import program
+from fedsvp_jax.run.trainer import Trainer
 
 ROUNDS = 2
+OF_A_NORM = ("sqrt", "reduce", "optimization_barrier")
 
 
 @pytest.mark.bits
@@ -49,34 +53,19 @@ def test_seeds_are_mapped_and_scanned() -> None:
     chex.assert_trees_all_close(mapped, one, rtol=1e-4, atol=1e-5)
 
 
-def test_seeds_of_an_equal_plan_are_compiled_once(tmp_path: pathlib.Path) -> None:
-    config = small(mechanism="none", num_rounds=1, partition="iid")
-    hashes = []
-    with run.shared_programs(), jax.log_compiles(False):
-        for seed in (0, 1, 0):
-            one = dataclasses.replace(config, seed=seed)
-            folder = tmp_path / str(len(hashes))
-            hashes.append(run.train(one, folder, dataset=digits())["params_sha256"])
-        from fedsvp_jax.run.trainer import _SHARED
-
-        kept = _SHARED.get()
-        assert kept is not None
-        (compiled,) = kept.values()
-        assert compiled._cache_size() == 1
-    assert hashes[0] == hashes[2] != hashes[1]
-    assert _SHARED.get() is None
-
-
 @pytest.mark.hole
 def test_a_loop_of_ones_own_has_the_norms_of_its_target(monkeypatch) -> None:
     """Only a Trainer's rounds had them, so a TPU's loop had others than its run."""
-    platforms, norms_for = [], tree.norms_for
+    monkeypatch.setattr(program, "current_target", lambda: named_target("tpu"))
+    config = small(num_rounds=1)
+    state, step = fedsvp_jax.make_round(config, digits())
+    loop = jax.export.export(jax.jit(step), platforms=["tpu"])(state)
+    made = federation.build([config], digits())
+    plan = dataclasses.replace(made.plan, norms_in_stages=False)
 
-    def recorded(platform):
-        platforms.append(platform)
-        return norms_for(platform)
+    def stages(exported: jax.export.Exported) -> list[int]:
+        text = exported.mlir_module()
+        return [text.count(f"stablehlo.{name}") for name in OF_A_NORM]
 
-    monkeypatch.setattr(tree, "norms_for", recorded)
-    state, step = fedsvp_jax.make_round(small(num_rounds=1), digits())
-    jax.eval_shape(step, state)
-    assert platforms == ["cpu"]
+    in_trees = Trainer(dataclasses.replace(made, plan=plan)).export()
+    assert stages(loop) == stages(Trainer(made).export()) != stages(in_trees)

@@ -44,7 +44,6 @@ def metrics(*, model_finite: bool = True) -> RoundMetrics:
             risk_tolerance=floats(4, 99, np.nan),
             clipped=floats(1, 1, 0),
         ),
-        steps=np.asarray([[3, 1], [99, 99], [4, 2]], np.int32),
     )
     return RoundMetrics(
         test_accuracy=np.float32(0.5),
@@ -52,7 +51,6 @@ def metrics(*, model_finite: bool = True) -> RoundMetrics:
         private_accuracy=np.float32(0.25),
         worst_tenth_accuracy=np.float32("nan"),
         aggregate_noise_l2=np.float32(7),
-        steps_run=np.int32(15),
         clients=clients,
         model_finite=np.bool_(model_finite),
     )
@@ -64,7 +62,6 @@ def test_empty_places_of_the_cohort_count_nowhere() -> None:
     assert row["noise_std_mean"] == 3 and row["noise_l2"] == 30
     assert row["update_l2"] == 2
     assert row["num_clipped_updates"] == 1
-    assert (row["steps_needed"], row["steps_run"]) == (10, 15)
     assert row["contribution_ratio_mean"] == 0.75
     assert (row["num_clipped_ratios"], row["num_degenerate_ratios"]) == (1, 1)
     clients = records.client_rows(Book(7).account, metrics(), round_num=3)

@@ -1,15 +1,105 @@
 """The order in which the compiled program of a run is made and run."""
 
 import ctypes
+import dataclasses
 import gc
+import logging
+import os
 import pathlib
+import shutil
 import sys
 import weakref
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
-from small_runs import small, small_trainer
+from small_runs import digits, small, small_trainer
 
+from fedsvp_jax import run
+from fedsvp_jax.core.structs import Model
+from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.run import trainer as module
+
+# Of few numbers, so that a run takes little but what every run does.
+TINY = Dataset(
+    "tiny",
+    np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32),
+    np.arange(40, dtype=np.int32) % 2,
+    np.ones((4, 3), np.float32),
+    np.array([0, 1, 0, 1], np.int32),
+    num_classes=2,
+)
+
+
+def linear(scales: list[float]) -> Model:
+    """One layer, whose outputs are scaled by the first of a list that may change."""
+
+    def init(key, batch):
+        return {"w": jnp.zeros((batch.shape[-1], 2))}, {}
+
+    def apply(params, stats, x, *, train, key):
+        return scales[0] * (x @ params["w"]), stats
+
+    return Model(init, apply)
+
+
+def tiny(**changes):
+    few = {"num_clients": 2, "cohort_size": 2, "num_hbc_clients": 0}
+    tables = {"dataset": "npz", "num_attributes": 1, "partition": "iid"}
+    return small(mechanism="nbafl", num_rounds=1, **few | tables | changes)
+
+
+def rounds_compiled(log: pytest.LogCaptureFixture) -> int:
+    return sum(
+        record.message.startswith("Compiling jit(rounds)") for record in log.records
+    )
+
+
+@pytest.mark.hole
+def test_runs_of_an_equal_plan_are_compiled_once(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each run was compiled anew, which took 5 seconds of 5.2."""
+    config = small(mechanism="none", num_rounds=1, partition="iid")
+    hashes = []
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        for seed in (0, 1, 0):
+            one = dataclasses.replace(config, seed=seed)
+            folder = tmp_path / str(len(hashes))
+            hashes.append(run.train(one, folder, dataset=digits())["params_sha256"])
+    assert rounds_compiled(caplog) == 1
+    assert hashes[0] == hashes[2] != hashes[1]
+
+
+@pytest.mark.hole
+def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> None:
+    """The second run added a program, and arrays or files would add up too."""
+    client, model, kept = jax.devices()[0].client, linear([1.0]), []
+    for number in range(25):
+        run.train(tiny(seed=number), tmp_path / "run", dataset=TINY, model=model)
+        shutil.rmtree(tmp_path / "run")
+        gc.collect()
+        files = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+        kept.append((len(client.live_executables()), len(jax.live_arrays()), files))
+    assert set(kept[1:]) == {kept[1]}
+    assert module._jitted.cache_info().hits >= 24
+    module._jitted.cache_clear()
+    gc.collect()
+    assert len(client.live_executables()) < kept[-1][0]
+
+
+def test_a_model_that_reads_what_has_changed_is_compiled_again(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scales = [1.0]
+    model = linear(scales)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        for number, scale in enumerate([1.0, 1.0, 2.0]):
+            scales[0] = scale
+            folder = tmp_path / str(number)
+            run.train(tiny(), folder, dataset=TINY, model=model)
+    assert rounds_compiled(caplog) == 2
 
 
 def test_memory_of_the_compiler_is_given_back_before_the_first_round(

@@ -85,7 +85,6 @@ def blended(
 
 
 drawn_pairs = jax.jit(coalitions.drawn_pairs, static_argnums=2)
-drawn_coalitions = jax.jit(coalitions.drawn_coalitions, static_argnums=(0, 3))
 
 
 def masks_of(rows: Any) -> np.ndarray:
@@ -139,8 +138,6 @@ def test_pairs_correct_the_blend_by_what_it_lacks(counts: list[int]) -> None:
     true, (_, surrogate) = worths(game), blended(game, key)
     assert trained[0] == masks_of(held)
     pairs, rows = drawn_pairs(key, held, num_pairs)
-    again = drawn_coalitions("additive", key, held, 2 * num_pairs)
-    np.testing.assert_array_equal(rows, again)
     halves = np.concatenate([pairs.coalitions, pairs.complements])
     known = halves.sum(axis=1, keepdims=True) < 2
     np.testing.assert_array_equal(rows, halves & ~known)

@@ -1,6 +1,6 @@
 """What server and clients agree on before the first round."""
 
-from fedsvp_jax import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 
 _METHODS = {
     # As published: nominal, since the sensitivity is not proved.
@@ -16,7 +16,7 @@ _METHODS = {
 MIN_NUM_EXAMPLES = {"fedsva": 90, "attribute": 5}  # of any client; of its private ones
 
 
-def settings(method: str, num_clients: int = 3) -> ExperimentConfig:
+def settings(method: str, num_clients: int = 3) -> ResolvedConfig:
     """The settings of a simulation of the same federation."""
     return resolve(
         ExperimentConfig(

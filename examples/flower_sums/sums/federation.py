@@ -15,7 +15,7 @@ import sys
 
 import numpy as np
 
-from fedsvp_jax import ExperimentConfig, resolve
+from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import read_schema
 from fedsvp_jax.deploy import (
@@ -47,7 +47,7 @@ bounds = [0, 0.5]
 """
 
 
-def settings(folder: pathlib.Path, hospitals: int) -> ExperimentConfig:
+def settings(folder: pathlib.Path, hospitals: int) -> ResolvedConfig:
     """A third of the hospitals may drop out or be curious, less one."""
     return resolve(
         ExperimentConfig(

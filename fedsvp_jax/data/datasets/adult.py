@@ -51,36 +51,31 @@ NUMBERS = {
 }
 
 
-def _listed(values: str) -> tuple[str, ...]:
-    """A list as adult.names writes it, `Female, Male`."""
-    return tuple(values.split(", "))
-
-
-CATEGORIES = {
-    "workclass": _listed(
+_LISTED = {  # as adult.names writes them, in alphabetical order
+    "workclass": (
         "?, Federal-gov, Local-gov, Never-worked, Private, Self-emp-inc, "
         "Self-emp-not-inc, State-gov, Without-pay"
     ),
-    "education": _listed(
+    "education": (
         "10th, 11th, 12th, 1st-4th, 5th-6th, 7th-8th, 9th, Assoc-acdm, Assoc-voc, "
         "Bachelors, Doctorate, HS-grad, Masters, Preschool, Prof-school, Some-college"
     ),
-    "marital-status": _listed(
+    "marital-status": (
         "Divorced, Married-AF-spouse, Married-civ-spouse, Married-spouse-absent, "
         "Never-married, Separated, Widowed"
     ),
-    "occupation": _listed(
+    "occupation": (
         "?, Adm-clerical, Armed-Forces, Craft-repair, Exec-managerial, "
         "Farming-fishing, Handlers-cleaners, Machine-op-inspct, Other-service, "
         "Priv-house-serv, Prof-specialty, Protective-serv, Sales, Tech-support, "
         "Transport-moving"
     ),
-    "relationship": _listed(
+    "relationship": (
         "Husband, Not-in-family, Other-relative, Own-child, Unmarried, Wife"
     ),
-    "race": _listed("Amer-Indian-Eskimo, Asian-Pac-Islander, Black, Other, White"),
-    "sex": _listed("Female, Male"),
-    "native-country": _listed(
+    "race": "Amer-Indian-Eskimo, Asian-Pac-Islander, Black, Other, White",
+    "sex": "Female, Male",
+    "native-country": (
         "?, Cambodia, Canada, China, Columbia, Cuba, Dominican-Republic, Ecuador, "
         "El-Salvador, England, France, Germany, Greece, Guatemala, Haiti, "
         "Holand-Netherlands, Honduras, Hong, Hungary, India, Iran, Ireland, Italy, "
@@ -88,7 +83,8 @@ CATEGORIES = {
         "Philippines, Poland, Portugal, Puerto-Rico, Scotland, South, Taiwan, "
         "Thailand, Trinadad&Tobago, United-States, Vietnam, Yugoslavia"
     ),
-}  # in alphabetical order
+}
+CATEGORIES = {name: tuple(text.split(", ")) for name, text in _LISTED.items()}
 
 
 def load_adult(data_dir: Path) -> Dataset:

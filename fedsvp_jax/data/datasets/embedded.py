@@ -36,13 +36,12 @@ def load_digits() -> Dataset:
         is_test[np.flatnonzero(labels == label)[_TEST_STRIDE - 1 :: _TEST_STRIDE]] = (
             True
         )
-    classes = labels.astype(np.int32)
     return Dataset(
         name="digits",
         train_inputs=pixels[~is_test],
-        train_labels=classes[~is_test],
+        train_labels=labels[~is_test],
         test_inputs=pixels[is_test],
-        test_labels=classes[is_test],
+        test_labels=labels[is_test],
         num_classes=10,
         public_test=True,
     )

@@ -67,12 +67,13 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
       FileNotFoundError: a file is missing.
       ValueError: a file is damaged, or images and labels do not fit together.
     """
-    train_stem = "emnist-byclass-train" if name == "emnist" else "train"
-    test_stem = "emnist-byclass-test" if name == "emnist" else "t10k"
-    marker = f"{train_stem}-{_IMAGES}"
+    train_stem, test_stem = "train", "t10k"
+    if name == "emnist":
+        train_stem, test_stem = "emnist-byclass-train", "emnist-byclass-test"
+    marker, num_classes = f"{train_stem}-{_IMAGES}", _CLASSES[name]
     folder = folders.find_folder(data_dir, _FOLDERS[name], marker, data_set=name)
 
-    def read(stem: str) -> tuple[np.ndarray, np.ndarray, Path]:
+    def read(stem: str) -> tuple[np.ndarray, np.ndarray]:
         image_path = _plain_or_gz(folder, f"{stem}-{_IMAGES}")
         label_path = _plain_or_gz(folder, f"{stem}-{_LABELS}")
         images = read_idx(image_path, num_axes=3)
@@ -84,17 +85,17 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
             )
         if name == "emnist":
             images = images.transpose(0, 2, 1)
-        return np.ascontiguousarray(images)[..., None], labels, label_path
+        labels = files.check_labels(labels, num_classes, label_path)
+        return np.ascontiguousarray(images)[..., None], labels
 
-    train_inputs, train_labels, train_path = read(train_stem)
-    test_inputs, test_labels, test_path = read(test_stem)
-    num_classes = _CLASSES[name]
+    train_inputs, train_labels = read(train_stem)
+    test_inputs, test_labels = read(test_stem)
     return Dataset(
         name=name,
         train_inputs=train_inputs,
-        train_labels=files.check_labels(train_labels, num_classes, train_path),
+        train_labels=train_labels,
         test_inputs=test_inputs,
-        test_labels=files.check_labels(test_labels, num_classes, test_path),
+        test_labels=test_labels,
         num_classes=num_classes,
         public_test=True,
     )

@@ -116,7 +116,8 @@ def _find(data_dir: Path) -> Path:
 def stream_femnist(data_dir: Path) -> StoreSource:
     """FEMNIST's writers by name; one JSON file is in memory at a time.
 
-    The test examples count as the clients' own, since no writer of `train/` is known.
+    Scores of the test examples may not be published: the writers of `train/` are not
+    read yet, and some of them may have written test examples too.
 
     Raises:
       FileNotFoundError: `train/` or `test/` is missing or empty.

@@ -115,7 +115,7 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
 
 def holds(column: pa.ChunkedArray, marks: Sequence[str]) -> np.ndarray:
     """(rows,) bool: which cells are one of these texts."""
-    return _numpy(pc.is_in(texts(column), pa.array(marks, pa.string())))
+    return np.asarray(pc.is_in(texts(column), pa.array(marks, pa.string())))
 
 
 def is_missing(column: pa.ChunkedArray) -> np.ndarray:
@@ -149,7 +149,7 @@ def percents(column: pa.ChunkedArray, notation: Notation) -> np.ndarray:
     """(rows,) float64: `45 %` is 45, and so is `45%`; NaN elsewhere."""
     with_sign = pc.ends_with(texts(column), "%")
     number = pc.utf8_rtrim_whitespace(pc.utf8_rtrim(texts(column), "%"))
-    return np.where(_numpy(with_sign), numbers(number, notation), np.nan)
+    return np.where(with_sign, numbers(number, notation), np.nan)
 
 
 def _of_each(column: pa.ChunkedArray, meaning: Callable[[str], float]) -> np.ndarray:
@@ -198,9 +198,4 @@ def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """(rows,) float64; NaN where there is no value."""
-    return _numpy(column.cast(pa.float64())).astype(np.float64)
-
-
-def _numpy(column: Any) -> np.ndarray:
-    array: np.ndarray = column.to_numpy(zero_copy_only=False)
-    return array
+    return np.asarray(column.cast(pa.float64())).astype(np.float64)

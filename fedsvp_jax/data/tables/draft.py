@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.data.tables import cells, encoding, files, literals
 from fedsvp_jax.data.tables.cells import Columns, place
 from fedsvp_jax.data.tables.csv_file import Form
@@ -30,6 +29,7 @@ from fedsvp_jax.data.tables.schema import (
 )
 from fedsvp_jax.data.tables.table_file import columns_of
 
+# Names by which the label and the client column are guessed, the likeliest first.
 _LABELS = (
     *("label", "target", "class", "outcome", "death", "died", "dead", "diagnosis"),
     *("y", "income"),
@@ -53,7 +53,7 @@ _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
-_LEFT_OUT = SchemaColumn("drop", from_data=True)  # one record more, and it may stay
+_LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
 
 
@@ -111,7 +111,7 @@ def proposed(
                 columns[client], "client", f"{source}: column {client}"
             )
     with files.collected(faults):
-        class_names = classes(columns[label], f"{source}: column {label}").categories
+        class_names = classes(columns[label], f"{source}: column {label}")
     files.refuse(faults)
     schema = Schema(
         columns=schema_columns,
@@ -327,7 +327,7 @@ def _category(
     elif _ID.search(name) and count > _FEW:
         why = "an identifier, by its name?"
     else:
-        names = encoding.of_names(column, None, source).categories
+        names = encoding.by_name(*cells.distinct(column), source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
         listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
         return SchemaColumn("category", values=(*listed, OTHERS), from_data=True), hint
@@ -386,7 +386,7 @@ def strict(
     wrong: list[str] = []
     class_names: tuple[str, ...] = ()
     with files.collected(wrong):
-        class_names = classes(columns[label], f"{source}: column {label}").categories
+        class_names = classes(columns[label], f"{source}: column {label}")
     for name in columns:
         with files.collected(wrong):
             if name not in dropped:
@@ -402,7 +402,7 @@ def _strict_column(
     numbers = cells.values_of(column, "number", Notation())
     kinds = {"number"}
     if np.isnan(numbers).all():
-        names = cells.distinct(column)[0]
+        names, codes = cells.distinct(column)
         kinds = {literals.kind(text, Notation()) for text in names}
     if "text" not in kinds or kinds - {"text", "missing"}:  # the encoder refuses some
         of_train = numbers[is_train & np.isfinite(numbers)]
@@ -420,12 +420,12 @@ def _strict_column(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
             "leave it out (--drop_columns), or merge the rare ones"
         )
-    values = encoding.of_names(column, None, source).categories
+    values = encoding.by_name(names, codes, source).categories
     return SchemaColumn("category", values=values, from_data=True)
 
 
-def classes(written: pa.ChunkedArray, source: str) -> Column:
-    """Labels as classes, as they are written, in order.
+def classes(written: pa.ChunkedArray, source: str) -> tuple[str, ...]:
+    """The classes that labels name, as they are written, in order.
 
     Raises:
       ValueError: a label is missing or a fraction, or there are too many of them.
@@ -441,10 +441,10 @@ def classes(written: pa.ChunkedArray, source: str) -> Column:
         raise ValueError(
             f"{source} holds numbers that are no classes {place(written, fractions)}"
         )
-    column = encoding.of_names(written, None, source)
-    if not 2 <= len(column.categories) <= MOST_CLASSES:
+    names = encoding.by_name(*cells.distinct(written), source).categories
+    if not 2 <= len(names) <= MOST_CLASSES:
         raise ValueError(
-            f"{source} holds {len(column.categories)} different values; labels are 2 "
-            f"to {MOST_CLASSES} classes"
+            f"{source} holds {len(names)} different values; labels are 2 to "
+            f"{MOST_CLASSES} classes"
         )
-    return column
+    return names

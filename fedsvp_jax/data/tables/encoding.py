@@ -42,8 +42,8 @@ def encode(
 
     Args:
       schema: says what each column is.
-      table: columns by name, which are taken out of it one after the other, so that
-        texts and features do not need their memory at once.
+      table: columns by name. Each is removed from it before it is encoded, so that the
+        memory never holds all texts and all features.
       source: the file, in messages.
       wrong: what is wrong with the table already.
 
@@ -96,7 +96,7 @@ def _encode_column(
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
         texts, codes = cells.distinct(values)
-        plain = _by_name([_POINT.sub("", text) for text in texts], codes, source)
+        plain = by_name([_POINT.sub("", text) for text in texts], codes, source)
         attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
     low, high = column.bounds
     scaled = np.zeros(len(numbers), np.float32)
@@ -111,8 +111,8 @@ def _encode_column(
 def _category_features(values: Sequence[str]) -> np.ndarray:
     """(k, k) float32: the features of each category.
 
-    One-hot, but for `OTHERS`, which is also the mean of all others: where the training
-    had none, its own weight is untrained, and the model takes an average row.
+    They are one-hot. `OTHERS` is also the mean of all other categories: where no
+    training row had it, its own weight is untrained, and the model sees an average row.
     """
     table = np.eye(len(values), dtype=np.float32)
     if OTHERS in values and len(values) > 1:
@@ -225,23 +225,19 @@ def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndar
     return codes
 
 
-def of_names(
-    values: pa.ChunkedArray, names: Sequence[str] | None, source: str
-) -> Column:
-    """A column by its declared categories; None: those that occur, in order.
+def by_name(texts: Sequence[str], codes: np.ndarray, source: str) -> Column:
+    """A column by the categories that occur, in order; equal texts are one category.
 
     Whole numbers are in the order of numbers, whatever else in that of letters.
 
+    Args:
+      texts, codes: the different cells, and which of them each row has
+        (`cells.distinct`).
+      source: the column, in messages.
+
     Raises:
-      ValueError: a value is no declared category, or holds a control character.
+      ValueError: a text holds a control character.
     """
-    if names is not None:
-        return Column(coded(values, names, source), tuple(names))
-    return _by_name(*cells.distinct(values), source)
-
-
-def _by_name(texts: Sequence[str], codes: np.ndarray, source: str) -> Column:
-    """The column of (rows,) codes of texts; equal texts are one category."""
     files.check_printable(texts, source)
     key = (
         (lambda text: (int(text), text)) if all(map(_WHOLE.fullmatch, texts)) else None

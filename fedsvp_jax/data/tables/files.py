@@ -95,7 +95,7 @@ def reason(error: Exception) -> str:
 
 @contextlib.contextmanager
 def collected(faults: list[str], prefix: str = "") -> Iterator[None]:
-    """Adds what something is refused for to the faults, which are refused at once."""
+    """Adds a ValueError's message to the faults, which `refuse` raises together."""
     try:
         yield
     except ValueError as error:

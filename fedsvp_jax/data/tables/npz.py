@@ -84,7 +84,10 @@ def _codes(
     """The values of one column, by declared names or in sorted order."""
     from fedsvp_jax.data.tables import cells, encoding  # pyarrow starts slowly
 
-    return encoding.of_names(cells.column_of(values, source), names, source)
+    column = cells.column_of(values, source)
+    if names is None:
+        return encoding.by_name(*cells.distinct(column), source)
+    return Column(encoding.coded(column, names, source), names)
 
 
 def _columns(
@@ -101,8 +104,7 @@ def _columns(
         if key.startswith("column_") and key.endswith("_train"):
             name = key.removeprefix("column_").removesuffix("_train")
             columns[name] = _codes(arrays[key], f"{path}: {key}", names.get(name))
-    for name in names:
-        if name not in columns:
-            kind = "a column of the schema"
-            raise ValueError(f"{path}: " + unknown(kind, name, tuple(columns)))
+    for name in names.keys() - columns.keys():
+        kind = "a column of the schema"
+        raise ValueError(f"{path}: " + unknown(kind, name, tuple(columns)))
     return columns

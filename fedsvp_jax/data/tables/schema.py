@@ -48,10 +48,10 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     [columns.id]
     type = "drop"                # no feature
 
-What was read off the records has `from_data = true` beside it: one record more, and the
-features of all others may be other ones. Every claim is nominal then (`from_records`),
-until someone states the same without the records and removes the line. Beside bounds it
-is `from_data = [0.4, 10]`: the least and the largest value of the records.
+What was read off the records has `from_data = true` beside it, since one more record
+may change the features of all others. Every claim is nominal then (`from_records`),
+until someone states the same without the records and removes the line. Beside bounds
+the line is `from_data = [0.4, 10]`: the least and the largest value of the records.
 """
 
 import dataclasses
@@ -107,9 +107,9 @@ _ALWAYS = (
     "decimal",
     "rows_per_person",
     "bounds",
-)  # which are written at any value
+)  # fields that are written at their defaults too
 _LARGEST = 1e308  # float64 holds it
-_OFF = 0.02  # from 1, by rounding, shares may be
+_OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -355,25 +355,24 @@ def to_toml(
     notes = notes or {}
     lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
     lines.append(f"schema = {VERSION}")
-    tables = [("", "", _written(schema, _KEYS[""]))]
+    tables: list[Any] = [("", "", _written(schema, _KEYS[""]), None)]
     tables += [
-        (section, f"[{section}]", _written(schema, _KEYS[section]))
+        (section, f"[{section}]", _written(schema, _KEYS[section]), None)
         for section in ("label", "client", "person")
         if getattr(schema, section) is not None
     ]
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
         values = _written(column, {key: key for key in TYPES[column.type]})
-        if unit := _UNITS.get(column.type):
-            values = {key: _in_unit(value, unit) for key, value in values.items()}
-        tables.append((f"columns.{name}", f"[columns.{key}]", values))
-    for note, title, values in tables:
+        unit = _UNITS.get(column.type)
+        tables.append((f"columns.{name}", f"[columns.{key}]", values, unit))
+    for note, title, values, unit in tables:
         if title:
             comment = [f"# TODO: {line}" for line in notes.get(note, "").splitlines()]
             lines += ["", *comment, title]
         for key, value in values.items():
             todo = "  # TODO" if key == "from_data" else ""
-            lines.append(f"{key} = {_toml(value)}{todo}")
+            lines.append(f"{key} = {_toml(value, unit)}{todo}")
     return "\n".join(lines) + "\n"
 
 
@@ -389,16 +388,10 @@ def _written(
     }
 
 
-def _in_unit(value: Any, unit: Callable[[float], Any]) -> Any:
-    """Days as dates, or hours as times; all else as it is."""
+def _toml(value: Any, unit: Callable[[float], Any] | None = None) -> str:
+    """A value as TOML has it; numbers of days or hours as dates or times."""
     if isinstance(value, tuple):
-        return tuple(_in_unit(each, unit) for each in value)
-    return unit(value) if isinstance(value, float) else value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, datetime.date | datetime.time):
-        return value.isoformat()
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(_toml(item, unit) for item in value)}]"
+    if unit and isinstance(value, float):
+        return str(unit(value))
     return json.dumps(value, ensure_ascii=False)

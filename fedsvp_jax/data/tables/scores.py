@@ -16,7 +16,7 @@ _ERRORS = 1.96  # standard errors of a 95 % interval
 def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
     """P[s₊ > s₋] + P[s₊ = s₋]/2 of a positive and a negative row; None without both.
 
-    The Mann-Whitney statistic, by mid-ranks.
+    The Mann-Whitney statistic, by mid-ranks, over the number of pairs.
 
     Args:
       scores: (n,) larger for what is thought positive.
@@ -54,27 +54,21 @@ def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
     return float(likely[0]), float(likely[-1])
 
 
-def ranked_classes(count: int) -> range:
-    """The classes that have an AUC against the rest: of two, the second alone."""
-    return range(int(count == 2), count)
-
-
-def mean_interval(
-    areas: Sequence[float | None], counts: np.ndarray
-) -> tuple[float, float]:
-    """The mean of `auc_interval` over the classes, no narrower than that of their mean.
+def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[float]:
+    """The mean of `auc_interval` over classes, no narrower than that of their mean.
 
     Args:
-      areas: of `ranked_classes`; None where a class or all others have no row.
+      areas: of each class against the rest, or of the last ones; None where a class or
+        all others have no row.
       counts: (classes,) rows.
     """
     intervals = [
-        auc_interval(area, counts[c], counts.sum() - counts[c])
-        for c, area in zip(ranked_classes(len(counts)), areas, strict=True)
+        auc_interval(area, count, counts.sum() - count)
+        for area, count in zip(areas, counts[-len(areas) :], strict=True)
         if area is not None
     ]
-    low, high = np.mean(intervals, axis=0).tolist() if intervals else (0.0, 1.0)
-    return low, high
+    ends: list[float] = np.mean(intervals or [(0, 1)], axis=0).tolist()
+    return ends
 
 
 def of_table(
@@ -100,28 +94,30 @@ def of_table(
       interval lies above `GUESS`.
     """
     predicted, rows = chances.argmax(-1), np.arange(len(labels))
-    counts = np.bincount(labels, minlength=chances.shape[1])
-    right = predicted == labels
+    confusion = np.zeros((chances.shape[1],) * 2, int)
+    np.add.at(confusion, (labels, predicted), 1)
+    counts, right = confusion.sum(1), predicted == labels
     present = np.flatnonzero(counts)
-    areas = [auc(chances[:, c], labels == c) for c in ranked_classes(len(counts))]
+    ranked = range(int(len(counts) == 2), len(counts))  # of two, the second says all
+    areas = [auc(chances[:, c], labels == c) for c in ranked]
     defined = [area for area in areas if area is not None]
-    low, high = mean_interval(areas, counts)
-    scores_of_rows = {
+    interval = mean_interval(areas, counts)
+    scores_of_rows: dict[str, Any] = {
         "accuracy": float(right.mean()),
         "guessing": float(counts.max() / len(labels)),
         "balanced_accuracy": float(
-            np.mean([right[labels == c].mean() for c in present])
+            np.mean(confusion.diagonal()[present] / counts[present])
         ),
         "auc": float(np.mean(defined)) if defined else None,
-        "auc_interval": [low, high],
+        "auc_interval": interval,
         "log_loss": float(
             -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
         ),
         "counts": {
             str(c if names is None else names[c]): int(n) for c, n in enumerate(counts)
         },
-        "useful": low > GUESS,
-        "confusion": _confusion(labels, predicted, len(counts)).tolist(),
+        "useful": interval[0] > GUESS,
+        "confusion": confusion.tolist(),
     }
     if len(present) == len(counts) == 2:
         scores_of_rows |= {
@@ -135,11 +131,6 @@ def of_table(
             for client, mask in masks.items()
         }
     return scores_of_rows
-
-
-def _confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    cells = np.bincount(labels * classes + predicted, minlength=classes**2)
-    return cells.reshape(classes, classes)
 
 
 def _roc(scores: np.ndarray, positive: np.ndarray) -> dict[str, list[float]]:

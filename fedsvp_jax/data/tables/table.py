@@ -31,7 +31,7 @@ _DROP = SchemaColumn("drop")
 _PERSON = re.compile(
     r"(^|[ _.-])(id|mrn|uuid|patient|person|subject|participant)([ _.-]|$)", re.I
 )
-_FEW, _MOST_ROWS = 20, 50  # values of such a column; rows for each of them, at most
+_FEW, _MOST_ROWS = 20, 50  # a column of persons has more values, of no more rows each
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -130,8 +130,9 @@ def from_table(
       client: the column that says which client's each row is; None: the schema's, if
         any; `NOBODY`: none, whatever the schema says.
       drop: columns that are left out, whatever the schema says of them.
-      schema: the declared one, which may name a column of persons: of each so many
-        rows are kept, drawn once. None: drafted from the records.
+      schema: the declared one. Where it names a column of persons, at most
+        `rows_per_person` rows of each person are kept, drawn once. None: drafted from
+        the records.
       test: a table of test examples, of people who agreed that what is scored on them
         is published, with the columns that are features and the label; None divides
         `table`, and no ε covers its test rows.
@@ -209,11 +210,11 @@ def from_table(
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
-    classes, writers, writer_names, test_writers = None, None, None, None
+    labels, writers, writer_names, test_writers = None, None, None, None
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
-            classes = encoding.of_names(columns[label], schema.classes, source)
+            labels = encoding.coded(columns[label], schema.classes, source)
     if clients is not None and client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
@@ -226,15 +227,15 @@ def from_table(
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
     inputs, attributes, _ = encoding.encode(schema, columns, name, wrong=wrong)
-    assert classes is not None
+    assert labels is not None
     return Dataset(
         name=name,
         train_inputs=inputs[train],
-        train_labels=classes.codes[train],
+        train_labels=labels[train],
         test_inputs=inputs[test_rows],
-        test_labels=classes.codes[test_rows],
-        num_classes=len(classes.categories),
-        class_names=classes.categories,
+        test_labels=labels[test_rows],
+        num_classes=len(schema.classes),
+        class_names=schema.classes,
         train_writers=writers,
         writer_names=writer_names,
         test_writers=test_writers,
@@ -265,12 +266,16 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
 def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
     """(rows,) bool: at most so many rows of each person, drawn whatever they hold."""
     order = np.random.default_rng(1).permutation(len(persons))
-    order = order[np.argsort(persons[order], kind="stable")]
-    ordered = persons[order]
-    place = np.arange(len(persons)) - np.searchsorted(ordered, ordered)
-    chosen = np.empty(len(persons), bool)
-    chosen[order] = place < limit
-    return chosen
+    return _ranks(persons, np.argsort(order)) < limit
+
+
+def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """(rows,) the place of each row in its group, from 0, by rising `order`."""
+    by_group = np.lexsort((order, groups))
+    ordered = groups[by_group]
+    ranks = np.empty(len(groups), int)
+    ranks[by_group] = np.arange(len(groups)) - np.searchsorted(ordered, ordered)
+    return ranks
 
 
 def _warn_of_persons(
@@ -391,10 +396,11 @@ def _check_sides(
 
 
 def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
-    """(rows,) bool: the first rows of an order, but the last two of every client.
+    """(rows,) bool: the rows for the test, the first `size` of an order if possible.
 
-    So whoever has two rows trains. Where too few others are left, all rows of some
-    clients of two are for the test.
+    The last two rows of every client are kept for training, so that every client that
+    has two rows trains. Where too few other rows are left, both rows of some clients of
+    exactly two are for the test.
     """
     is_test = order < size
     if clients is None:
@@ -402,13 +408,9 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
     counts = np.bincount(clients)
     if np.bincount(clients[~is_test], minlength=len(counts)).min() >= _LEAST:
         return is_test
-    by_client = np.lexsort((-order, clients))
-    rank = np.empty(len(order), np.int64)
-    starts = counts.cumsum() - counts
-    rank[by_client] = np.arange(len(order)) - np.repeat(starts, counts)
-    mask = (rank < _LEAST) & (counts[clients] >= _LEAST)
+    trains = (_ranks(clients, -order) < _LEAST) & (counts[clients] >= _LEAST)
     is_test[:] = False
-    free = np.flatnonzero(~mask)
+    free = np.flatnonzero(~trains)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST
     if short > 0:
@@ -422,9 +424,9 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
 def _check_lengths(columns: Columns, source: str) -> int:
     """The number of rows."""
     lengths = set(map(len, columns.values()))
-    if len(lengths) > 1 or 0 in lengths:
+    if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"{source} must have columns of one length, at least one row")
-    return lengths.pop() if lengths else 0
+    return lengths.pop()
 
 
 def _joined(

@@ -64,7 +64,7 @@ def of_rows(folder: Path) -> Reader:
     place.append("metrics.jsonl", [{"round": n, "loss": n / 7} for n in range(1, 6)])
     return Reader(
         folder / "metrics.jsonl",
-        lambda: place.keep_rounds("metrics.jsonl", 4, where=lambda row: True),
+        lambda: place.keep_rounds("metrics.jsonl", 4, key=lambda row: row["round"]),
     )
 
 
