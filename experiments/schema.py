@@ -25,6 +25,7 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -71,9 +72,8 @@ _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data` marks what was read off the records; beside bounds it has their least
 and largest value. State what is known without them, then delete the line; while one is
 left, every ε is nominal.
-unit: "row" protects one row, "client" all rows of one client. If a person has several
-rows, "row" protects one of them; to protect the person write
-[person], column = "ID", rows = 1: so many rows of each person are kept.
+unit: "row" protects one row, "person" all rows of one, "client" all rows of one client.
+"person" needs [person], column = "ID", rows = 1: so many rows of each are kept.
 Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
 known without the rows (a registry, a publication): `plan` needs them.
 decimal, thousands, encoding: how every such file is written, whatever its records.

@@ -297,8 +297,7 @@ def _code(
     same_length = digits.min() == digits.max()
     if same_length and digits[0] >= _LONG_CODE and present.min() > 0:
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
-    close = unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS
-    if unique and (close or same_length):
+    if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
     if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
         return _LEFT_OUT, "an identifier, by its name?"
