@@ -119,6 +119,7 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         public=PUBLIC,
         private=EXPERIMENTER,
         release=release,
+        published=summary.get("published_scores"),
         sentences=[headline.privacy(summary), *risk_sentences(claim)],
         unprotected=headline.unprotected(config),
     )
