@@ -110,7 +110,7 @@ class Account:
 
     @property
     def uploads(self) -> np.ndarray:
-        """(M,) whole."""
+        """(M,) int64: uploads of each client."""
         return self._clients().sums[0].astype(np.int64)
 
     @property
