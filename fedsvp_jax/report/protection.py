@@ -98,9 +98,7 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime
-    release = headline.published(summary) or (
-        "No score of this model is published: no ε covers the rows of its test."
-    )
+    release = headline.published(summary)
     if config.get("public_test"):
         release = headline.quality(summary) or release
     hashes = [("final parameters", summary["params_sha256"])]
@@ -120,6 +118,7 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         hashes=hashes,
         mechanism=mechanisms.about(str(config["mechanism"])),
         release=release,
+        published=summary.get("published_scores"),
         exact=headline.privacy(summary),
         sentences=risk_sentences(claim),
         unit=_unit(claim),
