@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import jinja2
 from absl import flags
 
 
@@ -49,6 +48,8 @@ def of_memory(error: BaseException) -> str | None:
 @functools.cache
 def _templates() -> Any:
     """The pages' environment, of templates/; `table` aligns rows in columns."""
+    import jinja2  # which `fedsvp --help` does not need
+
     from fedsvp_jax.core.files import printable
     from fedsvp_jax.report import page, text_table
 
@@ -63,7 +64,8 @@ def _templates() -> Any:
 
 def filled(template: str, **values: Any) -> str:
     """The text of a file of templates/ with these values."""
-    return _templates().get_template(template).render(values)
+    text: str = _templates().get_template(template).render(values)
+    return text
 
 
 class Lines(std_logging.Formatter):

@@ -346,6 +346,18 @@ def test_a_person_at_two_clients_of_a_data_set_in_memory_is_refused():
         built(roaming, partition="by_writer")
 
 
+@pytest.mark.hole
+def test_a_person_at_two_clients_is_refused_before_rows_are_drawn():
+    """With rows = 1 one row was drawn, and 4,977 of 6,127 such persons passed."""
+    written = table()
+    written["hospital"][np.flatnonzero(written["id"] == "p4")[0]] = "b"
+    schema = dataclasses.replace(SCHEMA, client="hospital", rows_per_person=1)
+    with pytest.raises(ValueError, match=r"1 of 120 persons have rows .* at a and b"):
+        from_table(written, schema=schema)
+    with pytest.warns(UserWarning, match="240 of 360 rows are left out"):
+        from_table(written, schema=schema, client="none")
+
+
 def test_a_person_on_both_sides_of_a_stated_test_is_refused():
     written = table() | {"split": np.array(["train", "test"])[np.arange(360) % 2]}
     with pytest.raises(ValueError, match="persons on both sides, the first"):

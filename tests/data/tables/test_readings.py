@@ -379,6 +379,40 @@ def test_many_categories_are_counted(tmp_path: pathlib.Path) -> None:
     assert notes["columns.x"] == "50 texts, each a feature"
 
 
+@pytest.mark.hole
+def test_what_is_filled_for_one_class_alone_is_noted() -> None:
+    """nhefs: the year of death, filled exactly where dead, was "80 % are missing"."""
+    died = np.arange(120) % 3 == 0
+    table = {
+        "died": np.where(died, "yes", "no"),
+        "year": np.where(died, 83 + np.arange(120) % 10, None),
+        "left": np.where(died, None, 1.5 + np.arange(120)),
+        "asked": np.where(np.arange(120) % 2, 1.5 + np.arange(120), None),
+    }
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    known = "{} only where died = {}: known after the outcome?"
+    assert known.format("filled", "yes") in notes["columns.year"]
+    assert known.format("filled", "no") in notes["columns.left"]
+    assert "outcome" not in notes["columns.asked"]
+
+
+@pytest.mark.hole
+def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
+    """nhefs: seqn, unique in 1,629 rows of 233 to 25,061, stayed a number."""
+    rng = np.random.default_rng(0)
+    table = {
+        "died": rng.choice(["yes", "no"], 400),
+        "seqn": rng.choice(np.arange(233, 9000), 400, replace=False),
+        "dose": rng.choice(10**7, 400, replace=False),
+        "marital": rng.integers(1, 9, 400),
+    }
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    assert schema.columns["seqn"].type == "drop"
+    assert "an identifier?" in notes["columns.seqn"]
+    assert schema.columns["dose"].type == "number"
+    assert "8 whole numbers: a code?" in notes["columns.marital"]
+
+
 def test_a_few_codes_are_categories(tmp_path: pathlib.Path) -> None:
     schema, notes, _ = read(tmp_path / "a.csv", column(each("01", "02", "10")))
     assert schema.columns["x"].values == ("01", "02", "10", "*")
