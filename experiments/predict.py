@@ -105,6 +105,7 @@ def main(arguments: Sequence[str]) -> None:
     for name, of_class in zip(names, chances.T, strict=True):
         columns[f"probability of {name}"] = [f"{chance:.4f}" for chance in of_class]
     for name, texts in carried.items():
+        name = name or "row name"
         columns[f"{name} (as written)" if name in columns else name] = texts
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

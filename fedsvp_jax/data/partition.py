@@ -9,7 +9,6 @@ the functions here refuse what the data cannot give.
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -71,33 +70,6 @@ class PartitionSettings(Settings):
         "attribute).",
         choices=("stratified", "by_position"),
     )
-
-
-def check_persons(
-    persons: np.ndarray, clients: np.ndarray, names: Sequence[object], source: str
-) -> None:
-    """Refuses a person with rows at several clients, each of which would hide its own.
-
-    Args:
-      persons: (n,) whose each row is.
-      clients: (n,) the number of each row's client.
-      names: of the clients.
-      source: of the rows, in messages.
-
-    Raises:
-      ValueError: there is one.
-    """
-    pairs = np.unique(np.stack([persons, clients]), axis=1)
-    numbers, counts = np.unique(pairs[0], return_counts=True)
-    roaming = numbers[counts > 1]
-    if len(roaming):
-        of_first = pairs[1][pairs[0] == roaming[0]].tolist()
-        raise ValueError(
-            f"{source}: {len(roaming)} of {len(numbers)} persons have rows at several "
-            f"clients, the first at "
-            f"{' and '.join(str(names[client]) for client in of_first)}: no ε covers "
-            "them; keep the rows that each has at one client and leave out the others"
-        )
 
 
 def _check_clients(num_clients: int, num_available: int, unit: str) -> None:

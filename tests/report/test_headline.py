@@ -40,6 +40,9 @@ def test_the_sentence_is_about_the_adversary_of_the_claim() -> None:
     told = headline.privacy({"guarantees": rows, "adversary": "clients, 1 colluding"})
     assert "clients, 1 colluding by at most ε = 0.5" in told
     assert told.endswith("Against the server: ε = 2.93.")
+    equal = [ROW | {"epsilon": 0.5}, COLLUDING]
+    told = headline.privacy({"guarantees": equal, "adversary": "clients, 1 colluding"})
+    assert "Against" not in told
     copied = [ROW | {"copies": 9, "epsilon": epsilon} for epsilon in (6.76, 7)]
     copied.append(copied[0] | {"epsilon": 6, "method": "pld, 90 planned rounds"})
     told = headline.privacy({"guarantees": [ROW, *copied], "adversary": "server"})

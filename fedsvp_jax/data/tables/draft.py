@@ -44,7 +44,9 @@ _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
     re.I,
 )
-_MARKED = re.compile(r"[<>~≤≥]? ?[+-]?[0-9][0-9.,']* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm])?$")
+_MARKED = re.compile(
+    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?$"
+)
 _TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -82,7 +84,7 @@ def proposed(
     """
     notes: dict[str, str] = {}
     columns = columns_of(table, source)
-    rest = [name for name in columns if name not in (label, client, "split")]
+    rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
     person = next((name for name in features if _repeats(name, features[name])), None)
     if person is not None:
@@ -326,7 +328,9 @@ def _category(
         names = encoding.by_name(*cells.distinct(column), source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
         listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
-        return SchemaColumn("category", values=(*listed, OTHERS), from_data=True), hint
+        note = hint or (count > _FEW and f"{count} texts, each a feature")
+        values = (*listed, OTHERS)
+        return SchemaColumn("category", values=values, from_data=True), note or ""
     return _LEFT_OUT, hint or why
 
 
