@@ -24,7 +24,10 @@ def read(path: Path) -> list[dict[str, str]]:
 def test_a_run_predicts_examples_and_exports_its_model(
     whole_run: Path, tmp_path: Path
 ) -> None:
-    folder, target = Path(shutil.copytree(whole_run, tmp_path / "run")), tmp_path / "p"
+    folder, target = (
+        Path(shutil.copytree(whole_run, tmp_path / "run")),
+        tmp_path / "p.csv",
+    )
     np.save(tmp_path / "new.npy", digits().test_inputs)
     new = (str(tmp_path / "new.npy"), f"--to={target}")
     succeeds("experiments.predict", str(folder), *new)
