@@ -159,6 +159,7 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
         (): "name a folder of a run, or a model file",
         (str(whole_run), str(text)): "is not an .npy file",
         (str(whole_run), "new.csv"): "No such file",
+        (str(whole_run), "a.csv", "--to=b.xlsx"): "to must name a .csv file, got b.x",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():
         assert_sentence(command("experiments.predict", *line), message)
