@@ -387,12 +387,14 @@ def test_what_is_filled_for_one_class_alone_is_noted() -> None:
         "died": np.where(died, "yes", "no"),
         "year": np.where(died, 83 + np.arange(120) % 10, None),
         "left": np.where(died, None, 1.5 + np.arange(120)),
+        "seen": np.where(died | (np.arange(120) % 2 > 0), 1.5 + np.arange(120), None),
         "asked": np.where(np.arange(120) % 2, 1.5 + np.arange(120), None),
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     known = "{} only where died = {}: known after the outcome?"
     assert known.format("filled", "yes") in notes["columns.year"]
     assert known.format("filled", "no") in notes["columns.left"]
+    assert known.format("missing", "no") in notes["columns.seen"]
     assert "outcome" not in notes["columns.asked"]
 
 
