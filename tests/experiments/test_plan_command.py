@@ -88,7 +88,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
-    table = done.stdout.split("tells.")[1]  # whose cells may be broken into lines
+    table = done.stdout.split("which yours are.")[1]  # cells may be broken
     assert {"server", "9", "useful", "proved"} <= {*table.split()}
     document = json.loads((out / "epsilon.json").read_text())
     (point,) = document["points"]
