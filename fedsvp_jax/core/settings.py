@@ -13,13 +13,12 @@ rooms read are in common_settings.py.
 import dataclasses
 import difflib
 import math
+import numbers
 import operator
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
-
-import numpy as np
 
 MAX_ATTRIBUTES = 64
 # Read only where clients estimate R: with worst_case they do not.
@@ -170,7 +169,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
         if value not in meta["choices"]:
             raise SettingError(field.name, *_one_of(value, meta["choices"]))
         return
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+    if isinstance(value, bool) or not issubclass(type(value), numbers.Real):
         return
     limits, is_infinite = meta["limits"], value == math.inf
     if is_infinite and meta["infinite"]:

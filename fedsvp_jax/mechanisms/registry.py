@@ -53,9 +53,15 @@ _RECONSTRUCTED = " [reconstruction]"
 def register_mechanism(
     name: str,
     factory: Callable[[MechanismConfig], Mechanism],
-    **fields: Any,
+    *,
+    summary: str,
+    settings: type[Settings] | None = None,
+    label: str | None = None,
+    noise_setting: str | None = "epsilon",
+    unread: tuple[str, ...] = (),
+    explain: Callable[[Mapping[str, Any]], str] = lambda config: "",
 ) -> None:
-    """Makes a mechanism known by name, with the fields of `Entry`.
+    """Makes a mechanism known by name.
 
     Args:
       name: new, and a Python identifier, so that it can stand in a flag.
@@ -81,7 +87,9 @@ def register_mechanism(
         raise ValueError(f"name must be an identifier, got {name!r}")
     if name in _REGISTRY:
         raise ValueError(f"name must be new, got {name!r}, which is registered")
-    _REGISTRY[name] = Entry(**{"label": name, "factory": factory} | fields)
+    _REGISTRY[name] = Entry(
+        label or name, factory, summary, settings, noise_setting, unread, explain
+    )
 
 
 def mechanism_names() -> tuple[str, ...]:

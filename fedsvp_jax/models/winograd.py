@@ -20,6 +20,7 @@ What enters a loop is also computed once: outside one, XLA:CPU computed the norm
 ReLU before a convolution anew for each of the products.
 """
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
@@ -37,55 +38,42 @@ _Grid = list[list[Array]]  # one array for every element of a small matrix
 _Arrays = TypeVar("_Arrays")
 
 
-class _Transforms(NamedTuple):
-    """The matrices of a kernel's side, and the fewest channels with which it pays."""
-
+class _Matrices(NamedTuple):
     a: np.ndarray
     b: np.ndarray
     g: np.ndarray
-    least_channels: int
+
+
+def _matrices(points: Sequence[int], scales: Sequence[int]) -> _Matrices:
+    """A, B and G for a filter of as many numbers as there are points.
+
+    Two polynomials are multiplied by their values at the points and at infinity (Cook
+    and Toom), of which B has the inverse. Its rows are whole numbers times 1/scale,
+    which G takes over.
+    """
+
+    def powers(number: int) -> np.ndarray:
+        finite = np.vander(points, number, increasing=True)
+        return np.vstack([finite, np.eye(number)[-1]])
+
+    inverse = np.linalg.inv(powers(len(scales))).T
+    column = np.reshape(scales, (-1, 1))
+    return _Matrices(
+        powers(2).T, np.round(inverse * column), powers(len(points)) / column
+    )
 
 
 _OF_SIDE = {
-    3: _Transforms(
-        np.array([[1, 1, 1, 0], [0, 1, -1, -1]]),
-        np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]]),
-        np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]),
-        64,
-    ),
-    5: _Transforms(
-        np.array([[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 1]]),
-        np.array(
-            [
-                [4, 0, -5, 0, 1, 0],
-                [0, 4, 4, -1, -1, 0],
-                [0, -4, 4, 1, -1, 0],
-                [0, -2, -1, 2, 1, 0],
-                [0, 2, -1, -2, 1, 0],
-                [0, 4, 0, -5, 0, 1],
-            ]
-        ),
-        np.array(
-            [
-                [6, 0, 0, 0, 0],
-                [4, 4, 4, 4, 4],
-                [4, -4, 4, -4, 4],
-                [1, 2, 4, 8, 16],
-                [1, -2, 4, -8, 16],
-                [0, 0, 0, 0, 24],
-            ]
-        )
-        / 24,
-        32,
-    ),
+    3: _matrices((0, 1, -1), (1, 2, 2, 1)),
+    5: _matrices((0, 1, -1, 2, -2), (4, 6, 6, 24, 24, 1)),
 }
-
+_LEAST_CHANNELS = {3: 64, 5: 32}
 _TILE_BYTES = 7_000_000  # of a part of the batch: what its products read, at most
 _LEAST_TILES = 128
 
 
 def pays(x: Array, kernel: Array) -> bool:
-    """Whether `conv_3x3` can convolve these, and was faster than other products.
+    """Whether `conv2d` can convolve these, and was faster than other products.
 
     With few tiles the transforms of the kernel cost more than is saved, with few
     channels those of the image. It was timed on CPU cores with AVX-512 only, in
@@ -96,21 +84,20 @@ def pays(x: Array, kernel: Array) -> bool:
     return (
         x.dtype == jnp.float32
         and side == wide
-        and side in _OF_SIDE
         and height % 2 == width % 2 == 0
-        and min(channels) >= _OF_SIDE[side].least_channels
+        and min(channels) >= _LEAST_CHANNELS.get(side, math.inf)
         and batch * height * width // 4 >= _LEAST_TILES
     )
 
 
 def _convolved(x: Array, kernel: Array) -> Array:
-    of, weights = _OF_SIDE[len(kernel)], _weights(kernel)
+    matrices, weights = _OF_SIDE[len(kernel)], _weights(kernel)
 
     def convolve(part: tuple[Array, Array]) -> Array:
         turn, image = part
-        tiles = _tiles(of.b, _bordered(image, kernel), turn)
+        tiles = _tiles(matrices.b, _bordered(image, kernel), turn)
         products = jax.tree.map(partial(jnp.tensordot, axes=1), tiles, weights)
-        return _interleaved(_transform(of.a, products))
+        return _interleaved(_transform(matrices.a, products))
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
@@ -119,19 +106,19 @@ def _convolved(x: Array, kernel: Array) -> Array:
 
 def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
     """The transposes of the forward pass's steps, in the opposite order."""
-    of, weights = _OF_SIDE[len(kernel)], _weights(kernel)
+    matrices, weights = _OF_SIDE[len(kernel)], _weights(kernel)
 
     def add_part(total: _Grid, part: tuple[Array, Array, Array]) -> tuple[_Grid, Array]:
         turn, image, of_y = part
-        of_products = _tiles(of.a.T, of_y, turn)
-        tiles = partial(_tiles, of.b, _bordered(image, kernel), turn)
+        of_products = _tiles(matrices.a.T, of_y, turn)
+        tiles = partial(_tiles, matrices.b, _bordered(image, kernel), turn)
         of_weights = _weight_gradients(tiles, of_products, turn)
         of_tiles = jax.tree.map(
             lambda of_product, weight: jnp.tensordot(of_product, weight.T, axes=1),
             of_products,
             weights,
         )
-        of_image = _image_gradient(of.b, of_tiles, turn)
+        of_image = _image_gradient(matrices.b, of_tiles, turn)
         return jax.tree.map(jnp.add, total, of_weights), of_image
 
     parts = _in_parts(x, kernel)
@@ -140,7 +127,7 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
         jax.tree.map(jnp.zeros_like, weights),
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
-    of_kernel = _transform(of.g.T, of_weights)
+    of_kernel = _transform(matrices.g.T, of_weights)
     of_x = of_x.reshape(-1, *of_x.shape[2:])[: x.shape[0]]
     return of_x, jnp.stack([jnp.stack(row) for row in of_kernel])
 

@@ -286,6 +286,25 @@ def test_every_control_has_a_name_and_a_key_and_none_sends_anything_away(
     assert not [t for t in titles if re.search("share|cloud|edit", t, re.IGNORECASE)]
 
 
+@pytest.mark.hole
+def test_a_plot_on_paper_is_as_wide_as_the_paper(run_dir: Path, tmp_path: Path) -> None:
+    """It kept the screen's pixels and was cut at the right; rules of print apart."""
+    script = """
+      const widths = () => [...document.querySelectorAll(".js-plotly-plot .main-svg")]
+        .map((svg) => Number(svg.getAttribute("width")));
+      const before = widths();
+      dispatchEvent(new Event("beforeprint"));
+      await wait(300);
+      const paper = widths();
+      dispatchEvent(new Event("afterprint"));
+      await wait(300);
+      return { before, paper, after: widths() };
+    """
+    seen = play(report.write_run_report(run_dir), script, tmp_path)
+    assert max(seen["paper"]) <= 640 and max(seen["before"]) != max(seen["paper"])
+    assert seen["after"] == seen["before"]
+
+
 def test_names_in_plots_are_text_and_pages_fit_a_phone(
     run_dir: Path, tmp_path: Path
 ) -> None:

@@ -44,6 +44,15 @@ const PLOTLY_CONFIG = {
   toImageButtonOptions: { format: "svg" },
 };
 
+// A plot has the width of the screen in pixels, and paper is narrower.
+const PAPER = 620;
+function setWidths(change) {
+  document.querySelectorAll(".js-plotly-plot").forEach(
+    (plot) => Plotly.relayout(plot, change));
+}
+addEventListener("beforeprint", () => setWidths({ autosize: false, width: PAPER }));
+addEventListener("afterprint", () => setWidths({ autosize: true, width: null }));
+
 // Downloads by plot id; cells.js adds the heat map's.
 const DOWNLOADS = {};
 
