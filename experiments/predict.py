@@ -67,6 +67,8 @@ def main(arguments: Sequence[str]) -> None:
     """Predicts, or exports the model."""
     if len(arguments) != (2 if _EXPORT.value else 3):
         raise ValueError("name a folder of a run, or a model file, and the inputs")
+    if _TO.value and not _TO.value.endswith(".csv"):
+        raise ValueError(f"to must name a .csv file, got {_TO.value}")
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import table
     from fedsvp_jax.report import headline

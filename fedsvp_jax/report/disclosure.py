@@ -1,6 +1,6 @@
-"""What an adversary may know of a run, and what is kept: assets/disclosure.toml.
+"""The files of a run that are kept, and why: assets/disclosure.toml.
 
-What leaves a client, and how it is counted, is a table of the docs.
+What leaves a client, how it is counted and what is public are tables of the docs.
 """
 
 import tomllib
@@ -8,6 +8,6 @@ from typing import Any
 
 from fedsvp_jax.report import page
 
-_LISTS = tomllib.loads(page.asset("disclosure.toml"))
-PUBLIC: list[str] = _LISTS["public"]
-EXPERIMENTER: list[dict[str, Any]] = _LISTS["experimenter"]  # of `files` and `why`
+EXPERIMENTER: list[dict[str, Any]] = tomllib.loads(page.asset("disclosure.toml"))[
+    "experimenter"
+]  # of `files` and `why`

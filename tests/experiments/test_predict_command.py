@@ -24,7 +24,10 @@ def read(path: Path) -> list[dict[str, str]]:
 def test_a_run_predicts_examples_and_exports_its_model(
     whole_run: Path, tmp_path: Path
 ) -> None:
-    folder, target = Path(shutil.copytree(whole_run, tmp_path / "run")), tmp_path / "p"
+    folder, target = (
+        Path(shutil.copytree(whole_run, tmp_path / "run")),
+        tmp_path / "p.csv",
+    )
     np.save(tmp_path / "new.npy", digits().test_inputs)
     new = (str(tmp_path / "new.npy"), f"--to={target}")
     succeeds("experiments.predict", str(folder), *new)
@@ -156,6 +159,7 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
         (): "name a folder of a run, or a model file",
         (str(whole_run), str(text)): "is not an .npy file",
         (str(whole_run), "new.csv"): "No such file",
+        (str(whole_run), "a.csv", "--to=b.xlsx"): "to must name a .csv file, got b.x",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",
     }.items():
         assert_sentence(command("experiments.predict", *line), message)

@@ -153,7 +153,7 @@ def test_a_title_says_what_the_page_is_of(run_dir: Path, sweep_dir: Path) -> Non
     spent = json.loads((run_dir / "summary.json").read_text())["epsilon_spent"]["pld"]
     assert titles == [
         f"FedSVA on digits, ε of the run {spent:.4g}",
-        f"How the records of digits are protected: FedSVA, ε = {spent:.4g}",
+        f"How one row of digits is protected: FedSVA, ε = {spent:.4g}",
         "FedAvg, FedSDP, FedSVA on digits",
         "What an ε of FedSDP, FedSVA is worth: digits",
         "run, sweep compared",

@@ -93,20 +93,17 @@ def proposed(
         del features[person]
     if notation is None:
         notation = written_notation(features, form.divider if form else ",", source)
-    schema_columns: dict[str, SchemaColumn] = {}
+    schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     faults: list[str] = []
     class_names: tuple[str, ...] = ()
-    for name in rest:
-        schema_columns[name] = SchemaColumn("drop")
-        at = f"{source}: column {name}"
+    for name, column in features.items():
         with files.collected(faults):
-            if name in features:
-                schema_columns[name], note = _draft_column(
-                    name, features[name], notation, at
-                )
-                leak = _known_after(features[name], columns[label], label)
-                note = "; ".join(filter(None, (note, leak)))
-                notes |= {f"columns.{name}": note} if note else {}
+            schema_columns[name], note = _draft_column(
+                name, column, notation, f"{source}: column {name}"
+            )
+            leak = _known_after(column, columns[label], label)
+            if note := "; ".join(filter(None, (note, leak))):
+                notes[f"columns.{name}"] = note
     with files.collected(faults):
         if client is not None:
             encoding.check_named(
