@@ -218,14 +218,16 @@ def run(
                 full = "--helpfull" in arguments
                 print(manual.manual(arguments[0], purpose, full=full))
             sys.exit(0)
+        faults: list[str] = []
+        rest: list[str] = []
         try:
-            rest = config_file.parse(flags.FLAGS, arguments)
+            rest = config_file.parse(flags.FLAGS, arguments, faults)
             if "config" in flags.FLAGS:  # of `define_settings`
                 unresolved(flags.FLAGS)
         except (ValueError, OSError, flags.Error) as error:
-            if getattr(error, "flagname", "") == "sensitivity":
-                _fail("flag --sensitivity is called --clipping")
-            _fail(messages.one_line(error))
+            faults.append(messages.one_line(error))
+        if faults:
+            _fail(messages.one_line("; ".join(faults)))
         return rest
 
     app.run(guarded, flags_parser=parse)

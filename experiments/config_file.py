@@ -1,12 +1,15 @@
 """--config=FILE: the settings of an earlier run or sweep, from its config.json."""
 
 import json
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from absl import flags
 
 from fedsvp_jax.run import plugin
+
+_FORMER = {"sensitivity": "flag --sensitivity is called --clipping"}
 
 
 def define() -> None:
@@ -19,20 +22,35 @@ def define() -> None:
     )
 
 
-def parse(values: flags.FlagValues, arguments: Sequence[str]) -> list[str]:
+def parse(
+    values: flags.FlagValues, arguments: Sequence[str], faults: list[str]
+) -> list[str]:
     """Parses a command line, after the settings of the file that --config names.
+
+    Args:
+      values: the flags.
+      arguments: the command line.
+      faults: to which a sentence on every wrong flag is added.
 
     Returns:
       The command line without its flags.
 
     Raises:
-      flags.Error: a flag is wrong.
       ValueError, OSError: the file cannot be read, or is no config.json.
     """
     path = early_value(arguments, "config") if "config" in values else None
     recorded = read(Path(path).expanduser(), set(values)) if path else {}
     words = [f"--{name}={value}" for name, value in recorded.items()]
-    rest: list[str] = values([arguments[0], *words, *arguments[1:]])
+    rest: list[str] = []
+    line = [arguments[0], *words, *arguments[1:]]
+    while line:
+        try:
+            rest, line = values(line), []
+        except flags.Error as error:
+            name = "".join(re.findall(r"flag (?:--|')(\w+)", str(error))[:1])
+            faults.append(_FORMER.get(name, str(error)))
+            others = [w for w in line if w.lstrip("-").partition("=")[0] != name]
+            line = others if others != line else []
     for name in recorded:  # as if nobody had typed it: nothing refuses it
         values[name].present -= 1
     return rest

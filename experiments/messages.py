@@ -1,6 +1,7 @@
 """The messages of a command on standard error: one plain sentence per line."""
 
 import contextlib
+import difflib
 import functools
 import io
 import logging as std_logging
@@ -10,11 +11,26 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from absl import flags
+
 
 def one_line(error: BaseException | str) -> str:
     from fedsvp_jax.core.files import printable
 
-    return printable(" ".join(str(error).split()))
+    has_path = isinstance(error, OSError) and error.filename is not None
+    text = _of_path(error) if has_path else str(error)
+    return printable(" ".join(text.split()))
+
+
+def _of_path(error: Any) -> str:
+    """What is wrong with a path: its flag, and the nearest name in its folder."""
+    path, near = pathlib.Path(os.fsdecode(error.filename)), []
+    if path.parent.is_dir() and not path.exists():
+        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1)
+    hint = f"; did you mean {path.parent / near[0]}?" if near else ""
+    values = sorted(flags.FLAGS.flag_values_dict().items())
+    flag = next((f"--{name}=" for name, value in values if value == str(path)), "")
+    return f"{flag}{path}: {error.strerror}{hint}"
 
 
 def of_memory(error: BaseException) -> str | None:

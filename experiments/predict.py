@@ -14,8 +14,8 @@ every class; and, of a table, every column that is no feature, such as an id, as
 table has it. Classes have their names where a schema has them. The model of a table
 carries its schema, which encodes the rows of another CSV file; a category that the
 training did not have is `*` where the schema has it, and numbers beyond its bounds are
-clamped and counted. The table of the training is not needed. A model that was no better
-than a guess on its run's test rows is predicted with, and a warning says so.
+clamped and counted. The table of the training is not needed. A model that was not shown
+to be useful on its run's test rows is predicted with, and a warning says so.
 
 Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why).
 """
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str]) -> None:
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
     if trained.scores is not None and not trained.scores["useful"]:
-        verdict = headline.quality({"test_scores": trained.scores})
-        warnings.warn(f"the model is useless: {verdict}", stacklevel=1)
+        quality = headline.quality({"test_scores": trained.scores})
+        warnings.warn(f"{place}: {quality}", stacklevel=1)
     source = Path(arguments[2])
     carried: dict[str, list[str]] = {}
     if trained.schema is not None and source.suffix != ".npy":
@@ -103,6 +103,7 @@ def main(arguments: Sequence[str]) -> None:
     for name, of_class in zip(names, chances.T, strict=True):
         columns[f"probability of {name}"] = [f"{chance:.4f}" for chance in of_class]
     for name, texts in carried.items():
+        name = name or "row name"
         columns[f"{name} (as written)" if name in columns else name] = texts
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

@@ -11,11 +11,12 @@ and classes from the records and marks each with a line `from_data`: state what 
 without them (a form, a codebook, a law of nature) and delete the line. While a line is
 there, every ε is nominal. --label_column and --client_column are guessed by name.
 
-  fedsvp schema --confirm=schema.toml --known_bounds=age,dose
+  fedsvp schema --confirm=schema.toml --known=sex,age,dose
 
-lists what is marked and deletes the marks: your statement that each entry, as it stands
-in the file now, is known without the records. Bounds that are still the least and the
-largest value of the records are refused, unless --known_bounds names their columns.
+lists what is marked and deletes the marks and the comments that begin with TODO: your
+statement that each entry, as it stands in the file now, is known without the records.
+What is still as the records say (bounds that are their least and largest value, a fill,
+categories, classes) is refused, unless --known names its column.
 
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
@@ -24,6 +25,7 @@ import dataclasses
 import pathlib
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from absl import flags
 
@@ -54,23 +56,24 @@ _CONFIRM = flags.DEFINE_string(
     None,
     "A schema that you have checked: its lines from_data are listed and deleted.",
 )
-_KNOWN_BOUNDS = flags.DEFINE_string(
-    "known_bounds",
+_KNOWN = flags.DEFINE_string(
+    "known",
     "",
-    "With --confirm, columns whose bounds are known without the records although they "
-    "are the records' extremes.",
+    "With --confirm, columns whose entries are known without the records although they "
+    "are still what the records say.",
 )
 _MARK = re.compile(
-    r"^[ \t]*from_data[ \t]*=[ \t]*(true|\[[^]\n]*\])[ \t]*(#.*)?\n?", re.M
+    r"^[ \t]*from_data[ \t]*=[ \t]*(true|\[[^]\n]*\])[ \t]*(#.*)?\n?"
+    r"|^# TODO: .*\n",
+    re.M,
 )
 
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data` marks what was read off the records; beside bounds it has their least
 and largest value. State what is known without them, then delete the line; while one is
 left, every ε is nominal.
-unit: "row" protects one row, "client" all rows of one client. If a person has several
-rows, "row" protects one of them; to protect the person write
-[person], column = "ID", rows = 1: so many rows of each person are kept.
+unit: "row" protects one row, "person" all rows of one, "client" all rows of one client.
+"person" needs [person], column = "ID", rows = 1: so many rows of each are kept.
 Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
 known without the rows (a registry, a publication): `plan` needs them.
 decimal, thousands, encoding: how every such file is written, whatever its records.
@@ -88,19 +91,22 @@ def confirm(path: pathlib.Path) -> None:
     from fedsvp_jax.data.tables.table import listed_columns
 
     marked = read_schema(path)
-    known_bounds = listed_columns(_KNOWN_BOUNDS.value, marked.columns)
     columns = {name: c for name, c in marked.columns.items() if c.from_data}
+    doubtful = {name: _of_records(column) for name, column in columns.items()}
+    if marked.label is not None and marked.classes_from_data:
+        doubtful[marked.label] = ["classes", "shares"][: 1 + bool(marked.shares)]
+    stated = listed_columns(_KNOWN.value, doubtful)
     unnamed = [
-        name
-        for name, column in columns.items()
-        if column.from_data == column.bounds and column.bounds != (0, 1)
-        if name not in known_bounds
+        f"{name} ({', '.join(parts)})"
+        for name, parts in doubtful.items()
+        if parts and name not in stated
     ]
     if unnamed:
         raise ValueError(
-            f"{path}: these bounds are the least and the largest value of the records: "
-            f"{', '.join(unnamed)}. State others, or name those that are known without "
-            f"them: --known_bounds={','.join(unnamed)}"
+            f"{path}: these entries are still what the records say: "
+            f"{', '.join(unnamed)}. State what is known without the records and delete "
+            "the line from_data, or name in --known each column whose entries are "
+            "known without them as they stand"
         )
     text = path.read_text(encoding="utf-8-sig")
     replace_file(path, _MARK.sub("", text).encode())
@@ -109,8 +115,17 @@ def confirm(path: pathlib.Path) -> None:
             f"{path} still marks {', '.join(still_marked)}; delete their from_data"
         )
     print(f"{path}: these entries are now stated without the records:")
-    stated = to_toml(dataclasses.replace(marked, columns=columns))
-    print(_MARK.sub("", stated))
+    print(_MARK.sub("", to_toml(dataclasses.replace(marked, columns=columns))))
+
+
+def _of_records(column: Any) -> list[str]:
+    """The entries of a marked column that are still what the records say."""
+    parts = {
+        "bounds": column.from_data == column.bounds != (0, 1),
+        "fill": column.fill is not None,
+        "categories": column.type == "category",
+    }
+    return [name for name, holds in parts.items() if holds]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -157,7 +172,7 @@ def main(arguments: Sequence[str]) -> None:
         notation=notation,
         form=form,
     )
-    notes |= {name: "TODO: guessed, check it" for name in guessed}
+    notes |= {name: "guessed, check it" for name in guessed}
     if client is None and "client" in guessed:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)

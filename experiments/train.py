@@ -141,6 +141,7 @@ def main(_: list[str]) -> None:
         messages.filled(
             "train.txt",
             config=config,
+            goal=values.goal,
             summary=summary,
             sentences=headline.sentences(place, summary),
             spent=headline.spent(summary),

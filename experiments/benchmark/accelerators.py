@@ -24,7 +24,6 @@ from . import compiled, workloads
 ROOT = pathlib.Path(__file__).parents[2]
 COMPILERS = ROOT / ".accelerators"
 KEPT = pathlib.Path("docs/results/accelerators.jsonl")
-_DEVICES = ("v5e", "v6e", "h100")
 _WORKS = ("W1", "W1-DP", "W2", "W3", "PE-W1", "PE-W2", workloads.SWEEP)
 # Keys of which less is better.
 COSTS = (
@@ -36,7 +35,7 @@ COSTS = (
 )
 
 if __name__ == "__main__":  # a test reads the functions only
-    flags.DEFINE_list("accelerators", list(_DEVICES), "Of these devices.")
+    flags.DEFINE_list("accelerators", list(compiled.DEVICES), "Of these devices.")
     flags.DEFINE_list(
         "works",
         list(_WORKS),

@@ -13,7 +13,6 @@ from jax.interpreters import partial_eval
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Rows, Weights
-from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.round import local_training
 from fedsvp_jax.run.trainer import Trainer
 
@@ -117,13 +116,8 @@ def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
         )
         for group in plan.estimation.groups
         for mask in group.masks
-        if _estimates_privacy(trainer) or mask == full
+        if trainer.program.mechanism.needs_contribution or mask == full
     }
-
-
-def _estimates_privacy(trainer: Trainer) -> bool:
-    settings = trainer.program.mechanism_configs[0]
-    return make_mechanism(trainer.program.plan.mechanism, settings).needs_contribution
 
 
 def round_flops(trainer: Trainer) -> tuple[int, int]:
@@ -146,7 +140,7 @@ def round_flops(trainer: Trainer) -> tuple[int, int]:
     }
     training = costs[max(coalitions)]
     estimation = sum(costs.values()) - training
-    if _estimates_privacy(trainer):
+    if trainer.program.mechanism.needs_contribution:
         batch = plan.estimation.validation_batch_size
         longest = trainer.program.data.split.validation.shape[-1]
         utility = product_flops(

@@ -110,19 +110,13 @@ class Account:
 
     @property
     def uploads(self) -> np.ndarray:
-        """(M,) whole."""
+        """(M,) int64: uploads of each client."""
         return self._clients().sums[0].astype(np.int64)
 
     @property
     def precision(self) -> np.ndarray:
         """(4, M) Σ1/z² by view."""
         return self._clients().sums[_FIRST_VIEW:]
-
-    def copy(self) -> Self:
-        """The same, to go on with apart."""
-        clients = self._clients()
-        copied = dataclasses.replace(clients, sums=clients.sums.copy())
-        return dataclasses.replace(self, clients=copied)
 
     @property
     def proved(self) -> bool:
@@ -171,8 +165,9 @@ class Account:
           ValueError: an unknown or repeated id.
           RuntimeError: another round was recorded after this account's last.
         """
-        # The zeros before the first round are those of every run of a program.
-        clients = self._clients() if self.rounds else self.copy().clients
+        clients = self._clients()
+        if not self.rounds:  # these zeros are those of every run of a program
+            clients = dataclasses.replace(clients, sums=clients.sums.copy())
         num_clients = clients.sums.shape[1]
         ids = np.asarray(client_ids, np.int64)
         filled = ids >= 0

@@ -112,7 +112,7 @@ def _with_meaning(
     certain: float,
     tally: bool,
 ) -> dict[str, Any]:
-    """A tally of what private data decided is nominal; a promise or a plan is not."""
+    """What was spent and what it means; nominal where it is a `tally` of the votes."""
     target = account.terms.target_delta
 
     def is_proved(method: str, epsilon: float) -> bool:

@@ -82,7 +82,7 @@ class Participation(NamedTuple):
       copies: of one record, at so many clients.
       filter_cost: of all planned passes of the influence filter.
       equal_weights: whether every client weighs the same in every cohort that may be
-        drawn.
+        drawn, and it is secret which are.
       averaged: whether the server averages uploads, so that who sees the models faces
         the cohort's noise. Else every view counts an upload's own noise alone.
       nominal: why every ε is nominal whatever the mechanism claims; "" for nothing.

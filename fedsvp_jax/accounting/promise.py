@@ -23,7 +23,7 @@ from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.core.structs import Array
 
 _ROUNDING = 1e-6  # an ε of float32 may lie above the number that was asked for
-_STEPS = 1024  # parts of an upload to which an uneven budget is found
+_STEPS = 1024  # an uneven budget is found to so many parts of an upload
 _NO_ROOM = 1e-300  # an ε of which no upload has a part
 _UNITS = 2**30  # what T of the costliest uploads cost in int32
 
@@ -49,9 +49,9 @@ class Plan:
 
     Costs never fall from round to round. Where every upload releases R too, all cost as
     much as the costliest: a filter on two kinds of costs at once is proved for no
-    accounting but the basic one. So do uploads of Poisson batches, whose costs are no
-    numbers that add up. Where the number of uploads is limited, it is the only cost,
-    and whatever costs does so.
+    accounting but the basic one. So do all uploads of Poisson batches, whose costs do
+    not add up. Where --max_uploads limits the number of uploads, every upload that
+    costs anything costs as much as the costliest.
 
     Args:
       account: of the run, whose mechanism has concrete settings.

@@ -44,9 +44,8 @@ class Game:
     Attributes:
       updates: the client's update in the worlds (in, out), along the first axis.
       ratios: its contribution ratio R in the worlds (in, out).
-      others: how the uploads of the other clients of its cohort, whose updates are
-        zero, enter what is scored: 1 each in a sum, −1 for an upload that is
-        subtracted.
+      others: the factor of each other client's upload in what is scored: 1 in a sum,
+        −1 where the upload is subtracted. Their updates are zero.
       num_examples: |D|, the client's number of examples.
       allowance: the promise that ends a client's uploads.
       admitted: of its cohort, so many clients are admitted from the second turn on,

@@ -1,6 +1,5 @@
 """Objects of an engine, which say what they are."""
 
-import functools
 import inspect
 import numbers
 import operator
@@ -73,15 +72,18 @@ def ask(thing: Any, classes: Collection[str]) -> Component:
     Args:
       thing: an object, or a function.
       classes: "MODULE.CLASS". An object of a class that inherits from one of them, or
-        that has a method of its own, may do anything else, and is not understood.
+        that has a method of its own or of another module than its class's, may do
+        anything else, and is not understood.
     """
     kind = thing if inspect.isfunction(thing) else type(thing)
     path = f"{kind.__module__}.{kind.__qualname__}"
     values = getattr(thing, "__dict__", {})
-    methods = (getattr(kind, name, None) for name in values)
-    replaced = any(
-        inspect.isroutine(method) and not isinstance(method, functools.cached_property)
-        for method in methods
+    replaced = any(inspect.isfunction(getattr(kind, name, None)) for name in values)
+    replaced |= any(
+        inspect.isfunction(method) and method.__module__ != parent.__module__
+        for parent in type(thing).__mro__
+        for name, method in vars(parent).items()
+        if name not in ("__init__", "__replace__")  # which a decorator may make
     )
     name = kind.__qualname__ if path in classes and not replaced else ""
     return Component(name, path, {key.lstrip("_"): values[key] for key in values})

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +18,37 @@ def integer_labels(labels: np.ndarray) -> np.ndarray | None:
     if not is_whole or not np.all(np.abs(labels) < 2**31):
         return None
     return labels.astype(np.int64)
+
+
+def check_one_client(
+    persons: np.ndarray,
+    clients: np.ndarray,
+    names: Sequence[str] | None,
+    source: str,
+) -> None:
+    """Refuses a person with rows at several clients; the sentence names no person.
+
+    Args:
+      persons: (n,) whose each row is.
+      clients: (n,) at which client each row is.
+      names: of the clients; None: they are numbered.
+      source: the data set, in the message.
+
+    Raises:
+      ValueError: how many persons, and two of the clients.
+    """
+    pairs = np.unique(np.stack([persons, clients]), axis=1)
+    different, counts = np.unique(pairs[0], return_counts=True)
+    roaming = different[counts > 1]
+    if len(roaming):
+        places = pairs[1][pairs[0] == roaming[0]][:2].tolist()
+        words = places if names is None else [names[place] for place in places]
+        raise ValueError(
+            f"{source}: {len(roaming)} of {len(different)} persons have rows at "
+            f"several clients, the first at {' and '.join(map(str, words))}: no ε "
+            "covers them, since no client knows the others' rows; keep the rows that "
+            "each has at one client and leave out the others"
+        )
 
 
 def _as_features(values: np.ndarray) -> np.ndarray:

@@ -72,18 +72,12 @@ def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
     """The data set of a user's file, read once for its facts and for its rows."""
     fields = [field.name for field in dataclasses.fields(TableSettings)]
     columns = TableSettings(**{name: getattr(settings, name) for name in fields})
-    paths = {"data_dir": path, "test_data": columns.test_data, "schema": columns.schema}
+    paths = (path, columns.test_data, columns.schema)
     digests = []
-    for setting, value in paths.items():
-        if value is None:
-            continue
-        file = Path(value).expanduser()
-        if not file.is_file():
-            raise FileNotFoundError(
-                f"{setting} {file} is not a file; {name} expects the path of one"
-            )
-        with file.open("rb") as handle:
-            digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
+    for value in paths:
+        if value is not None:
+            with Path(value).expanduser().open("rb") as handle:
+                digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
     return _of_digests(name, path, columns, tuple(digests))
 
 

@@ -4,7 +4,7 @@
     answer                answer.py      a round, counted on the disk before it trains
     private_round         answer.py      the same around a loop of one's own
     Site                  site.py        what was spent, in a log that only grows
-    Witness         witness.py     countersigns it, from elsewhere
+    Witness               witness.py     countersigns it, from elsewhere
     SECRET, Seeded        noise.py       the system's entropy, or a test's seed
     Client                client.py      a ready client for models of this package
     flower                the adapter to Flower, imported by its own name

@@ -263,7 +263,7 @@ def finish(
     the update of public training needs no noise.
 
     Nothing in `trained` makes it fail, since a failure would tell of the data. An
-    update that is not finite is sent to 0, and an R that is none is 1.
+    update that is not finite counts as 0, and an R that is missing or no number as 1.
 
     Args:
       state: of `charge`.

@@ -106,7 +106,7 @@ def verifies(public: str, signature: str, message: bytes) -> bool:
 def new_entry(
     key: Key, before: Entry | None, kind: str, body: Mapping[str, Any]
 ) -> tuple[Entry, bytes]:
-    """A new entry and its line; infinity is written as a word, NaN never occurs."""
+    """A new entry and its line. Infinity is written as a word, and NaN is refused."""
     content: dict[str, Any] = {
         "body": _words(body),
         "entry": 1 if before is None else before.number + 1,

@@ -47,7 +47,7 @@ class Policy:
 
     @cached_property
     def mechanism(self) -> Mechanism:
-        """The simulator's mechanism; a deployed client's noise is always discrete."""
+        """The simulator's, with the claim of discrete noise, which a client draws."""
         mechanism = make_mechanism(self.name, self.config)
         return mechanism._replace(claim=mechanism.claim._replace(concentrated=True))
 
@@ -184,8 +184,9 @@ def make_policy(
 
     Raises:
       ValueError: settings that cannot be kept outside the simulator: noise in local
-        steps, noise that only the cohort's sum has enough of, a mechanism with a step
-        at the server, no noise at all, or a promise that not even one upload keeps.
+        steps, noise on a cohort's sum that is no secure sum of whole numbers, a
+        mechanism with a step at the server, no noise at all, or a promise that not
+        even one upload keeps.
     """
     facts: dict[str, Any] = {
         "min_num_examples": min_num_examples,

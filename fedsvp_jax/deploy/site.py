@@ -288,7 +288,7 @@ class Site:
         return log.seen.signature
 
     def _verified(self, number: int | None = None) -> tuple[_Ends, Seen]:
-        """(the log, what the witness has seen); the log is not read where it is known.
+        """(the log, what the witness has seen); the log is read where it has changed.
 
         Args:
           number: a descriptor of the log; by default it is opened.
@@ -332,9 +332,9 @@ class Site:
         if (seen.number, seen.hash) not in newest:
             raise Refused(
                 f"the witness has seen {seen.number} entries of {self.path.name}, and "
-                f"not these {last.number}: an older copy of one of both was put back, "
-                "or the log was changed or gone on with in two places; put the newest "
-                "copies back"
+                f"not these {last.number}: an older copy of the log or of the witness "
+                "was put back, or the log was changed or gone on with in two places; "
+                "put the newest copies back"
             )
         if "policy" in self.__dict__:
             _check_settings(_renamed(first["settings"]), self.policy.settings())

@@ -30,9 +30,9 @@ class ClientState:
       spent: of `Allowance.budget`.
       seeded: whether any upload's noise was seeded, and so was none.
       memory: the mechanism's scalars of this client.
-      sums: `Account.arrays` of this one client, `last_round` among its uploads.
-      before: the sums without `last_round`, as long as its upload is not made; then
-        None. What that round is charged is the most that it may cost.
+      sums: `Account.arrays` of this one client, with the upload of `last_round`.
+      before: the sums without that upload until it is made, then None. Until then
+        `sums` count it at the most that it may cost.
       shapes: of the arrays that the server sent first, and must send again; None before
         the first round.
     """

@@ -57,10 +57,8 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
 def corrupt(
     labels: Array,
     count: Array | int,
-    *,
-    kind: str,
+    settings: CorruptionSettings,
     num_classes: int,
-    share: float,
     key: Array,
 ) -> Array:
     """(n,) int32: one participant's labels, of which a share is corrupted.
@@ -68,14 +66,15 @@ def corrupt(
     Args:
       labels: (n,) int32.
       count: examples that the participant holds; the rest is padding.
-      kind: one of `CORRUPTIONS`.
+      settings: the kind, one of `CORRUPTIONS`, and the share of the examples;
+        round(share · count) are chosen.
       num_classes: classes of the data set.
-      share: share of the examples, in [0, 1]; round(share · count) are chosen.
       key: the participant's key for `Stream.CORRUPTION`.
     """
     which, how = jax.random.split(key)
-    changed = choose(which, count, labels.shape[0], share)
-    return jnp.where(changed, CORRUPTIONS[kind](labels, num_classes, how), labels)
+    changed = choose(which, count, labels.shape[0], settings.corrupted_points)
+    wrong = CORRUPTIONS[settings.corruption](labels, num_classes, how)
+    return jnp.where(changed, wrong, labels)
 
 
 def corrupt_clients(
@@ -120,10 +119,9 @@ def corrupt_clients(
         labels = corrupt(
             examples.labels[np.pad(rows, (0, longest - len(rows)))],
             len(rows),
-            kind=settings.corruption,
-            num_classes=num_classes,
-            share=settings.corrupted_points,
-            key=prng.stream_key(root, prng.Stream.CORRUPTION, int(client)),
+            settings,
+            num_classes,
+            prng.stream_key(root, prng.Stream.CORRUPTION, int(client)),
         )
         copied_rows.append(rows)
         copied_labels.append(np.asarray(labels[: len(rows)]))

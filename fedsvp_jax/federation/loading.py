@@ -14,7 +14,7 @@ from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes
-from fedsvp_jax.data.dataset import ClientStore, Column, Dataset
+from fedsvp_jax.data.dataset import ClientStore, Column, Dataset, check_one_client
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.models import kept_features
 
@@ -231,20 +231,12 @@ def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
                 f"{name} must be {' or '.join(map(str, allowed))} for data with a "
                 f"person column, whose rows of one person stay together, got {value}"
             )
-    writers = dataset.train_writers
-    if config.partition != "by_writer" or writers is None:
-        return
-    pairs = np.unique(np.stack([dataset.train_persons, writers]), axis=1)
-    persons, counts = np.unique(pairs[0], return_counts=True)
-    roaming = persons[counts > 1]
-    if len(roaming):
-        clients = pairs[1][pairs[0] == roaming[0]].tolist()
-        names = dataset.writer_names or range(max(clients) + 1)
-        raise ValueError(
-            f"dataset {dataset.name}: {len(roaming)} of {len(persons)} persons have "
-            f"rows at several clients, the first at "
-            f"{' and '.join(str(names[client]) for client in clients)}: no ε covers "
-            "them; keep the rows that each has at one client and leave out the others"
+    if config.partition == "by_writer" and dataset.train_writers is not None:
+        check_one_client(
+            dataset.train_persons,
+            dataset.train_writers,
+            dataset.writer_names,
+            f"dataset {dataset.name}",
         )
 
 

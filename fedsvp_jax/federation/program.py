@@ -89,7 +89,9 @@ class Program:
             account_of(
                 config,
                 mechanism,
-                equal_weights=self.equal_weights,
+                # Cohorts follow from the seed, which can be guessed, and amplify by
+                # their secrecy alone.
+                equal_weights=self.equal_weights and not config.secret_noise,
                 averaged=self.averages,
                 nominal=STATS_LEAVE if self.keeps_stats else "",
                 assumptions=neighbour_assumptions(config),

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.models.last_layer import Backbone
 
@@ -49,7 +50,9 @@ def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
     return FrozenNetwork(backbone.model, frozen, stats)
 
 
-@partial(jax.jit, static_argnames=("model", "batch_size"))
+_outputs = jax.jit(outputs_for, static_argnums=0)
+
+
 def features(
     model: Model, params: Params, stats: Params, inputs: Array, *, batch_size: int
 ) -> Array:
@@ -60,12 +63,8 @@ def features(
       inputs: (n, *example_shape) uint8 or float32, not yet normalised.
       batch_size: examples that pass through the network at once.
     """
-    padded = jnp.pad(
-        inputs, ((0, -inputs.shape[0] % batch_size), *((0, 0),) * (inputs.ndim - 1))
-    )
-    batches = padded.reshape(-1, batch_size, *inputs.shape[1:])
-    outputs = jax.lax.map(partial(outputs_for, model, params, stats), batches)
-    return outputs.reshape(-1, outputs.shape[-1])[: inputs.shape[0]]
+    outputs = partial(_outputs, model, params, stats)
+    return jnp.concatenate([*in_batches(outputs, inputs, batch_size)])
 
 
 def fit_scaling(raw: Array) -> Scaling:

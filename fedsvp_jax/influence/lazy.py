@@ -11,6 +11,7 @@ once, before it.
 Source: lazy influence (arXiv 2205.11518), sec. 3.4, algorithm 1.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import flax.struct
@@ -21,23 +22,13 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.prng import AnyKey
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import last_layer
+from fedsvp_jax.influence.privacy import flip_probability
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.influence.threshold import required_gap, two_means
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.release import drawable
 
 _CONTRIBUTIONS_PER_PRODUCT = 4  # evaluated in one matrix product
-
-
-@flax.struct.dataclass
-class FilterRates:
-    """Settings that may change without compiling again; every leaf is a scalar."""
-
-    local_epochs: Array | int  # steps of a contributor, each on its whole batch
-    learning_rate: Array | float  # step size of a contributor
-    clip: Array | float  # C, bound on the L2 norm of the last layer's update
-    noise_multiplier: Array | float  # z: std of the Gaussian noise divided by C
-    flip_probability: Array | float  # f of `randomized_response`
-    minimum_gap: Array | float  # `share` of `threshold.required_gap`
 
 
 class Batches(NamedTuple):
@@ -60,20 +51,22 @@ class Verdict:
 
 
 def contributions(
-    kernel: Array, train: Batches, rates: FilterRates, *, key: AnyKey
+    kernel: Array, train: Batches, settings: FilterSettings, *, key: AnyKey
 ) -> Array:
     """(M, C, d): the last layers that the contributors send.
 
     Each contributor trains W from W_0 on its batch, clips W − W_0 as one vector to the
-    L2 norm `rates.clip`, adds Gaussian noise of the std z · `rates.clip` to every
-    coordinate and sends W_0 plus the result.
+    L2 norm C, adds Gaussian noise of the std z·C to every coordinate and sends W_0 plus
+    the result.
 
     Args:
       kernel: (C, d) W_0.
       train: the contributors' batches.
-      rates: the settings.
+      settings: C is `influence_clip`, z is `contribution_noise`.
       key: of this pass; each contributor's noise has a key of its own, derived from it.
     """
+
+    clip = settings.influence_clip
 
     def contribute(
         contributor: Array, x: Array, labels: Array, weights: Array
@@ -83,12 +76,12 @@ def contributions(
             x,
             labels,
             weights,
-            num_epochs=rates.local_epochs,
-            learning_rate=rates.learning_rate,
+            num_epochs=settings.influence_epochs,
+            learning_rate=settings.influence_learning_rate,
         )
-        update, _ = noise.clip_into_ball(trained - kernel, rates.clip)
+        update, _ = noise.clip_into_ball(trained - kernel, clip)
         noise_key = prng.stream_key(key, prng.Stream.INFLUENCE, contributor)
-        std = jnp.asarray(rates.noise_multiplier, jnp.float32) * rates.clip
+        std = jnp.asarray(settings.contribution_noise, jnp.float32) * clip
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
     contributors = jnp.arange(train.x.shape[0], dtype=jnp.int32)
@@ -124,12 +117,12 @@ def improvements(kernel: Array, contributed: Array, test: Batches) -> Array:
     return jax.lax.map(improvement, contributed, batch_size=_CONTRIBUTIONS_PER_PRODUCT)
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="settings")
 def lazy_influence(
     kernel: Array,
     train: Batches,
     test: Batches,
-    rates: FilterRates,
+    settings: FilterSettings,
     *,
     contribution_key: AnyKey,
     vote_key: AnyKey,
@@ -143,17 +136,19 @@ def lazy_influence(
       kernel: (C, d) W_0, the centre's last layer.
       train: the contributors' batches.
       test: the testers' batches.
-      rates: the settings.
+      settings: decide the program; a run has one.
       contribution_key: draws the contributions' noise; a new one for each pass.
       vote_key: draws the randomised responses. The same key in all passes repeats the
         answer to a vote that did not change.
     """
-    contributed = contributions(kernel, train, rates, key=contribution_key)
+    contributed = contributions(kernel, train, settings, key=contribution_key)
     gained = improvements(kernel, contributed, test)
     votes = jnp.where(gained > 0, 1.0, -1.0).astype(jnp.float32)
+    assert settings.vote_epsilon is not None
+    flip = flip_probability(settings.vote_epsilon)
     reports = randomized_response(
         votes,
-        rates.flip_probability,
+        flip,
         prng.stream_key(vote_key, prng.Stream.VOTE),
     )
     num = votes.shape[0]
@@ -161,7 +156,7 @@ def lazy_influence(
     scores = jnp.sum(reports * by_others, axis=1)
     low, high = two_means(scores)
     threshold, gap = (low + high) / 2, high - low
-    required = required_gap(num - 1, rates.flip_probability, rates.minimum_gap)
+    required = required_gap(num - 1, flip, settings.minimum_gap)
     return Verdict(
         scores=scores,
         threshold=threshold,

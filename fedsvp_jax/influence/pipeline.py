@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Weights
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.last_layer import FrozenNetwork, Scaling
-from fedsvp_jax.influence.lazy import Batches, FilterRates
-from fedsvp_jax.influence.privacy import flip_probability
+from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.round import local_training
 from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
@@ -115,9 +114,8 @@ def filter_inputs(
     def features(inputs: Array) -> Array:
         return last_layer.features(*network, inputs, batch_size=_FEATURE_BATCH)
 
-    warmup_features = features(warmup.inputs)
     scaling, kernel = fit_last_layer(
-        warmup_features,
+        features(warmup.inputs),
         warmup.labels,
         num_classes=num_classes,
         num_epochs=settings.warmup_epochs,
@@ -130,17 +128,3 @@ def filter_inputs(
         return examples._replace(x=x.reshape(*examples.labels.shape, -1))
 
     return kernel, batches(train), batches(test)
-
-
-def filter_rates(settings: FilterSettings) -> FilterRates:
-    """The settings that `lazy_influence` takes as arrays, all of them scalars."""
-    assert settings.vote_epsilon is not None
-    flip = flip_probability(settings.vote_epsilon)
-    return FilterRates(
-        local_epochs=jnp.int32(settings.influence_epochs),
-        learning_rate=jnp.float32(settings.influence_learning_rate),
-        clip=jnp.float32(settings.influence_clip),
-        noise_multiplier=jnp.float32(settings.contribution_noise),
-        flip_probability=jnp.float32(flip),
-        minimum_gap=jnp.float32(settings.minimum_gap),
-    )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import lru_cache
 
 import jax.numpy as jnp
 import numpy as np
@@ -40,18 +41,20 @@ def analytic_multiplier(epsilon: Leaf, delta: Leaf) -> np.ndarray:
 
     Source: Balle and Wang 2018 (arXiv 1805.06530), by dp-accounting.
     """
+    pairs = np.broadcast(np.asarray(epsilon, float), np.asarray(delta, float))
+    values = [_least_multiplier(float(e), float(d)) for e, d in pairs]
+    return np.asarray(values).reshape(pairs.shape)
+
+
+@lru_cache(maxsize=4096)  # a page asks it of each of many cells
+def _least_multiplier(epsilon: float, delta: float) -> float:
     from dp_accounting import gaussian_mechanism
     from scipy import stats
 
-    def least_multiplier(epsilon: float, delta: float) -> float:
-        if epsilon <= _LARGEST_EXACT:
-            return gaussian_mechanism.get_sigma_gaussian(epsilon, delta)
-        quantile = float(stats.norm.isf(delta))
-        return 1.0 / (math.sqrt(quantile**2 + 2.0 * epsilon) - quantile)
-
-    pairs = np.broadcast(np.asarray(epsilon, float), np.asarray(delta, float))
-    values = [least_multiplier(float(e), float(d)) for e, d in pairs]
-    return np.asarray(values).reshape(pairs.shape)
+    if epsilon <= _LARGEST_EXACT:
+        return gaussian_mechanism.get_sigma_gaussian(epsilon, delta)
+    quantile = float(stats.norm.isf(delta))
+    return 1.0 / (math.sqrt(quantile**2 + 2.0 * epsilon) - quantile)
 
 
 def gaussian_epsilon_bound(precision: float, delta: float) -> float:

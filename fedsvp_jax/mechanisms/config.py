@@ -82,7 +82,7 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
     Attributes:
       min_num_examples: () m, the smallest client's training examples; with clipping
         `attribute_records` those of the private attribute, of clients that hold any.
-      max_num_examples: the largest client's; read for `batches=poisson`.
+      max_num_examples: the largest client's training examples.
       rows_per_person: m, the most records of one person, where a person is the unit.
       settings: the mechanism's own settings, an instance of the class that it is
         registered with; `make_mechanism` takes that class's defaults for None.

@@ -13,7 +13,7 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 
 
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
-    """(|D|, R, round) -> what the mechanism says of such an upload; none is noised."""
+    """(|D|, R, round) -> what the mechanism says of such an upload, un-noised."""
     memory = mechanism.init(1).of(0)
     ones = {"w": jnp.ones((1,), jnp.float32)}
 

@@ -49,10 +49,13 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
     mean, ends = row.accuracy, row.interval()
     if mean is None:
         return None
-    interval = f"of the mean over {row.num_seeds} seeds"
+    interval = f"95 % interval of the mean over {row.num_seeds} seeds"
     if ends is None:
-        interval = f"of {test_rows} test rows, 1 seed" if test_rows else "not known"
-        ends = tables.wilson(mean, test_rows) if test_rows else (mean, mean)
+        interval = "interval not known"
+        ends = (mean, mean)
+        if test_rows:
+            interval = f"95 % interval of {test_rows} test rows, 1 seed"
+            ends = tables.wilson(mean, test_rows)
     return {
         "mean": mean,
         "lower": ends[0],

@@ -78,7 +78,7 @@ def spent(summary: Mapping[str, Any]) -> str:
 
 
 def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None) -> str:
-    """Accuracy beside that of guessing, and of FedAvg where it is known; "" if none."""
+    """Whether the model is useful; AUC and accuracy, of FedAvg too; "" if none."""
     other = (fedavg or {}).get("test_scores")
     return _filled("quality", summary.get("test_scores"), other)
 

@@ -1,6 +1,6 @@
 """protection.html: what a run promises, for those who answer for the records.
 
-It holds nothing but what may be published (`disclosure.PUBLIC`): settings, guarantees,
+It holds nothing but what may be published (docs/privacy.md): settings, guarantees,
 the score with noise of its own, and the hash of the model. Hashes of config.json and of
 other files stay out, since who knows all records but one could confirm a guess by them.
 
@@ -19,7 +19,6 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
 from fedsvp_jax.report import headline, labels, page, read
-from fedsvp_jax.report.disclosure import EXPERIMENTER, PUBLIC
 
 STATUS = {"proved": "proved", "nominal": "nominal, not proved"}
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
@@ -68,10 +67,14 @@ _UNITS = {
 }
 
 
+def _unit(claim: Mapping[str, Any]) -> str:
+    relation = str(claim["relation"])
+    return next((unit for words, unit in _UNITS.items() if words in relation), "row")
+
+
 def risk_sentences(claim: Mapping[str, Any]) -> tuple[str, str]:
     """A claim's risk as natural frequencies (Nanayakkara et al. 2023, 2303.00738)."""
-    relation, risk = str(claim["relation"]), claim["risk"]
-    unit = next((unit for words, unit in _UNITS.items() if words in relation), "row")
+    unit, risk = _unit(claim), claim["risk"]
     recognised = math.ceil(1000 * risk["recognised"] - 1e-9)
     return (
         f"Somebody who knows everything but one {unit} guesses, at even odds, whether "
@@ -116,9 +119,8 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
         hashes=hashes,
         mechanism=mechanisms.about(str(config["mechanism"])),
-        public=PUBLIC,
-        private=EXPERIMENTER,
         release=release,
-        sentences=[headline.privacy(summary), *risk_sentences(claim)],
-        unprotected=headline.unprotected(config),
+        exact=headline.privacy(summary),
+        sentences=risk_sentences(claim),
+        unit=_unit(claim),
     )

@@ -40,10 +40,10 @@ def plots(run: read.RunFiles) -> list[Plot]:
         Plot(
             "roc",
             "ROC curve",
-            f"Rows of {positive} that are recognised, by false alarms; on the diagonal,"
-            " the model guesses. Published, each step of it tells where one row stands"
-            " among the others.",
-            f"share of {positive} recognised",
+            f"Rows of class {positive} that are recognised, by false alarms; on the"
+            " diagonal, the model guesses. Published, each step of it tells where one"
+            " row stands among the others.",
+            f"share of class {positive} recognised",
             [Series("model", roc["false_alarms"], roc["recognised"]), _DIAGONAL],
             "share of other rows called so",
             percent="xy",
@@ -54,9 +54,9 @@ def plots(run: read.RunFiles) -> list[Plot]:
             "Bins of as many rows each, with 95 % intervals; on the diagonal,"
             " probabilities are right. Published, it tells how many rows of a bin are"
             f" {positive}.",
-            f"share of {positive}",
+            f"share of class {positive}",
             [calibration, _DIAGONAL],
-            f"predicted probability of {positive}",
+            f"predicted probability of class {positive}",
             percent="xy",
         ),
     ]

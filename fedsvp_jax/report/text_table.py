@@ -4,9 +4,11 @@ A table is a list of rows, and a row is what it shows by column: `{"ε": "0.2", 
 rows of a table have the same columns in the same order.
 """
 
+import functools
 import io
 import re
 import shutil
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from fedsvp_jax.core.files import printable
@@ -14,7 +16,10 @@ from fedsvp_jax.core.files import printable
 _BARE_BAR = re.compile(r"(?<!\\)\|")
 MISSING = "Not measured yet.\n"
 LONG = 24  # characters of a cell that make a table hard to read
-_WIDTH = 100  # characters of a line where no terminal says its own
+_WIDEST = 1000  # characters of a line where no terminal says its own
+_broken = functools.partial(
+    textwrap.fill, width=LONG, break_long_words=False, break_on_hyphens=False
+)
 
 Row = Mapping[str, str]
 
@@ -22,21 +27,26 @@ Row = Mapping[str, str]
 def aligned(rows: Sequence[Row]) -> str:
     """Columns of equal width, without Markdown's marks: the first flush left.
 
-    Text is broken into lines where the table would be wider than the terminal.
+    Text is broken into lines where the table would be wider than the terminal; where
+    none says its width, long text between words.
     """
     from rich import box, console, table, text
 
+    width = shutil.get_terminal_size((0, 0)).columns
     grid = table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for number, name in enumerate(rows[0]):
         justify: console.JustifyMethod = "right" if number else "left"
         grid.add_column(
-            text.Text(name), justify=justify, vertical="bottom", overflow="fold"
+            text.Text(name if width else _broken(name)),
+            justify=justify,
+            vertical="bottom",
+            overflow="fold",
         )
     for row in rows:
-        grid.add_row(*(text.Text(printable(cell.strip("*`"))) for cell in row.values()))
+        cells = (printable(cell.strip("*`")) for cell in row.values())
+        grid.add_row(*(text.Text(cell if width else _broken(cell)) for cell in cells))
     file = io.StringIO()
-    width = shutil.get_terminal_size((_WIDTH, 24)).columns
-    console.Console(file=file, width=width).print(grid)
+    console.Console(file=file, width=width or _WIDEST).print(grid)
     return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedsvp_jax import models
 from fedsvp_jax.core import prng
+from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, Model, Weights
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
@@ -20,6 +21,7 @@ from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.budget import planned_filter_cost
 from fedsvp_jax.influence import last_layer, pipeline
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
+from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.models.last_layer import backbone_of
 from fedsvp_jax.round.local_training import TrainingRecipe
 from fedsvp_jax.round.state import ServerState
@@ -102,7 +104,7 @@ def judge(program: Program, start: Weights) -> Verdict:
         kernel,
         train,
         test,
-        pipeline.filter_rates(config),
+        part(FilterSettings, config),
         contribution_key=key,
         vote_key=root,
     )

@@ -9,33 +9,26 @@ nothing else holds them. Once the run has ended the file may be deleted.
 import os
 import pathlib
 
-from fedsvp_jax.core.files import replace_file
-
 FILE = "noise.key"
-NUM_BYTES = 8
 
 
 def fresh() -> bytes:
     """A key that nobody knows."""
-    return os.urandom(NUM_BYTES)
+    return os.urandom(8)
 
 
 def of_folder(folder: pathlib.Path) -> bytes:
     """The key of the run in the folder; a fresh one where there is none yet.
 
     Raises:
-      ValueError: a run has begun there, and its key is gone.
+      ValueError: a run has begun there, and its key is gone or damaged.
     """
-    try:
-        return (folder / FILE).read_bytes()
-    except FileNotFoundError:
-        if (folder / "checkpoints").exists():
-            raise ValueError(
-                f"cannot resume {folder}: {FILE} is gone, the key of its noise"
-            ) from None
+    file = folder / FILE
+    key = file.read_bytes() if file.exists() else b""
+    if not (key or (folder / "checkpoints").exists()):
         return fresh()
-
-
-def keep(folder: pathlib.Path, key: bytes) -> None:
-    """Writes the key, for the owner of the folder alone."""
-    replace_file(folder / FILE, key, mode=0o600)
+    if len(key) != len(fresh()):
+        raise ValueError(
+            f"cannot resume {folder}: {FILE}, the key of its noise, is gone or damaged"
+        )
+    return key

@@ -96,7 +96,7 @@ def train(
         ]
     folder.start(settings, resume=options.resume)
     if secret is not None:
-        noise_key.keep(folder.path, secret)
+        replace_file(folder.path / noise_key.FILE, secret, mode=0o600)  # the owner's
     if isinstance(data, Dataset) and data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())

@@ -33,7 +33,7 @@ class Game(NamedTuple):
 
     Attributes:
       plan: N, the coalitions that every client trains, how many train side by side.
-      batch_size: B of every other training.
+      batch_size: B of the trainings that are drawn or designed.
       start: the broadcast model.
       train: (coalition (N,) bool, as one of a group) -> the model trained on it.
       validation: the client's examples that utilities are measured on.

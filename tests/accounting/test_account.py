@@ -142,9 +142,9 @@ def test_an_account_is_gone_on_with_once_and_a_copy_apart():
     book = Book(3)
     first = book.account
     record(book, [0, 1])
-    second, copied = book.account, book.account.copy()
+    second, copied = book.account, book.account.from_arrays(book.account.arrays())
     record(book, [0])
-    for use in (second.delta_spent, lambda: second.uploads, second.copy):
+    for use in (second.delta_spent, lambda: second.uploads, second.arrays):
         with pytest.raises(RuntimeError, match="after round 1 was gone on with"):
             use()
     assert first.uploads.tolist() == [0, 0, 0]  # the zeros are every run's

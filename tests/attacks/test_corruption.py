@@ -15,12 +15,7 @@ IMAGES = jax.random.randint(jax.random.key(0), (40, 8, 8, 1), 0, 256).astype(jnp
 
 def corrupted(kind: str, share: float = 0.9, count: int = 40) -> np.ndarray:
     labels = corruption.corrupt(
-        LABELS,
-        count,
-        kind=kind,
-        num_classes=10,
-        share=share,
-        key=jax.random.key(3),
+        LABELS, count, CorruptionSettings(kind, 1.0, share), 10, jax.random.key(3)
     )
     assert labels.dtype == LABELS.dtype
     return np.asarray(labels)

@@ -161,7 +161,8 @@ def training(
     sampler = "opacus.utils.uniform_sampler.UniformWithReplacementSampler"
     kind = more.get("loader", "opacus.data_loader.DPDataLoader")
     loader = of(kind, batch_sampler=of(sampler, sample_rate=sample_rate))
-    type(loader).__len__ = lambda self: 94
+    type(loader).__len__ = len_of = lambda self: 94
+    len_of.__module__ = more.get("methods_of", type(loader).__module__)
     return check.opacus.live(optimizer, loader, epochs=epochs, accountant=accountant)
 
 
@@ -189,6 +190,7 @@ def test_a_step_on_eight_batches_costs_what_it_may() -> None:
         ({"counted": None}, "steps are not each"),
         ({"rate": 1 / 95}, "steps are not each"),
         ({"rate": 1 / 9}, "steps are not each"),
+        ({"methods_of": "mine"}, "method of its own"),
     ],
 )
 def test_an_optimizer_of_another_class_or_accountant_is_not_proved(

@@ -26,7 +26,8 @@ def parsed(path: pathlib.Path, text: str, *more: str) -> flags.FlagValues:
     ):
         define(name, default, "", flag_values=values)
     words = ["train", f"--config={path}", *more]
-    assert config_file.parse(values, words) == ["train"]
+    faults: list[str] = []
+    assert config_file.parse(values, words, faults) == ["train"] and not faults
     return values
 
 

@@ -63,8 +63,9 @@ def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -
         "who": cells.column_of(whose, "who"),
         "ward": cells.column_of(wards, "ward"),
     }
-    sizes, persons = plan.training_rows(schema, table, np.array(wards == "two", int))
-    assert persons is not None
+    ward = np.array(wards == "two", int)
+    sizes, persons, tested = plan.training_rows(schema, table, ward)
+    assert persons is not None and tested == 14 - 11
     data = plan.synthetic(schema, sizes, 1, 0.8, persons)
     assert sizes == [6, 5] and data.rows_per_person == 2
     of_wards = np.split(data.train_persons, [6])
@@ -88,7 +89,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows" in done.stdout
     assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
-    table = done.stdout.split("tells.")[1]  # whose cells may be broken into lines
+    table = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines
     assert {"server", "9", "useful", "proved"} <= {*table.split()}
     document = json.loads((out / "epsilon.json").read_text())
     (point,) = document["points"]
@@ -131,8 +132,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     def swept(data: Any, trust: str | None, epsilon: float) -> Any:
         area = {"nobody": 0.55, None: 0.8}.get(trust, 0.78)
         value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area}
-        risk = {"right_of_100": 50.0}
-        claim = {"adversary": "server", "risk": risk, "status": "proved"}
+        claim = {"adversary": "server", "right": 50, "status": "proved"}
         point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
         point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
@@ -145,8 +145,9 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     document = plan._joined([document, document], (0.8,))
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
-    bare = document["fedavg"]
-    words = [plan._row(point, bare)["model"] for point in document["points"]]
-    assert words == ["useless", "useful", "useful"]
+    counts = np.array([190, 109])
+    rows = [plan._row(point, counts) for point in document["points"]]
+    assert [row["model"] for row in rows] == ["not useful", "useful", "useful"]
+    assert rows[0]["AUC"] == "0.482 to 0.615"
     (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"

@@ -7,7 +7,7 @@ no chosen mechanism reads is bad input too, and no page shows it.
 import pathlib
 
 import pytest
-from commands import assert_refused, command
+from commands import assert_refused, assert_sentence, command
 
 from fedsvp_jax.report import provenance
 
@@ -25,7 +25,7 @@ REFUSED = {
         "--sensitivity=paper": "flag --sensitivity is called --clipping",
         "--xyzzy=1": "Unknown command line flag 'xyzzy'",
         "--dataset=store": "dataset store needs data_dir",
-        "--dataset=store --data_dir=docs": "'docs/store.json'",
+        "--dataset=store --data_dir=docs": "docs/store.json: No such file",
         "--num_devices=99": "num_devices times sweep_devices must be at most 1",
         "--num_devices=0": "num_devices",
         "--preset=proved_mnist": "preset proved_mnist needs total_epsilon",
@@ -123,6 +123,53 @@ def test_g19_a_flag_that_nothing_reads_is_refused(
     line: str, tmp_path: pathlib.Path
 ) -> None:
     assert_refused(line.split(), UNREAD[line], tmp_path / "run")
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("flags", "messages"),
+    [
+        (
+            "--epsilom=1 --num_rounds=many --num_devices=0 --epsilon=-1",
+            ("epsilom", "--num_rounds=many", "--num_devices=0", "epsilon must be gr"),
+        ),
+        ("--sensitivity=paper --xyzzy", ("is called --clipping", "'xyzzy'")),
+        ("--noxyzzy --num_rounds=0 --report=no", ("noxyzzy", "num_rounds", "report")),
+    ],
+)
+def test_all_wrong_flags_are_told_at_once(flags: str, messages: tuple[str]) -> None:
+    """The first alone was, and the next one in the next try."""
+    ended = command(*TRAIN.split(), *flags.split())  # without --output_dir, too
+    for message in (*messages, "state --output_dir"):
+        assert_sentence(ended, message)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("schema {}/stay.csv", "error: {}/stay.csv: No such file"),
+        ("train --data={}/stay.csv --label_column=y", "--data={}/stay.csv: No such"),
+        (
+            "train --data={}/stays.csv --schema={}/stay.csv --goal=proved",
+            "--schema={}/stay.csv: No such file",
+        ),
+        ("plan {}/stay.csv --schema={}/schema.toml", "error: {}/stay.csv: No such"),
+    ],
+)
+def test_a_missing_file_is_named_with_its_flag_and_its_neighbour(
+    line: str, message: str, tmp_path: pathlib.Path
+) -> None:
+    """It said `[Errno 2]`, or the setting in the place of the flag."""
+    (tmp_path / "stays.csv").write_text("x,y\n1,a\n2,b\n")
+    declared = '[label]\ncolumn = "y"\nclasses = ["a", "b"]\nshares = [0.5, 0.5]\n'
+    (tmp_path / "schema.toml").write_text(f"schema = 1\n{declared}")
+    words = line.replace("{}", str(tmp_path)).split()
+    more = ["--total_epsilon=3"] * (words[0] == "train" and "--goal=proved" in words)
+    more += [f"--output_dir={tmp_path}/run"] * (words[0] == "train")
+    ended = command(f"experiments.{words[0]}", *words[1:], *more)
+    assert_sentence(ended, message.replace("{}", str(tmp_path)))
+    assert f"did you mean {tmp_path}/stays.csv?" in ended.stderr
 
 
 def test_a_sweep_takes_a_flag_that_one_mechanism_reads(tmp_path: pathlib.Path) -> None:

@@ -6,6 +6,7 @@ import pathlib
 import re
 
 import numpy as np
+import pytest
 from commands import assert_sentence, command, succeeds
 from small_runs import digits
 
@@ -55,9 +56,12 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert_sentence(command(*train, "--goal=proved"), "goal proved needs a schema that")
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "these bounds are the least and the largest value of the")
-    assert "--known_bounds=dose,admitted" in refused.stderr
-    confirmed = succeeds(*confirm, "--known_bounds=dose,admitted").stdout
+    assert_sentence(refused, "these entries are still what the records say: dose (bou")
+    for part in ("(bounds, fill), kind (categories), admitted (bounds)", "ill (classe"):
+        assert part in refused.stderr
+    assert "# TODO: guessed, check it\n[client]" in schema.read_text()
+    confirmed = succeeds(*confirm, "--known=dose,admitted,kind,ill").stdout
+    assert "# TODO" not in schema.read_text()
     assert 'values = ["a", "b", "*"]' in confirmed
     assert 'classes = ["ja", "nein"]' in confirmed and "from_data" not in confirmed
     assert re.search(r"\[columns.dose\]\n.*\nbounds = \[0.0\d*, 9.9\d*\]", confirmed)
@@ -71,7 +75,9 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     done = succeeds(*train, "--goal=proved")
     assert "changes the view of the server by at most ε = " in done.stdout
     assert "(proved, unless one of its" in done.stdout
-    assert "FedAvg, which hides nothing" in done.stdout
+    assert "FedAvg, without noise on the same clients" in done.stdout
+    assert "Real sites cannot run this route" in done.stdout
+    assert "basic" not in done.stdout  # one ε, that of the sentence
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert sum(summary["test_scores"]["counts"].values()) == 48
     assert len(summary["by_client"]) == 3
@@ -86,6 +92,21 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     succeeds(*predict)
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert len(rows) == 2 and set(rows[0]) >= {"probability of ja"}
+
+
+@pytest.mark.hole
+def test_a_median_is_confirmed_as_bounds_are(tmp_path: pathlib.Path) -> None:
+    """`fill = 4` of the records passed as stated without them, with its comments."""
+    schema = tmp_path / "schema.toml"
+    schema.write_text(
+        "schema = 1\n[label]\ncolumn = 'ill'\nclasses = ['a', 'b']\n"
+        "# TODO: 9 % of the cells are missing\n[columns.dose]\ntype = 'number'\n"
+        "bounds = [0, 20]\nfill = 4\nfrom_data = [0.4, 10]  # TODO\n"
+    )
+    confirm = ("experiments.schema", f"--confirm={schema}")
+    assert_sentence(command(*confirm), "what the records say: dose (fill). State")
+    succeeds(*confirm, "--known=dose")
+    assert "TODO" not in schema.read_text() and "missing" not in schema.read_text()
 
 
 def test_no_client_is_said_to_be_guessed_where_none_was(tmp_path: pathlib.Path) -> None:

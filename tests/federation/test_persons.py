@@ -322,16 +322,40 @@ def test_ids_that_repeat_are_warned_of_where_the_unit_is_a_row():
         from_table(table(), schema=quiet, drop=["hospital"])
 
 
-def test_a_person_at_two_clients_is_refused():
+@pytest.mark.hole
+@pytest.mark.parametrize("rows", [1, MOST])
+def test_a_person_at_two_clients_is_refused(rows: int):
+    """Of one row per person, one was drawn from both hospitals' rows and passed."""
     written = table()
     written["hospital"][np.flatnonzero(written["id"] == "p4")[0]] = "b"
-    data = from_table(
-        written, schema=dataclasses.replace(SCHEMA, client="hospital", unit="client")
-    )
-    with pytest.raises(
-        ValueError, match=r"1 of 96 persons have rows .* at a and b: no"
-    ):
-        built(data, partition="by_writer")
+    schema = dataclasses.replace(SCHEMA, client="hospital", rows_per_person=rows)
+    with pytest.raises(ValueError, match=r"1 of 120 persons .* at .* and .*: no") as e:
+        from_table(written, schema=schema)
+    assert {"a", "b"} < set(str(e.value).replace(":", "").split())
+    assert "p4" not in str(e.value)  # whose rows they are stays with the hospitals
+
+
+def test_a_person_at_two_clients_of_a_data_set_in_memory_is_refused():
+    written = dataclasses.replace(loaded(client="hospital"), writer_names=None)
+    writers = np.array(written.train_writers)
+    whose = whose_of(written)
+    several = np.flatnonzero(np.bincount(whose)[whose] > 1)[0]
+    writers[several] = (writers[several] + 1) % 4
+    roaming = dataclasses.replace(written, train_writers=writers)
+    with pytest.raises(ValueError, match=r"1 of 96 persons .* at \d and \d: no"):
+        built(roaming, partition="by_writer")
+
+
+@pytest.mark.hole
+def test_a_person_at_two_clients_is_refused_before_rows_are_drawn():
+    """With rows = 1 one row was drawn, and 4,977 of 6,127 such persons passed."""
+    written = table()
+    written["hospital"][np.flatnonzero(written["id"] == "p4")[0]] = "b"
+    schema = dataclasses.replace(SCHEMA, client="hospital", rows_per_person=1)
+    with pytest.raises(ValueError, match=r"1 of 120 persons have rows .* at a and b"):
+        from_table(written, schema=schema)
+    with pytest.warns(UserWarning, match="240 of 360 rows are left out"):
+        from_table(written, schema=schema, client="none")
 
 
 def test_a_person_on_both_sides_of_a_stated_test_is_refused():

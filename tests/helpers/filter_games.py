@@ -9,7 +9,8 @@ from fedsvp_jax.attacks.audit import Player, Transcript, make_player
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import lazy
-from fedsvp_jax.influence.lazy import Batches, FilterRates
+from fedsvp_jax.influence.lazy import Batches
+from fedsvp_jax.influence.settings import FilterSettings
 
 _SPREAD = 20.0  # L2 norm of a contributor's only feature: its update exceeds the clip
 
@@ -41,14 +42,14 @@ def vote_player(num_votes: int, flip_probability: float, num_games: int) -> Play
     return make_player(transcript, num_games)
 
 
-def contribution_player(rates: FilterRates, num_games: int) -> Player:
+def contribution_player(settings: FilterSettings, num_games: int) -> Player:
     """A contributor whose whole batch is replaced, so that its layer moves by 2C.
 
     Its only example has the label 0 in world "in" and 1 in world "out", of two classes.
     From a last layer of zeros that gives opposite steps, each longer than the clip.
 
     Args:
-      rates: settings of the filter.
+      settings: of the filter.
       num_games: n, in each world.
     """
     kernel = jnp.zeros((2, 1), jnp.float32)
@@ -56,12 +57,13 @@ def contribution_player(rates: FilterRates, num_games: int) -> Player:
 
     def transcript(world: Array, key: Array) -> Transcript:
         batch = Batches(features, world[None, None], jnp.ones((1, 1), jnp.float32))
-        layers = lazy.contributions(kernel, batch, rates, key=prng.round_key(key, 0))
-        std = jnp.asarray(rates.noise_multiplier * rates.clip, jnp.float32)
+        layers = lazy.contributions(kernel, batch, settings, key=prng.round_key(key, 0))
+        clip = settings.influence_clip
+        std = jnp.float32(settings.contribution_noise * clip)
         # Class 0 was learned up and class 1 down, or the other way about, each by C/√2:
         # the difference has the variance 2·std² and the means ±√2·C.
         difference = layers[0, 0] - layers[0, 1]
-        score = difference * jnp.sqrt(2.0) * rates.clip / jnp.square(std)
+        score = difference * jnp.sqrt(2.0) * clip / jnp.square(std)
         yes = jnp.ones((1,), bool)
         return Transcript(score, yes, yes)
 

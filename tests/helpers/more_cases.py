@@ -14,7 +14,7 @@ from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.attacks.audit import Game
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import make_policy
-from fedsvp_jax.influence import pipeline, privacy
+from fedsvp_jax.influence import privacy
 
 _VOTES = 4  # votes of one tester
 _SUM: Mapping[str, Any] = {
@@ -69,12 +69,12 @@ def _prepare_sum(setting: Setting) -> Prepared:
 def _prepare_filter(setting: Setting, case: Case) -> Prepared:
     """A tester's votes all change, or a contributor's batch."""
     config = dataclasses.replace(setting.config, **case.changes)
-    rates = pipeline.filter_rates(config)
     if case.worlds == "votes":
-        play = vote_player(_VOTES, float(rates.flip_probability), setting.num_games)
+        flip = privacy.flip_probability(config.vote_epsilon)
+        play = vote_player(_VOTES, flip, setting.num_games)
         claims = of_votes(config, _VOTES)
         return Prepared(play, lambda _: claims, True)
-    play = contribution_player(rates, setting.num_games)
+    play = contribution_player(config, setting.num_games)
     claims = of_contributions(config)
     return Prepared(play, lambda _: claims, True)
 

@@ -1,5 +1,6 @@
 """Small worlds of the filter, made of Gaussian classes in place of features."""
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -7,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.influence import Batches, FilterRates, last_layer, pipeline
+from fedsvp_jax.influence import Batches, last_layer, pipeline
+from fedsvp_jax.influence.settings import FilterSettings
 
 NUM_CLASSES = 5
 
@@ -43,16 +45,14 @@ def make_world(seed: int = 0) -> World:
     return World(kernel, batches(x, labels), batches(*draw(keys[5], 20, 20)), corrupted)
 
 
-def rates(**changes: float) -> FilterRates:
-    """Without any noise, but for the changes."""
+def rates(*, flip: float = 0.0, **changes: float) -> FilterSettings:
+    """Without any noise, but for the changes; a vote is turned with the chance f/2."""
     chosen = {
-        "local_epochs": 5,
-        "learning_rate": 5.0,
-        "clip": 0.5,
-        "noise_multiplier": 0.0,
-        "flip_probability": 0.0,
+        "influence_epochs": 5,
+        "influence_learning_rate": 5.0,
+        "influence_clip": 0.5,
+        "contribution_noise": 0.0,
+        "vote_epsilon": 2 * math.log((1 - flip / 2) / (flip / 2)) if flip else math.inf,
         "minimum_gap": 0.0,
     } | changes
-    epochs = jnp.int32(chosen.pop("local_epochs"))
-    others = {name: jnp.float32(value) for name, value in chosen.items()}
-    return FilterRates(local_epochs=epochs, **others)
+    return FilterSettings(**chosen)

@@ -79,6 +79,6 @@ def test_of_one_seed_the_interval_is_that_of_its_test_rows(sweep_dir: Path) -> N
     cells = [one | {"test_rows": 100} for one in files.cells if one["seed"] == 0]
     content = epsilon_page.document(read.SweepFiles(files.config, rows, cells, {}))
     accuracy = content["fedavg"]
-    assert accuracy["interval"] == "of 100 test rows, 1 seed"
+    assert accuracy["interval"] == "95 % interval of 100 test rows, 1 seed"
     assert accuracy["lower"] == pytest.approx(0.8256, abs=1e-4)
     assert accuracy["upper"] == pytest.approx(0.9448, abs=1e-4)

@@ -24,7 +24,7 @@ SCORES = {
     "balanced_accuracy": 0.75,
     "log_loss": 0.4,
     "counts": {"no": 70, "yes": 30},
-    "better_than_guessing": True,
+    "auc_interval": [0.82, 0.947],
     "useful": True,
 }
 
@@ -40,6 +40,9 @@ def test_the_sentence_is_about_the_adversary_of_the_claim() -> None:
     told = headline.privacy({"guarantees": rows, "adversary": "clients, 1 colluding"})
     assert "clients, 1 colluding by at most ε = 0.5" in told
     assert told.endswith("Against the server: ε = 2.93.")
+    equal = [ROW | {"epsilon": 0.5}, COLLUDING]
+    told = headline.privacy({"guarantees": equal, "adversary": "clients, 1 colluding"})
+    assert "Against" not in told
     copied = [ROW | {"copies": 9, "epsilon": epsilon} for epsilon in (6.76, 7)]
     copied.append(copied[0] | {"epsilon": 6, "method": "pld, 90 planned rounds"})
     told = headline.privacy({"guarantees": [ROW, *copied], "adversary": "server"})
@@ -64,22 +67,21 @@ def test_accuracy_stands_beside_guessing_and_fedavg(tmp_path: pathlib.Path) -> N
         json.dumps({"test_scores": SCORES | {"accuracy": 0.85}})
     )
     _, told, more = headline.sentences(tmp_path, summary)
-    for part in ("0.800 (AUC 0.900) on 100 test rows", "FedAvg", "0.850", "0.700"):
+    for part in ("accuracy 0.800 on 100 test rows", "FedAvg", "0.850", "0.700"):
         assert part in told
     assert "log loss 0.400; test rows by class: no 70, yes 30" in more
     assert headline.quality({}) == headline.details({}) == ""
 
 
 @pytest.mark.hole
-def test_better_by_chance_is_called_not_significant() -> None:
-    """.750 beside .594 was "no better than a guess"; on 32 rows nobody can tell."""
-    ranks = SCORES | {"better_than_guessing": False}
-    blind = ranks | {"useful": False}
-    below = {"accuracy": 0.7}
-    assert headline._filled("verdict", SCORES) == "better than guessing"
-    by_chance = "not significantly better than guessing on 100 rows"
-    assert headline._filled("verdict", ranks) == f"{by_chance}, though it ranks"
-    assert headline._filled("verdict", blind) == f"useless, {by_chance}"
-    assert (
-        headline._filled("verdict", blind | below) == "useless, no better than guessing"
+def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
+    """AUC .9 was "no better than guessing, though it ranks" where accuracy was not."""
+    told = headline.quality({"test_scores": SCORES | {"accuracy": 0.7}})
+    assert told == (
+        "Useful: AUC 0.900 (95 %: 0.820 to 0.947), accuracy 0.700 on 100 test rows. "
+        "Guessing: AUC 0.5, accuracy 0.700 by the most frequent class."
     )
+    told = headline.quality({"test_scores": SCORES | {"useful": False}})
+    assert told.startswith("Not shown to be useful: AUC 0.900")
+    unknown = {"auc": None, "auc_interval": [0.0, 1.0]}
+    assert "AUC – (95" in headline.quality({"test_scores": SCORES | unknown})

@@ -20,7 +20,7 @@ SCORES = {
     "balanced_accuracy": 0.7523,
     "log_loss": 0.4378,
     "counts": {"no": 70, "yes": 30},
-    "better_than_guessing": True,
+    "auc_interval": [0.8217, 0.9471],
     "useful": True,
 }
 
@@ -52,6 +52,32 @@ def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None
         assert part.replace("'", "&#39;").replace("<", "&lt;") in text, part
 
 
+def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
+    """The server was "proved" at ε = 34, "13 assumptions" were numbered to 16, and the
+    page named flags of other runs."""
+    summary = json.loads((run_dir / "summary.json").read_text())
+    mine = next(
+        row
+        for row in summary["guarantees"]
+        if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
+    )
+    texts = {"relation": "leave one record of a client out", "proved": True}
+    mine |= texts | {"epsilon": 3.0, "status": "proved", "assumptions": "one; two"}
+    open_ = mine | {"adversary": "postman", "epsilon": 50.0, "assumptions": "all; two"}
+    change(
+        run_dir / "summary.json", guarantees=[mine, open_], relation=mine["relation"]
+    )
+    text = page_of(run_dir)
+    assert "one row: whether it is there" in text
+    assert "<ol><li>one</li><li>two</li></ol>" in text
+    assert '<ol start="3"><li>all</li></ol>' in text
+    assert "No protection against: postman. At ε = 50" in text
+    assert "protects nothing" in text and "--" not in text.split("<body")[1]
+    front, *folded = text.split("<details>")
+    assert mine["relation"] not in front and "SP 800-226" not in front
+    assert len(folded) == 3
+
+
 def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     """No seed, fingerprint or score, and no hash by which a guess is confirmed."""
     published: dict[str, Any] = {"accuracy": 0.8625, "interval": [0.81, 0.91]}
@@ -77,7 +103,10 @@ def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
     change(run_dir / "config.json", public_test=False)
     assert "0.871" not in page_of(run_dir)
     change(run_dir / "config.json", public_test=True)
-    assert "Accuracy 0.871 (AUC 0.916) on 100 test rows" in page_of(run_dir)
+    assert (
+        "AUC 0.916 (95 %: 0.822 to 0.947), accuracy 0.871 on 100 test rows"
+        in page_of(run_dir)
+    )
 
 
 def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:

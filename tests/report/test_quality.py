@@ -51,10 +51,11 @@ def test_a_tables_page_begins_with_its_result_epsilon_and_verdict(
     change(run_dir / "summary.json", test_scores=eight_rows())
     text = report.write_run_report(run_dir).read_text()
     facts = re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", text)
-    (name, accuracy), *others = facts
-    assert name.startswith("accuracy") and accuracy == "75.0 (40.9 to 92.9)"
+    (_, verdict), (name, area), (_, accuracy), *others = facts
+    assert verdict == "useful" and accuracy == "75.0 (40.9 to 92.9)"
+    assert name.startswith("AUC") and area.startswith("0.938 (95 %: 0.5")
     heads = " ".join(head for head, _ in others)
-    assert all(part in heads for part in ("AUC", "guessing", "verdict", "ε of the run"))
+    assert "guessing" in heads and "ε of the run" in heads
     assert "picked on the test set" not in text and "ε per upload" not in text
     assert "Basel</td>" in text and "66.7 (20.8 to 93.9)" in text
     drawn = {plot["id"] for plot in page_data(text)["plots"]}

@@ -14,7 +14,7 @@ from small_runs import digits, small
 from fedsvp_jax import report, run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.files import plain
-from fedsvp_jax.report import provenance, read
+from fedsvp_jax.report import page, provenance, read
 
 # As flags: a run in this process, with its four devices, would compile another program.
 RUNS = {
@@ -108,6 +108,17 @@ def test_no_command_stands_for_settings_that_are_no_flags() -> None:
     assert provenance.unknown_settings(plan) == []  # --config refused every sweep's
     rates = plan | {"learning_rates": [0.1]}
     assert provenance.command_line("sweep", rates, []) is None
+
+
+@pytest.mark.hole
+def test_a_command_whose_noise_is_secret_repeats_no_number() -> None:
+    """Its page said "the same numbers", and a new folder draws a new key."""
+    part = page.templates().get_template("parts.html").module
+    for secret in (False, True):
+        config = {"mechanism": "none", "secret_noise": secret}
+        text = str(part.provenance(provenance.record("train", config, [], {})))
+        assert ("the same numbers" in text) != secret
+        assert ("drawn anew" in text) == secret
 
 
 @pytest.mark.parametrize("dataset", ["digits", "cifar10", "adult", "npz", "tfds:mnist"])

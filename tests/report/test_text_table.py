@@ -37,6 +37,20 @@ def test_a_narrow_terminal_breaks_lines_and_loses_no_letter(
     )
 
 
+@pytest.mark.hole
+def test_no_word_is_broken_where_no_terminal_says_its_width(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A file had 100 columns, and the audit's words were broken into letters."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    names = [f"a long head of column {number}" for number in range(12)]
+    long = "runs/a_folder_of_a_long_name/model"
+    rows = [dict.fromkeys(names, f"honest-but-curious clients, 1 colluding: {long}")]
+    lines = text_table.aligned(rows).splitlines()
+    words = [word for line in lines for word in line.split()]
+    assert {words.count(w) for w in ("honest-but-curious", "column", long)} == {12}
+
+
 def test_what_all_rows_say_at_length_stands_below() -> None:
     rows = [{"name": str(n), "against": "a server that sees uploads"} for n in range(2)]
     table, shared = text_table.render(rows).split("\n\n")

@@ -6,11 +6,16 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
 from fedsvp_jax import federation, run
+from fedsvp_jax.accounting import Account, claims
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
+from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation import federated_data
+from fedsvp_jax.mechanisms import played
 from fedsvp_jax.run import noise_key
 from fedsvp_jax.run.options import Options
 
@@ -30,6 +35,11 @@ def settings(**changes: Any) -> ResolvedConfig:
             **changes,
         )
     )
+
+
+def two_uploads(account: Account) -> NoiseInfo:
+    info, *_ = played.extreme_uploads(account.mechanism, 4, 50).values()
+    return jax.tree.map(lambda leaf: np.full(2, leaf), info)
 
 
 def model(folder: Path) -> str:
@@ -60,12 +70,29 @@ def test_two_runs_draw_other_noise_and_a_key_that_is_kept_repeats_it(
 
 
 @pytest.mark.hole
-def test_a_run_whose_key_is_gone_is_not_resumed(tmp_path: Path) -> None:
+def test_a_run_whose_key_is_gone_or_cut_is_not_resumed(tmp_path: Path) -> None:
     config, folder = settings(secret_noise=True), tmp_path / "run"
     run.train(config, folder)
-    (folder / noise_key.FILE).unlink()
-    with pytest.raises(ValueError, match="is gone, the key of its noise"):
-        run.train(config, folder, options=Options(resume=True))
+    for key in (b"", b"four", None):
+        (folder / noise_key.FILE).unlink()
+        if key is not None:
+            (folder / noise_key.FILE).write_bytes(key)
+        with pytest.raises(ValueError, match="key of its noise, is gone or damaged"):
+            run.train(config, folder, options=Options(resume=True))
+
+
+@pytest.mark.hole
+def test_cohorts_that_follow_a_seed_amplify_nothing() -> None:
+    """Their row, "kept secret", was proved beside noise that nobody knows."""
+    for secret in (False, True):
+        config = settings(secret_noise=secret, weighting="uniform")
+        data = federated_data.load_data(config)
+        key = noise_key.fresh() if secret else None
+        (account,) = federation.build([config], data, noise_key=key).accounts
+        for _ in range(4):
+            account = account.record([0, 1], two_uploads(account), [0.5, 0.5])
+        methods = [row.method for row in claims.table(account, ("rdp",))]
+        assert ("rdp, sampled without replacement" in methods) != secret
 
 
 def test_who_keeps_no_key_is_refused() -> None:

@@ -17,6 +17,7 @@ from fedsvp_jax.data.tables import files
 from fedsvp_jax.data.tables.literals import (
     BLANKS,
     DATE_FORMS,
+    MINUS,
     NO_VALUE,
     TAIL,
     Notation,
@@ -37,7 +38,8 @@ def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """`normal` of every text, (rows,)."""
     if not pc.all(pc.string_is_ascii(column), min_count=0).as_py():
         spaced = pc.replace_substring_regex(column, BLANKS, " ")
-        column = pc.utf8_normalize(spaced, form="NFC")
+        signed = pc.replace_substring(spaced, MINUS, "-")
+        column = pc.utf8_normalize(signed, form="NFC")
     return pc.utf8_trim_whitespace(column)
 
 
@@ -198,4 +200,4 @@ def place(column: pa.ChunkedArray, wrong: np.ndarray) -> str:
 
 def _floats(column: pa.ChunkedArray) -> np.ndarray:
     """(rows,) float64; NaN where there is no value."""
-    return np.asarray(column.cast(pa.float64())).astype(np.float64)
+    return np.asarray(column.cast(pa.float64(), safe=False)).astype(np.float64)

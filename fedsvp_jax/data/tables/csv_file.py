@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from fedsvp_jax.data.tables import cells, files, literals
@@ -29,6 +31,11 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
+_NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
+_UNNAMED = (
+    "line 1: column {} has no name; name it, or delete it (a first column that R or "
+    "pandas wrote for row names may have none, if all its values differ)"
+)
 
 
 class Form(NamedTuple):
@@ -43,7 +50,8 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
 
     The header names the columns; a comma, a semicolon, a tab or a bar divides them,
     whichever it has most of outside quotes. A first line `sep=;`, as Excel writes it,
-    says it too. Empty lines are left out.
+    says it too. Empty lines are left out. The name of a first column may be "", if all
+    its values differ: row names, as R's write.csv and pandas' to_csv write them.
 
     Args:
       path: of the file.
@@ -154,18 +162,33 @@ def _columns(text: str, divider: str, path: Path) -> Columns:
             "quotes around the cell)"
         ]
         faults = faults or [f"cannot be read ({error})"]
+    if columns and not names[0]:
+        if pc.count_distinct(columns[0]).as_py() < len(columns[0]):
+            faults = [_UNNAMED.format(1), *faults]
+        else:
+            warnings.warn(
+                f"{path}: the first column has no name, and another value in each row: "
+                "row names, no feature",
+                stacklevel=4,
+            )
     files.refuse(faults, f"{path}, ")
-    return Columns(zip(names, map(cells.normal_texts, columns), strict=True))
+    table = Columns(zip(names, map(cells.normal_texts, columns), strict=True))
+    again = np.all([cells.holds(table[name], [name]) for name in names], axis=0)
+    if again.any():
+        at = cells.place(table[names[0]], again)
+        raise ValueError(f"{path} has its header again {at}: leave such lines out")
+    return table
 
 
 def _header_faults(names: Sequence[str]) -> list[str]:
     """The faults of the header."""
     if not names:
         return ["line 1, is empty; the first line must name the columns"]
+    if not all(map(str.isdigit, names)) and all(map(_NUMBER.fullmatch, names)):
+        return ["line 1, holds numbers alone; the first line must name the columns"]
     faults = [
-        f"line 1: column {place} has no name; name it, or leave it out (pandas writes "
-        "such a column for its index)"
-        for place, name in enumerate(names, start=1)
+        _UNNAMED.format(place)
+        for place, name in enumerate(names[1:], start=2)
         if not name
     ]
     faults += [

@@ -44,11 +44,13 @@ _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
     re.I,
 )
-_MARKED = re.compile(r"[<>~≤≥]? ?[+-]?[0-9][0-9.,']* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm])?$")
+_MARKED = re.compile(
+    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?$"
+)
 _TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
-_GAPS = 1.25  # range of an identifier ÷ its rows, a few of which were deleted
+_COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
@@ -82,11 +84,11 @@ def proposed(
     """
     notes: dict[str, str] = {}
     columns = columns_of(table, source)
-    rest = [name for name in columns if name not in (label, client, "split")]
+    rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
     person = next((name for name in features if _repeats(name, features[name])), None)
     if person is not None:
-        notes["person"] = f"TODO: {person} repeats; of each one row is kept, check it"
+        notes["person"] = f"{person} repeats; of each one row is kept, check it"
         rest.remove(person)
         del features[person]
     if notation is None:
@@ -102,6 +104,8 @@ def proposed(
                 schema_columns[name], note = _draft_column(
                     name, features[name], notation, at
                 )
+                leak = _known_after(features[name], columns[label], label)
+                note = "; ".join(filter(None, (note, leak)))
                 notes |= {f"columns.{name}": note} if note else {}
     with files.collected(faults):
         if client is not None:
@@ -188,6 +192,16 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
     client = next((words[name] for name in _CLIENTS if name in words), None)
     return label, None if client == label else client
+
+
+def _known_after(column: pa.ChunkedArray, classes: pa.ChunkedArray, label: str) -> str:
+    """A note on a column that is filled, or missing, in rows of one class alone."""
+    missing = cells.is_missing(column)
+    for word, rows in (("filled", ~missing), ("missing", missing)):
+        values = pc.unique(classes.filter(pa.array(rows))).to_pylist()
+        if len(values) == 1 and _FEW < rows.sum() < len(rows):
+            return f"{word} only where {label} = {values[0]}: known after the outcome?"
+    return ""
 
 
 def _repeats(name: str, column: pa.ChunkedArray) -> bool:
@@ -285,8 +299,7 @@ def _code(
     same_length = digits.min() == digits.max()
     if same_length and digits[0] >= _LONG_CODE and present.min() > 0:
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
-    close = unique and np.ptp(present) < _GAPS * len(present)
-    if unique and (close or same_length):
+    if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
     if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
         return _LEFT_OUT, "an identifier, by its name?"
@@ -318,7 +331,9 @@ def _category(
         names = encoding.by_name(*cells.distinct(column), source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
         listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
-        return SchemaColumn("category", values=(*listed, OTHERS), from_data=True), hint
+        note = hint or (count > _FEW and f"{count} texts, each a feature")
+        values = (*listed, OTHERS)
+        return SchemaColumn("category", values=values, from_data=True), note or ""
     return _LEFT_OUT, hint or why
 
 
@@ -340,8 +355,12 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         ),
         from_data=bounds,
     )
+    codes = np.unique(present)
+    few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary and column.type == "number",
+        f"{len(codes)} whole numbers: a code? state its categories": few
+        and column.type == "number",
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)

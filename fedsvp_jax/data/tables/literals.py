@@ -15,6 +15,7 @@ NO_VALUE = (*MISSING, "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity
 DECIMALS, THOUSANDS = (".", ","), (",", ".", " ", "'")
 DATE_FORMS = ("yyyy-mm-dd", "dd/mm/yyyy", "mm/dd/yyyy")
 BLANKS = "[\u00a0\u2007\u2009\u202f]"  # no-break and thin
+MINUS = "\u2212"  # as typesetters write it
 TAIL = r"(?:[T ][0-9:.]{5,15}(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
 _ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){TAIL}")
 _DOTTED = re.compile(rf"([0-9]{{1,2}})\.([0-9]{{1,2}})\.([0-9]{{4}}){TAIL}")
@@ -31,8 +32,9 @@ class Notation(NamedTuple):
 
 
 def normal(text: str) -> str:
-    """The text in Unicode's form C, blanks as blanks, and none around it."""
-    return unicodedata.normalize("NFC", re.sub(BLANKS, " ", text)).strip()
+    """The text in Unicode's form C, blanks as blanks, none around it, minus as -."""
+    plain = re.sub(BLANKS, " ", text).replace(MINUS, "-")
+    return unicodedata.normalize("NFC", plain).strip()
 
 
 def days(text: str, form: str = DATE_FORMS[0]) -> float:

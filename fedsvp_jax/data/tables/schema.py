@@ -368,7 +368,7 @@ def to_toml(
         tables.append((f"columns.{name}", f"[columns.{key}]", values, unit))
     for note, title, values, unit in tables:
         if title:
-            comment = [f"# {line}" for line in notes.get(note, "").splitlines()]
+            comment = [f"# TODO: {line}" for line in notes.get(note, "").splitlines()]
             lines += ["", *comment, title]
         for key, value in values.items():
             todo = "  # TODO" if key == "from_data" else ""

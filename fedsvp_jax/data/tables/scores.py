@@ -8,7 +8,9 @@ import numpy as np
 _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
 _BINS, _ROWS_OF_A_BIN = 10, 20  # of the calibration: at most, and at least
-_TWO_ERRORS = 2.0  # standard errors above guessing that count as better
+GUESS = 0.5  # AUC of guessing, above which the interval of a useful model lies
+_AREAS = np.linspace(0, 1, 1001)  # that an interval may hold
+_ERRORS = 1.96  # standard errors of a 95 % interval
 
 
 def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
@@ -27,6 +29,46 @@ def auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
 
     above = rankdata(scores)[positive].sum() - ones * (ones + 1) / 2
     return float(above / (ones * (len(positive) - ones)))
+
+
+def auc_interval(area: float, ones: int, others: int) -> tuple[float, float]:
+    """The 95 % interval of an AUC on so many positive and other rows.
+
+    All θ with |AUC − θ| ≤ 1.96·SE(θ); Hanley and McNeil (1982) give
+
+        SE² = (θ(1−θ) + (m−1)(θ/(2−θ) − θ²) + (n−1)(2θ²/(1+θ) − θ²)) / mn
+
+    At θ = 1/2 this is the variance of Mann and Whitney (1947), so an interval above
+    1/2 is their test's verdict.
+
+    Args:
+      area: in [0, 1].
+      ones: m, at least 1.
+      others: n, at least 1.
+    """
+    above, below = _AREAS / (2 - _AREAS), 2 * _AREAS**2 / (1 + _AREAS)
+    variance = _AREAS * (1 - _AREAS) + (ones - 1) * (above - _AREAS**2)
+    variance += (others - 1) * (below - _AREAS**2)
+    error = np.sqrt(variance / (ones * others))
+    likely = _AREAS[np.abs(area - _AREAS) <= np.maximum(_ERRORS * error, _AREAS[1])]
+    return float(likely[0]), float(likely[-1])
+
+
+def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[float]:
+    """The mean of `auc_interval` over classes, no narrower than that of their mean.
+
+    Args:
+      areas: of each class against the rest, or of the last ones; None where a class or
+        all others have no row.
+      counts: (classes,) rows.
+    """
+    intervals = [
+        auc_interval(area, count, counts.sum() - count)
+        for area, count in zip(areas, counts[-len(areas) :], strict=True)
+        if area is not None
+    ]
+    ends: list[float] = np.mean(intervals or [(0, 1)], axis=0).tolist()
+    return ends
 
 
 def of_table(
@@ -48,38 +90,33 @@ def of_table(
       mean over classes of the share of right rows; auc, of several classes the mean of
       each against the rest; log_loss, the mean of -ln p(label); counts by class;
       confusion, (classes, classes) rows by class and predicted class; of two classes
-      roc and calibration; by_client; and useful: whether accuracy is two standard
-      errors above guessing, or auc above 1/2.
+      roc and calibration; by_client; auc_interval, of 95 %; and useful: whether this
+      interval lies above `GUESS`.
     """
     predicted, rows = chances.argmax(-1), np.arange(len(labels))
     confusion = np.zeros((chances.shape[1],) * 2, int)
     np.add.at(confusion, (labels, predicted), 1)
     counts, right = confusion.sum(1), predicted == labels
     present = np.flatnonzero(counts)
-    classes = range(1, 2) if len(counts) == 2 else range(len(counts))
-    areas = [auc(chances[:, number], labels == number) for number in classes]
+    ranked = range(int(len(counts) == 2), len(counts))  # of two, the second says all
+    areas = [auc(chances[:, c], labels == c) for c in ranked]
     defined = [area for area in areas if area is not None]
-    area = float(np.mean(defined)) if defined else None
-    guessing = float(counts.max() / len(labels))
-    error = np.sqrt(guessing * (1 - guessing) / len(labels))
-    fewest = max(int(counts[present].min()), 1)
-    ranks_well = area is not None and area > 0.5 + _TWO_ERRORS / np.sqrt(12 * fewest)
-    better = bool(right.mean() > guessing + _TWO_ERRORS * error)
+    interval = mean_interval(areas, counts)
     scores_of_rows: dict[str, Any] = {
         "accuracy": float(right.mean()),
-        "guessing": guessing,
+        "guessing": float(counts.max() / len(labels)),
         "balanced_accuracy": float(
             np.mean(confusion.diagonal()[present] / counts[present])
         ),
-        "auc": area,
+        "auc": float(np.mean(defined)) if defined else None,
+        "auc_interval": interval,
         "log_loss": float(
             -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
         ),
         "counts": {
             str(c if names is None else names[c]): int(n) for c, n in enumerate(counts)
         },
-        "better_than_guessing": better,
-        "useful": better or bool(ranks_well),
+        "useful": interval[0] > GUESS,
         "confusion": confusion.tolist(),
     }
     if len(present) == len(counts) == 2:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedsvp_jax.core.settings import unknown
-from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.dataset import Dataset, check_one_client
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, table_file
 from fedsvp_jax.data.tables.cells import Columns
@@ -153,7 +153,7 @@ def from_table(
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
     client = None if client == NOBODY else client
-    left_out = dropped | {client, person}
+    left_out = dropped | {client, person, ""}  # row names have no name
     columns = table_file.columns_of(table, name)
     num_train = _check_lengths(columns, name)
     for column in filter(None, (label, client, person, *drop)):
@@ -175,6 +175,8 @@ def from_table(
         if person is None
         else _persons(columns[person], num_train, f"{name}: column {person}")
     )
+    if persons is not None and clients is not None:
+        check_one_client(persons[:num_train], clients[1][:num_train], clients[0], name)
     is_test, divides = _split_rows(
         columns,
         None if test is None else num_train,
@@ -398,14 +400,10 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
     has two rows trains. Where too few other rows are left, both rows of some clients of
     exactly two are for the test.
     """
-    is_test = order < size
     if clients is None:
-        return is_test
-    counts = np.bincount(clients)
-    if np.bincount(clients[~is_test], minlength=len(counts)).min() >= _LEAST:
-        return is_test
+        return order < size
+    counts, is_test = np.bincount(clients), np.zeros(len(order), bool)
     trains = (_ranks(clients, -order) < _LEAST) & (counts[clients] >= _LEAST)
-    is_test[:] = False
     free = np.flatnonzero(~trains)
     is_test[free[np.argsort(order[free])[:size]]] = True
     short = (size - len(free)) // _LEAST

@@ -100,9 +100,10 @@ def columns_of(table: Any, source: str) -> Columns:
     columns = Columns()
     for name in getattr(table, "column_names", None) or list(table):
         key = literals.normal(str(name))
-        if key in columns:
+        if not key or key in columns:
+            number = "two columns" if key else "a column"
             raise ValueError(
-                f"{source} has two columns of the name {files.quoted(key)}; rename one"
+                f"{source} has {number} of the name {files.quoted(key)}; rename one"
             )
         columns[key] = table[name]
     for name, values in list(columns.items()):

@@ -20,7 +20,7 @@ const width = (share) => `${100 * share}%`; // of the scale, for CSS
 function accuracyText({ mean, lower, upper, interval, auc }) {
   const ends = `${(100 * lower).toFixed(1)} to ${(100 * upper).toFixed(1)}`;
   const area = auc === null ? "" : `, AUC ${auc.toFixed(3)}`;
-  return `${percentOf(mean, 1)} (95 % interval ${ends}, ${interval})${area}`;
+  return `${percentOf(mean, 1)} (${ends}, ${interval})${area}`;
 }
 
 function leftText({ uploads_left: left, rounds }) {

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import csv_file, literals
-from fedsvp_jax.data.tables.table import load_file
+from fedsvp_jax.data.tables import csv_file, draft, literals
+from fedsvp_jax.data.tables.table import load_file, load_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Windows-1252")
 ROWS = 20
@@ -96,8 +96,12 @@ REFUSED = {
         "column y holds a control character",
     ),
     "a nameless column": (
-        table_of().replace("x,y", ",y"),
-        "line 1: column 1 has no name",
+        table_of(x=LABELS).replace("x,y", ",y"),
+        "line 1: column 1 has no name; name it, or delete it",
+    ),
+    "row names behind": (
+        table_of(z=[str(n) for n in range(ROWS)]).replace("x,y,z", "x,y,"),
+        "line 1: column 3 has no name; name it, or delete it",
     ),
     "a name twice": (table_of().replace("x,y", "y,y"), "2 columns have the name 'y'"),
     "dates": (table_of(d=["2024-01-31"] * ROWS), "holds dates .*type = .date. in a s"),
@@ -287,3 +291,48 @@ def test_a_number_is_what_its_schema_says(
     data = load(tmp_path / "a.csv", content, schema=str(schema))
     assert data.from_records == ()
     assert data.test_inputs[-1, 0] == pytest.approx(expected / 10 - 1)
+
+
+def with_row_names(header: str, name: str) -> str:
+    """The table as R's write.csv and pandas' to_csv write it."""
+    first, *lines = table_of().splitlines()
+    return "\n".join(
+        [f"{header},{first}", *(name.format(n) + f",{x}" for n, x in enumerate(lines))]
+    )
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(("header", "name"), [('""', '"{}"'), ("", "{}"), ("", "p{}")])
+def test_a_first_column_without_a_name_is_row_names(
+    header: str, name: str, tmp_path: pathlib.Path
+) -> None:
+    """It was refused: "column 1 has no name"."""
+    path = tmp_path / "a.csv"
+    content, warned = (
+        with_row_names(header, name),
+        r"a\.csv: the first .* row names, no",
+    )
+    with pytest.warns(UserWarning, match=warned):
+        data = load(path, content)
+    assert data.train_inputs.shape[1] == 1
+    assert data.fingerprint == load(tmp_path / "plain.csv", table_of()).fingerprint
+    with pytest.warns(UserWarning, match=warned):
+        columns, form = csv_file.read(path)
+    drafted, _ = draft.proposed(
+        columns, label="y", client=None, source="a.csv", form=form
+    )
+    assert list(drafted.columns) == ["x"]
+    with pytest.warns(UserWarning, match=warned):
+        _, carried = load_rows(path, drafted)
+    assert carried[""] == [name.strip('"').format(n) for n in range(ROWS)]
+    plain = TableSettings(label_column="y", test_data=str(tmp_path / "plain.csv"))
+    with pytest.warns(UserWarning, match=warned):
+        assert load_file(path, plain).train_inputs.shape == (ROWS, 1)
+
+
+def test_columns_may_be_numbered(tmp_path: pathlib.Path) -> None:
+    """As pandas writes a frame of an array; fractions in their place are values."""
+    content = table_of().replace("x,y", "0,1")
+    (tmp_path / "a.csv").write_text(content)
+    columns, _ = csv_file.read(tmp_path / "a.csv")
+    assert list(columns) == ["0", "1"]

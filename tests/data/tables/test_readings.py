@@ -207,6 +207,46 @@ NUMBERS: dict[str, tuple[bytes, Stated | None, list[float]]] = {
         COSTS,
     ),
     "zeros and ones": (column(each(0, 1, 1)), None, [0, 1, 1] * (ROWS // 3)),
+    "a typesetter's minus": (
+        column(of_rows(lambda n: f"\u2212{n}.5" if n % 2 else f"{n}.5")),
+        None,
+        [-n - 0.5 if n % 2 else n + 0.5 for n in range(ROWS)],
+    ),
+    "thousands of negative numbers": (
+        column([f"{-cost:,}" for cost in COSTS]),
+        Stated(".", ","),
+        [-cost for cost in COSTS],
+    ),
+    "millions": (
+        column([f"{cost * 999:,}" for cost in COSTS]),
+        Stated(".", ","),
+        [cost * 999 for cost in COSTS],
+    ),
+    "powers of ten with a sign": (
+        column(of_rows(lambda n: f"{n}.5e-3")),
+        None,
+        [(n + 0.5) / 1000 for n in range(ROWS)],
+    ),
+    "points without a zero": (
+        column(of_rows(lambda n: f".{n % 90 + 10}")),
+        None,
+        [(n % 90 + 10) / 100 for n in range(ROWS)],
+    ),
+    "per cents of negative numbers": (
+        column(of_rows(lambda n: f"-{n % 97},5 %"), divider=";"),
+        Stated(","),
+        [-(n % 97) - 0.5 for n in range(ROWS)],
+    ),
+    "days with a time and a zone behind points": (
+        column(of_rows(lambda n: f"{1 + n % 31}.01.2024 23:15")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
+    "a semicolon is said in capitals": (
+        column(list(map(str, COSTS)), divider=";", before="SEP=;\n"),
+        None,
+        COSTS,
+    ),
 }
 
 
@@ -264,6 +304,22 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
         of_rows(lambda n: f"{n % 60} mg/dl"),
         "write it plainly",
     ),
+    "accountants' negative numbers": (
+        "x",
+        of_rows(lambda n: f"({n})" if n % 3 == 0 else n * 1.5),
+        "'(0)': a number? write it plainly",
+    ),
+    "dollars": ("x", of_rows(lambda n: f"${n % 60}.50"), "'$0.50': a number?"),
+    "euros": ("x", of_rows(lambda n: f"{n % 60},50 €"), "'0,50 €': a number?"),
+    "more hours than a day has": (
+        "x",
+        of_rows(lambda n: f"{n % 60}:{n % 59:02}:00"),
+        "'0:00:00': a number?",
+    ),
+    "days without marks": ("x", of_rows(lambda n: f"202401{n % 28 + 1:02}"), "8 digit"),
+    "postcodes": ("x", of_rows(lambda n: f"{501 + n % 60:05}"), "'00501': a code"),
+    "a constant of two spaces": ("x", each("a b", "a\u00a0b"), "constant: 'a b'"),
+    "marks of missing cells in capitals": ("x", each("NAN", "N/A", "NULL"), "no cell"),
 }
 
 
@@ -314,6 +370,47 @@ def test_what_has_two_values_is_no_logarithm(tmp_path: pathlib.Path) -> None:
     values = ["0"] * (ROWS - 2) + ["1"] * 2
     schema, notes, _ = read(tmp_path / "a.csv", column(values))
     assert not schema.columns["x"].log and notes["columns.x"] == "binary: 0 or 1"
+
+
+def test_many_categories_are_counted(tmp_path: pathlib.Path) -> None:
+    """Fifty weeks became fifty features without a word."""
+    weeks = column(of_rows(lambda n: f"2024-W{1 + n % 50:02}"))
+    _, notes, _ = read(tmp_path / "a.csv", weeks)
+    assert notes["columns.x"] == "50 texts, each a feature"
+
+
+@pytest.mark.hole
+def test_what_is_filled_for_one_class_alone_is_noted() -> None:
+    """nhefs: the year of death, filled exactly where dead, was "80 % are missing"."""
+    died = np.arange(120) % 3 == 0
+    table = {
+        "died": np.where(died, "yes", "no"),
+        "year": np.where(died, 83 + np.arange(120) % 10, None),
+        "left": np.where(died, None, 1.5 + np.arange(120)),
+        "asked": np.where(np.arange(120) % 2, 1.5 + np.arange(120), None),
+    }
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    known = "{} only where died = {}: known after the outcome?"
+    assert known.format("filled", "yes") in notes["columns.year"]
+    assert known.format("filled", "no") in notes["columns.left"]
+    assert "outcome" not in notes["columns.asked"]
+
+
+@pytest.mark.hole
+def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
+    """nhefs: seqn, unique in 1,629 rows of 233 to 25,061, stayed a number."""
+    rng = np.random.default_rng(0)
+    table = {
+        "died": rng.choice(["yes", "no"], 400),
+        "seqn": rng.choice(np.arange(233, 9000), 400, replace=False),
+        "dose": rng.choice(10**7, 400, replace=False),
+        "marital": rng.integers(1, 9, 400),
+    }
+    schema, notes = draft.proposed(table, label="died", client=None, source="a")
+    assert schema.columns["seqn"].type == "drop"
+    assert "an identifier?" in notes["columns.seqn"]
+    assert schema.columns["dose"].type == "number"
+    assert "8 whole numbers: a code?" in notes["columns.marital"]
 
 
 def test_a_few_codes_are_categories(tmp_path: pathlib.Path) -> None:
@@ -370,6 +467,30 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "line 2, has a quote inside a cell",
     ),
     "half a letter": (column(each("a")) + b"\xc3", "has 1 values"),
+    "two files put together": (
+        column(each("a", "b")) * 2,
+        f"has its header again .'age' in row {ROWS + 1}; the first row is 1.: leave",
+    ),
+    "three files of texts put together": (
+        written({"x": each("a", "b"), "died": DIED}) * 3,
+        f"header again .'x' in row {ROWS + 1}, the first of 2;",
+    ),
+    "no header": (
+        b"\n".join(b"-1.5,%d.25,1" % n for n in range(ROWS)),
+        "line 1, holds numbers alone; the first line must name the columns",
+    ),
+    "a comma at the end of each line": (
+        column(each("a", "b")).replace(b"\n", b",\n"),
+        "line 1: column 4 has no name; name it, or delete it",
+    ),
+    "R's write.table": (
+        b"age,died\n" + b"\n".join(b"%d,30,no" % n for n in range(ROWS)),
+        "line 2, has 3 values; the header names 2",
+    ),
+    "a comment above the header": (
+        b"# of 2024\n" + column(each("a", "b")),
+        "line 2, has 3 values; the header names 1",
+    ),
 }
 
 
@@ -522,6 +643,15 @@ def test_a_frame_is_read_by_its_types() -> None:
     assert schema.columns["dose"].fill == 1.5
 
 
+def test_whole_numbers_of_a_frame_may_be_large() -> None:
+    """Arrow's own error named no column."""
+    large = pandas.array([2**63 + 1, 5, None, 7] * (ROWS // 4), dtype="UInt64")
+    frame = pandas.DataFrame({"count": large, "died": DIED})
+    schema, _ = draft.proposed(frame, label="died", client=None, source="frame")
+    assert schema.columns["count"].bounds == (5, 2.0**63)
+    assert table.from_table(frame, schema=schema).train_inputs.shape[1] == 1
+
+
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
@@ -529,6 +659,10 @@ def test_a_frame_is_read_by_its_types() -> None:
         (
             pandas.concat([FRAME, FRAME[["dose"]]], axis=1),
             "has two columns of the name 'dose'; rename one",
+        ),
+        (
+            FRAME.rename(columns={"dose": " "}),
+            "has a column of the name ''; rename one",
         ),
         (
             FRAME.rename(columns={"dose": "Zürich", "old": LATIN["Zürich"]}),

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn import metrics
 
 from fedsvp_jax.config import ExperimentConfig
@@ -39,8 +40,46 @@ def test_a_guess_is_called_one() -> None:
     assert not found["useful"] and found["counts"] == {"no": 80, "yes": 20}
     ranks = np.stack([0.9 - 0.3 * labels, 0.1 + 0.3 * labels], 1)
     found = scores.of_table(ranks, labels, None)
-    assert found["useful"] and not found["better_than_guessing"]
+    assert found["useful"] and found["accuracy"] == found["guessing"]
     assert scores.auc(np.ones(3), np.ones(3, bool)) is None
+
+
+@pytest.mark.hole
+def test_a_model_is_useful_by_the_interval_of_its_auc() -> None:
+    """AUC .82 on 310 rows was "not significantly better than guessing"."""
+    rng = np.random.default_rng(5)
+    labels = (np.arange(310) < 62).astype(int)
+    chance = 1 / (1 + np.exp(1.9 - 1.3 * labels - rng.normal(size=310)))
+    found = scores.of_table(np.stack([1 - chance, chance], 1), labels, None)
+    assert abs(found["accuracy"] - found["guessing"]) < 0.03 and found["useful"]
+    low, high = found["auc_interval"]
+    assert 0.7 < low < found["auc"] < high < 0.9
+    lucky = np.stack([1 - labels[::-1] * 0.9, labels[::-1] * 0.9], 1)[60:64]
+    assert not scores.of_table(lucky, np.array([0, 0, 0, 1]), None)["useful"]
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(("ones", "others"), [(9, 40), (30, 30), (109, 190)])
+def test_the_interval_of_an_auc_is_above_guessing_as_mann_and_whitney_say(
+    ones: int, others: int
+) -> None:
+    """Against scipy's test; and it misses as often as it says, of normal scores."""
+    for area in np.linspace(0.5, 0.9, 81):
+        test = stats.norm.sf(
+            (area - 0.5) / np.sqrt((ones + others + 1) / (12 * ones * others))
+        )
+        if abs(test - 0.025) > 0.005:
+            low = scores.auc_interval(float(area), ones, others)[0]
+            assert (low > 0.5) == (test < 0.025)
+    rng, true = np.random.default_rng(0), stats.norm.cdf(1 / np.sqrt(2))
+    missed = 0
+    for _ in range(400):
+        drawn = np.concatenate([rng.normal(1, 1, ones), rng.normal(0, 1, others)])
+        area = scores.auc(drawn, np.arange(ones + others) < ones)
+        assert area is not None
+        low, high = scores.auc_interval(area, ones, others)
+        missed += not low <= true <= high
+    assert missed < 40
 
 
 def test_each_test_row_has_its_client_also_after_the_validation() -> None:

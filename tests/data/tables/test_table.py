@@ -11,7 +11,7 @@ import pytest
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.source_settings import TableSettings
-from fedsvp_jax.data.tables import csv_file, draft
+from fedsvp_jax.data.tables import csv_file, draft, table
 from fedsvp_jax.data.tables.schema import from_toml, to_toml
 from fedsvp_jax.data.tables.table import from_table
 
@@ -125,6 +125,22 @@ def test_what_no_table_can_be_is_one_sentence(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         from_table(TABLE | columns, **(READ | changes))
+
+
+def test_the_last_two_rows_of_every_client_train_and_the_first_others_do_not() -> None:
+    """Against loops over rows: 30 of at most 8 clients, 12 for the test."""
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        clients = np.unique(rng.integers(8, size=30), return_inverse=True)[1]
+        by_order = rng.permutation(30)
+        order = np.argsort(by_order)
+        tested = set(by_order[:12].tolist())
+        rows_of = [[n for n in by_order if clients[n] == c] for c in set(clients)]
+        if any(len(set(rows) - tested) < 2 for rows in rows_of):
+            kept = {n for rows in rows_of if len(rows) > 1 for n in rows[-2:]}
+            tested = {*[n for n in by_order if n not in kept][:12]}
+        is_test = table._draw_rows(order, 12, clients)
+        assert {*np.flatnonzero(is_test).tolist()} == tested
 
 
 def test_a_label_may_differ_in_every_row_and_must_be_named(

@@ -62,7 +62,7 @@ def test_files_that_do_not_fit_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         load(tmp_path, table, tested)
-    with pytest.raises(FileNotFoundError, match=r"test_data .*none\.csv is not a"):
+    with pytest.raises(FileNotFoundError, match=r"none\.csv"):
         load(tmp_path, table, None, test_data=str(tmp_path / "none.csv"))
 
 

@@ -41,6 +41,24 @@ def test_g13_ratio_and_past_norm_are_not_bounded_by_the_gaussian_formula(
         assert "clopper_pearson" in row["audited"]
 
 
+def test_every_mechanism_has_the_cases_of_its_claim() -> None:
+    config = setting("none", 40).config
+    cases = {
+        name: audit_cases.cases_of(name, config)
+        for name in ("dp_fedavg", "gaussian", "nbafl", "fedsva", "reestimation")
+    }
+    central = ["presence", "partial cohort", "adaptive clip", "bands", "turns"]
+    found = [case.worlds for case in cases["dp_fedavg"]]
+    assert found == [*central, "thinned turns", "promise"]
+    assert {name: len(of_name) for name, of_name in cases.items()} == {
+        **{"dp_fedavg": 7, "gaussian": 24, "nbafl": 14},
+        **{"fedsva": 13, "reestimation": 5},
+    }
+    assert cases["gaussian"][0].changes == {"epsilon": 10.0}
+    assert all("calibration" in case.changes for case in cases["fedsva"])
+    assert cases["reestimation"][0].worlds == "past norm"
+
+
 def row(*p_values: float, claimed: bool = True) -> audit_play.Row:
     methods = ("basic", "rdp", "pld")
     return {"claimed": claimed, "p_values": dict(zip(methods, p_values, strict=True))}
