@@ -187,6 +187,7 @@ def test_conv2d_takes_winograd_where_it_pays():
         ((50, 14, 14, 16), 64, {"sides": (5, 5)}),
         ((50, 14, 14, 32), 16, {"sides": (5, 5)}),
         ((8, 8, 8, 64), 64, {"sides": (3, 5)}),
+        ((8, 8, 8, 64), 64, {"sides": (5, 3)}),
         ((8, 8, 8, 64), 64, {"sides": (7, 7)}),
     ]:
         assert products(shape, features, **options) == 1

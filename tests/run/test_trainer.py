@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from small_runs import digits, small, small_trainer
 
-from fedsvp_jax import run
+from fedsvp_jax import federation, run
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.run import trainer as module
@@ -86,6 +86,20 @@ def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> Non
     module._jitted.cache_clear()
     gc.collect()
     assert len(client.live_executables()) < kept[-1][0]
+
+
+def test_of_other_shapes_a_few_programs_are_kept() -> None:
+    """One jitted function would keep a program of each shape for ever."""
+    model = linear([1.0])
+    for rows in (40, 39, 38):
+        data = dataclasses.replace(
+            TINY,
+            train_inputs=TINY.train_inputs[:rows],
+            train_labels=np.arange(rows) % 2,
+        )
+        module.Trainer(federation.build([tiny()], data, model=model))
+    assert module._jitted.cache_info().currsize == 3
+    assert module._jitted.cache_info().maxsize == 8
 
 
 def test_a_model_that_reads_what_has_changed_is_compiled_again(
