@@ -20,7 +20,7 @@ from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Parallelism, Target, current_target
 from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.federation.run_digest import claimed
+from fedsvp_jax.federation.run_digest import with_run_claim
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
@@ -162,7 +162,7 @@ def finished_mechanism(
     Args:
       from_records: facts that were taken from the records, as `Dataset` has them.
     """
-    mechanism = claimed(make_mechanism(config.mechanism, settings), config)
+    mechanism = with_run_claim(make_mechanism(config.mechanism, settings), config)
     return over_data(mechanism, from_records)
 
 

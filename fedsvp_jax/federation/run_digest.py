@@ -88,7 +88,7 @@ def run_digest(
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
 
 
-def claimed(mechanism: Mechanism, config: ResolvedConfig) -> Mechanism:
+def with_run_claim(mechanism: Mechanism, config: ResolvedConfig) -> Mechanism:
     """The mechanism with the claim that is left to it in a run of these settings."""
     claim = mechanism.claim
     if config.client_values != "none":

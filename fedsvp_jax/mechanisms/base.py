@@ -160,7 +160,7 @@ def noised_upload(
 def counted_by(
     mechanism: Mechanism, count: Callable[[NoiseInfo], NoiseInfo]
 ) -> Mechanism:
-    """The mechanism, of whose uploads is said what `count` makes of their noise."""
+    """The same mechanism; `count` rewrites the noise that it reports of an upload."""
 
     def update(
         updates: Params, state: MechanismState, **arguments: Any

@@ -48,7 +48,8 @@ def federated_round(
     """Runs one round of FedAvg with a noise mechanism.
 
     Args:
-      plan: static; its parts are exchangeable (`round.state`).
+      plan: static; who takes part, the clients' work, aggregator and hooks are values
+        of it (`round.state`).
       round_num: () int32, from 0; the same for all cells of a sweep.
       devices: the mesh's client axis.
       outer_axes: names of the vmap axes around this call.

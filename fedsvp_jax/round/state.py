@@ -1,12 +1,13 @@
 """The plan of a round, its exchangeable parts, and what goes in and out of them.
 
-A round has five parts, values of `RoundPlan` that `federation.build` chooses:
+A round has five parts. Four are values of `RoundPlan` that `federation.build` chooses;
+the server's step is one function, which its settings steer:
 
     Cohorts       who takes part                     cohort.py
     ClientWork    from records to a noised upload    client_work.py
     Aggregator    from uploads to one update         aggregator.py
-    server step   from the update to the next model  server_step.py
     RoundHook     what is measured on the uploads    client_values.py
+    server step   from the update to the next model  server_step.py
 """
 
 import dataclasses
@@ -87,8 +88,9 @@ class Aggregator(NamedTuple):
       decode: `(mechanism, total, uploads, infos, valid)` -> the round's update and
         answer, from the sum of weighted uploads; `infos` and `valid` have a leading
         axis (K,). `uploads` are `Weights` with leaves (K, ...), update and statistics
-        of each place, also of empty ones; None unless asked for. `info` and `infos` are
-        `NoiseInfo.told`: an aggregator costs no ε, so it reads nothing that does.
+        of each place, also of empty ones; None unless asked for. In `info` and
+        `infos` what no noise hides is NaN (`NoiseInfo.visible_to_server`): an
+        aggregator costs no ε, so it reads nothing that does.
       needs_uploads: whether `decode` reads `uploads`.
     """
 
@@ -106,7 +108,7 @@ class Uploads(NamedTuple):
       sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
       step: an average of uploads -> what the server adds to its parameters.
       state: as it was broadcast.
-      data: the server's.
+      data: of the whole simulation, the clients' examples too.
       key: of the round.
     """
 
@@ -150,7 +152,7 @@ class RoundPlan:
     client_chunk_size: int
     num_rounds: int
     known_trips: bool = False  # of loops over lanes; see `devices.target`
-    norms_in_stages: bool = False  # likewise
+    norms_in_stages: bool = False  # see `core.tree` and `devices.target`
 
     @property
     def keeps_uploads(self) -> bool:

@@ -164,10 +164,11 @@ def sweep(
       plan: what varies.
       output_dir: new, or with `options.resume` the folder of the same sweep.
       dataset: as in `run.train`.
-      model: likewise.
-      loss: likewise.
-      placement: likewise; `cell_chunk_size` cells of a mechanism run side by side.
-      options: likewise.
+      model: as in `run.train`.
+      loss: as in `run.train`.
+      placement: where the work runs; `cell_chunk_size` cells of a mechanism run side by
+        side.
+      options: as in `run.train`.
 
     Returns:
       The cells' summaries: mechanism, epsilon, seed, accuracies, params_sha256,
