@@ -13,7 +13,7 @@ FedAvg without noise are trained on both at every ε and seed, for three kinds o
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
-- trusted_server: one server holds all rows. No command here trains so; it is the bound.
+- trusted_server: one server holds all rows: train --client_column=none.
 
 "useful" is as after a training: the 95 % interval of AUC, on as many test rows as the
 table has, lies above that of guessing, also where the columns tell little.

@@ -85,11 +85,11 @@ def main(arguments: Sequence[str]) -> None:
     source = Path(arguments[2])
     carried: dict[str, list[str]] = {}
     if trained.schema is not None and source.suffix != ".npy":
-        (inputs, _, clamped), carried = table.load_rows(source, trained.schema)
-        if clamped:
-            listed = ", ".join(f"{name} {n}" for name, n in clamped.items())
-            total = sum(clamped.values())
-            print(f"clamped to the schema's bounds: {total} numbers ({listed})")
+        (inputs, _, beyond), carried = table.load_rows(source, trained.schema)
+        for name, count in beyond.items():
+            is_text = trained.schema.columns[name].type == "category"
+            done = "in none of its categories" if is_text else "clamped to its bounds"
+            print(f"column {name}: {count} of {len(inputs)} cells are {done}")
     else:
         inputs = _examples(source)
     chances = trained.probabilities(inputs)

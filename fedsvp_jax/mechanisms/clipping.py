@@ -123,7 +123,8 @@ def root_sharers(config: MechanismConfig) -> float:
         raise ValueError(
             "colluders must be fewer than cohort_size = "
             f"{config.cohort_size} with noise_trust=secure_aggregation, got "
-            f"{config.colluders}"
+            f"{config.colluders}; a sum needs more clients (--num_clients, or a client "
+            "column)"
         )
     return math.sqrt(config.cohort_size - config.colluders)
 

@@ -107,7 +107,7 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
     assert [row["row"] for row in rows] == ["1", "2", "3"]
     assert [row["visit"] for row in rows] == ["=a", "b", "c"]
     assert [row["row (as written)"] for row in rows] == ["007", "007", ""]
-    assert "clamped to the schema's bounds: 2 numbers (x 2)" in said
+    assert "column x: 2 of 3 cells are clamped to its bounds" in said
 
 
 @pytest.mark.hole

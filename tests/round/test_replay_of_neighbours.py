@@ -605,7 +605,7 @@ def test_every_kind_of_violation_is_planted_somewhere() -> None:
 
 
 def test_the_filter_shows_one_contribution_and_one_testers_votes() -> None:
-    world, told = make_world(), rates(noise_multiplier=1.0, clip=0.5)
+    world, told = make_world(), rates(contribution_noise=1.0, influence_clip=0.5)
     key, owner = jax.random.key(3), 4
 
     def changed(batches: Any) -> Any:

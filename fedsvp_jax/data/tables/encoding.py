@@ -20,6 +20,7 @@ from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _POINT = re.compile(r"\.0*$")
+_FEW_CELLS = 20  # of which none need be a category that the schema names
 _SEEN = 2**12  # rows of which more different numbers are no categories
 
 
@@ -28,7 +29,7 @@ class Encoded(NamedTuple):
 
     inputs: np.ndarray  # (rows, f) float32
     columns: dict[str, Column]  # what may be an attribute, by name
-    clamped: dict[str, int]  # cells beyond the bounds, of columns that have any
+    beyond: dict[str, int]  # cells that were clamped, or taken as `OTHERS`, by column
 
 
 def encode(
@@ -50,7 +51,7 @@ def encode(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults, attributes, clamped = list(wrong), {}, {}
+    faults, attributes, outside = list(wrong), {}, {}
     declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
@@ -67,17 +68,17 @@ def encode(
             if attribute is not None:
                 attributes[name] = attribute
             if beyond:
-                clamped[name] = beyond
+                outside[name] = beyond
     files.refuse(faults)
     if not width:
         raise ValueError(f"{source} has no column of features")
-    return Encoded(inputs, attributes, clamped)
+    return Encoded(inputs, attributes, outside)
 
 
 def _encode_column(
     values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
 ) -> tuple[np.ndarray, Column | None, int]:
-    """(rows, width) features; categories; cells beyond the bounds.
+    """(rows, width) features; categories; cells beyond bounds or stated categories.
 
     Categories are None where there are too many, or fractions.
     """
@@ -86,7 +87,7 @@ def _encode_column(
         one_hot = _category_features(column.values)
         few = len(column.values) <= MAX_ATTRIBUTES
         attribute = Column(codes, column.values, not column.from_data) if few else None
-        return one_hot[codes], attribute, 0
+        return one_hot[codes], attribute, _count_others(codes, values, column, source)
     numbers = numbers_of(values, column, notation, source)
     attribute = None
     is_whole = column.type == "number" and not column.missing and column.fill is None
@@ -106,6 +107,28 @@ def _encode_column(
         share = np.log1p(above) / np.log1p(span) if column.log else above / span
         scaled[:] = 2 * share - 1
     return scaled[:, None], attribute, beyond
+
+
+def _count_others(
+    codes: np.ndarray, values: pa.ChunkedArray, column: SchemaColumn, source: str
+) -> int:
+    """The number of cells with a text that `OTHERS` takes.
+
+    Raises:
+      ValueError: that are all cells, as where a file has codes for the schema's words.
+    """
+    if OTHERS not in column.values:
+        return 0
+    filled = ~cells.is_missing(values)
+    others = filled & (codes == column.values.index(OTHERS))
+    if len(column.values) > 1 and _FEW_CELLS <= filled.sum() == others.sum():
+        named = ", ".join(map(repr, column.values[:3]))
+        raise ValueError(
+            f"{source} holds none of its categories ({named}, …) "
+            f"{place(values, others)}; write them as the schema does, or leave the "
+            "column out (--drop_columns)"
+        )
+    return int(others.sum())
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:

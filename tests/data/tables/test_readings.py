@@ -741,3 +741,30 @@ def test_a_date_is_what_its_form_says(text: str, form: str, date: str) -> None:
     days = literals.days(text, form)
     wanted = np.datetime64(date)
     assert np.isnan(days) if np.isnat(wanted) else days == wanted.astype(int)
+
+
+def _with_others(cell: str) -> Any:
+    """A table whose column `kind` holds the cell in every row, by a schema with `*`."""
+    kinds = SchemaColumn("category", values=("elective", "urgent", "*"))
+    schema = Schema(label="died", classes=("no", "yes"), columns={"kind": kinds})
+    rows = {"died": DIED, "kind": [cell] * ROWS}
+    return table.from_table(rows, schema=schema)
+
+
+def test_a_column_without_any_of_its_categories_is_refused() -> None:
+    """Codes where the schema has words all became `*`, and a model predicted them."""
+    with pytest.raises(
+        ValueError, match=r"kind holds none of .*'elective'.*'1' in row"
+    ):
+        _with_others("1")
+    assert _with_others("urgent").train_inputs.shape[1] == 3
+    assert _with_others("").train_inputs.shape[1] == 3  # blank cells are others
+
+
+def test_cells_of_no_stated_category_are_counted(tmp_path: pathlib.Path) -> None:
+    kinds = SchemaColumn("category", values=("elective", "urgent", "*"))
+    schema = Schema(label="died", classes=("no", "yes"), columns={"kind": kinds})
+    path = tmp_path / "new.csv"
+    path.write_text("kind\nurgent\nURGENT\n\nElective\n")
+    encoded, _ = table.load_rows(path, schema)
+    assert encoded.beyond == {"kind": 2}
