@@ -76,7 +76,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert "changes the view of the server by at most ε = " in done.stdout
     assert "(proved, unless one of its" in done.stdout
     assert "FedAvg, without noise on the same clients" in done.stdout
-    assert "Real sites cannot run this route" in done.stdout
+    assert "cannot run this route yet" in done.stdout
     assert "basic" not in done.stdout  # one ε, that of the sentence
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert sum(summary["test_scores"]["counts"].values()) == 48
