@@ -184,8 +184,8 @@ def _jitted(
 ) -> tuple[Any, Any]:
     """The compiled start and rounds, which runs of equal arguments share.
 
-    So seeds and repeated runs are compiled once. It holds no data, and of each entry
-    one program: other shapes are another entry.
+    So seeds and repeated runs are compiled once. The last eight entries are kept, with
+    one program each and no data but what a model of one's own closes over.
 
     Args:
       shapes: of the cells and the data.

@@ -360,3 +360,22 @@ def test_poisson_steps_divide_by_b_whatever_the_batch_holds(places: int) -> None
     moved = optax.tree.norm(jax.tree.map(jnp.subtract, trained, start))
     length = float(rates.learning_rate) * 1e-3 / 4 * sum(sizes)
     np.testing.assert_allclose(moved, length, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"clipping": "update_clip"}, {"compute_dtype": "bfloat16"}]
+)
+def test_separate_clips_that_nothing_reads_are_refused(changes: dict[str, str]) -> None:
+    x, y = (np.asarray(z) for z in (make_examples().inputs, make_examples().labels))
+    data = Dataset("mine", x, y, x, y, num_classes=3)
+    settings = {"mechanism": "gaussian", "clipping": "per_example", "model": "logistic"}
+    sizes = {"num_clients": 2, "cohort_size": 2, "num_hbc_clients": 0, "batch_size": 4}
+    config = ExperimentConfig(
+        dataset="npz",
+        partition="iid",
+        separate_clips=True,
+        **sizes,
+        **settings | changes,
+    )
+    with pytest.raises(ValueError, match="separate_clips needs clipping=per_example"):
+        build([resolve(config, data)], data)

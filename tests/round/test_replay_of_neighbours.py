@@ -434,9 +434,13 @@ def test_other_records_are_rounded_alike_beside_an_overflow() -> None:
     assert broken(Replay(**left_out), 1e30) == set()
 
 
-def test_one_step_of_a_linear_layer_moves_by_no_more_than_a_record_may() -> None:
+@pytest.mark.parametrize("separate", [False, True])
+def test_one_step_of_a_linear_layer_moves_by_no_more_than_a_record_may(
+    separate: bool,
+) -> None:
     """Its clipped gradients are not computed one by one (`gradient_scale`)."""
     one_step = {"partition": "iid", "batch_size": 8, "local_epochs": 1}
+    one_step["separate_clips"] = separate
     replay = Replay(linear=True, **RECORDS_OF, **one_step, epsilon=5.0)
     assert broken(replay) <= {"records"}  # a softmax couples the rows
 
