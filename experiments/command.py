@@ -17,6 +17,7 @@ from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.settings import kind
+from fedsvp_jax.devices import cpu
 from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.options import Options
 
@@ -98,8 +99,9 @@ def define_running() -> None:
     """
     flags.DEFINE_integer(
         "num_devices",
-        1,
-        "Number of devices that share a cohort's clients.",
+        None,
+        "Number of devices that share a cohort's clients. By default one, or on a CPU "
+        "as many cores as a large model gains by.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -140,7 +142,7 @@ def placement(values: flags.FlagValues, **fields: int) -> Any:
     from fedsvp_jax.run.placement import Placement
 
     return Placement(
-        num_devices=values.num_devices,
+        num_devices=values.num_devices or 0,
         rounds_per_call=values.rounds_per_call,
         **fields,
     )
@@ -158,19 +160,22 @@ def options(values: flags.FlagValues) -> Options:
 
 
 def start_jax() -> None:
-    """Sets JAX up before its first use: where compiled programs are kept.
+    """Sets JAX up before its first use: cores as devices, and kept compiled programs.
 
     All of them are kept, in the user's cache: a run has many small programs, and even
     one that compiles in milliseconds is read faster. JAX's own environment variables
-    (JAX_COMPILATION_CACHE_DIR, JAX_ENABLE_COMPILATION_CACHE) override this.
+    (JAX_COMPILATION_CACHE_DIR, JAX_NUM_CPU_DEVICES, …) override this.
     """
     import jax
 
     caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for name, value in (
-        ("jax_compilation_cache_dir", os.path.join(caches, "fedsvp_jax")),
-        ("jax_persistent_cache_min_compile_time_secs", 0.0),
-    ):
+    settings = {
+        "jax_compilation_cache_dir": os.path.join(caches, "fedsvp_jax"),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+    }
+    if "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+        settings["jax_num_cpu_devices"] = cpu.threads()
+    for name, value in settings.items():
         if name.upper() not in os.environ:
             jax.config.update(name, value)
 

@@ -73,7 +73,7 @@ def _weights(trainer: Trainer) -> Weights:
 def step_flops(trainer: Trainer, batch_size: int) -> int:
     """FLOPs of one training step, by the kernels of the trainer's target.
 
-    On a CPU the 3x3 convolutions of ResNet-18 in float32 are Winograd's.
+    On a CPU convolutions of many channels are Winograd's in float32 (`winograd.pays`).
     """
     program = trainer.program
     # Where the target's loop has a known number of steps it is a scan, whose length

@@ -1,4 +1,4 @@
-"""XLA's flags: those without which a CPU computes wrong numbers, and the check for it.
+"""XLA's flags: those without which a CPU computes wrongly or stops, and a check.
 
 XLA:CPU may compute a matrix product together with the sum over it as one kernel, and
 some of these kernels are wrong: silently, in every jaxlib that this package is tested
@@ -17,19 +17,31 @@ from importlib import metadata
 
 _NAME = "xla_cpu_experimental_ynn_fusion_type"
 _SAFE = f"--{_NAME}=individual_dot"
+# A CPU's devices wait for one another. After 20 s XLA calls the other one stuck, and
+# after 60 it ends the process; a client's training may take longer than another's.
+_WAIT = "xla_cpu_collective_call_"
+_FLAGS = (
+    _SAFE,
+    f"--{_WAIT}warn_stuck_timeout_seconds=100000000",
+    f"--{_WAIT}terminate_timeout_seconds=100000000",
+)
 # A jaxlib refuses to start with a flag that it does not know, so one that was not tried
 # gets none, and `check_arithmetic` judges it.
 TRIED_JAXLIBS = ("0.10.2", "0.11.2", "0.12.0.1")
 
 # Flags of the user's that change no number, and so are not recorded.
-_WITHOUT_INFLUENCE = ("xla_force_host_platform_device_count", "xla_dump_")
+_WITHOUT_INFLUENCE = (
+    "xla_force_host_platform_device_count",
+    _WAIT,
+    "xla_dump_",
+)
 
 
 def set_safe_flags() -> None:
-    """Adds the safe flag to XLA_FLAGS, for this process and its children.
+    """Adds these flags to XLA_FLAGS, for this process and its children.
 
-    The user's flags win: the safe one keeps a value that XLA_FLAGS gives it, and an
-    XLA_FLAGS that is set but empty gets no flag. Nothing happens where JAX_PLATFORMS
+    The user's flags win: each keeps a value that XLA_FLAGS gives it, and an XLA_FLAGS
+    that is set but empty gets no flag. Nothing happens where JAX_PLATFORMS
     leaves out the CPU, or where JAX has started already and would not read the flags.
     """
     user_flags = os.environ.get("XLA_FLAGS", " ")
@@ -37,10 +49,10 @@ def set_safe_flags() -> None:
         "cpu" in (os.environ.get("JAX_PLATFORMS") or "cpu")
         and metadata.version("jaxlib") in TRIED_JAXLIBS
         and user_flags
-        and _NAME not in user_flags
         and not _jax_has_started()
     ):
-        os.environ["XLA_FLAGS"] = f"{user_flags} {_SAFE}".strip()
+        new = [flag for flag in _FLAGS if flag.partition("=")[0] not in user_flags]
+        os.environ["XLA_FLAGS"] = " ".join([user_flags, *new]).strip()
 
 
 def flags_in_force() -> dict[str, str]:

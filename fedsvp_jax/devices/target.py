@@ -21,6 +21,10 @@ _COPIES = 5
 _FAST_BYTES = 32 * 10**6
 # On a CPU, weights of all clients side by side: beyond it memory is what they cost.
 _SMALL_BYTES = 2**27
+# Weights with which clients train on CPU devices of their own: with fewer a turn is
+# short beside the wait for one another, with more than fit the room memory costs more.
+_LEAST_APART = 2**20
+_ROOM_APART = 2**32
 _GRAPHS = "xla_gpu_enable_command_buffer"
 # XLA's own choice with loops and convolutions.
 _IN_GRAPHS = (
@@ -81,6 +85,21 @@ class Target:
         """
         is_single = parallelism.clients == parallelism.coalitions == 1
         return self.platform == "cuda" and not is_single
+
+    def client_devices(
+        self, available: int, *, turns: int, weights: int, data: int
+    ) -> int:
+        """The default number of devices that share a cohort's clients.
+
+        A CPU's devices are its cores. A client alone keeps 1.4 of two cores busy in W1
+        (docs/performance.md), and two clients side by side both. Elsewhere it is 1, and
+        a user who wants more says so. `turns` are the cohort's chunks; `weights` and
+        `data` are bytes, of which every device has copies.
+        """
+        if self.platform != "cpu" or weights < _LEAST_APART:
+            return 1
+        room = _ROOM_APART // (_COPIES * weights + data)
+        return max(1, min(available, turns, room))
 
     @property
     def compiler_options(self) -> dict[str, str | bool] | None:

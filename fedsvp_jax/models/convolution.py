@@ -26,7 +26,7 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
     height, width, channels, features = kernel.shape
     if stride == 1:
         if winograd.pays(x, kernel):
-            return winograd.conv_3x3(x, kernel)
+            return winograd.conv2d(x, kernel)
         by_rows = width * channels + height * features
         if by_rows <= height * width * channels:
             return _conv_by_rows(x, kernel)

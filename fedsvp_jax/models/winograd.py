@@ -1,6 +1,7 @@
-"""Winograd's convolution F(2x2, 3x3): 16 products for 4 pixels, in place of 36.
+"""Winograd's convolutions F(2x2, 3x3) and F(2x2, 5x5).
 
-Two neighbouring results y of a filter g of three come from four neighbouring numbers d
+For 4 pixels they take 16 products in place of 36, and 36 in place of 100. Two
+neighbouring results y of a filter g of r numbers come from r + 1 neighbouring numbers d
 (Lavin and Gray 2016, arXiv 1509.09308, section 4.1), with * element by element:
 
     y = A [(G g) * (B d)]
@@ -9,19 +10,21 @@ Along height and width, and summed over the channels c of the image,
 
     Y[o] = A (sum_c (G g[c,o] G') * (B d[c] B')) A'
 
-where ' transposes. Each of the bracket's 16 elements is one matrix product, (tiles, in)
+where ' transposes. Each of the bracket's elements is one matrix product, (tiles, in)
 @ (in, out), with a tile for every 2x2 pixels of the result. The sums have another order
-than in the plain formula, so in float32 both differ by 1e-6 of the largest result.
+than in the plain formula, so in float32 both differ by 1e-6 of the largest result, and
+with r = 5 by 3e-6, its gradient by the kernel by 2e-5.
 
 The batch is cut into parts whose tiles stay in the processor's cache, a loop's turns.
 What enters a loop is also computed once: outside one, XLA:CPU computed the norm and the
-ReLU before a convolution anew for each of the 16 products (BUILD_NOTES.md).
+ReLU before a convolution anew for each of the products.
 """
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -29,45 +32,72 @@ import numpy as np
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import weight_gradient, with_gradients
+from fedsvp_jax.models.products import border, weight_gradient, with_gradients
 
 _Grid = list[list[Array]]  # one array for every element of a small matrix
 _Arrays = TypeVar("_Arrays")
 
-_A = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
-_B = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]])
-_G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 
-_TILE_BYTES = 7_000_000  # of a part of the batch: what 16 products read, at most
-_LEAST_CHANNELS = 64
+class _Matrices(NamedTuple):
+    a: np.ndarray
+    b: np.ndarray
+    g: np.ndarray
+
+
+def _matrices(points: Sequence[int], scales: Sequence[int]) -> _Matrices:
+    """A, B and G for a filter of as many numbers as there are points.
+
+    Two polynomials are multiplied by their values at the points and at infinity (Cook
+    and Toom), of which B has the inverse. Its rows are whole numbers times 1/scale,
+    which G takes over.
+    """
+
+    def powers(number: int) -> np.ndarray:
+        finite = np.vander(points, number, increasing=True)
+        return np.vstack([finite, np.eye(number)[-1]])
+
+    inverse = np.linalg.inv(powers(len(scales))).T
+    column = np.reshape(scales, (-1, 1))
+    return _Matrices(
+        powers(2).T, np.round(inverse * column), powers(len(points)) / column
+    )
+
+
+_OF_SIDE = {
+    3: _matrices((0, 1, -1), (1, 2, 2, 1)),
+    5: _matrices((0, 1, -1, 2, -2), (4, 6, 6, 24, 24, 1)),
+}
+_LEAST_CHANNELS = {3: 64, 5: 32}
+_TILE_BYTES = 7_000_000  # of a part of the batch: what its products read, at most
 _LEAST_TILES = 128
 
 
 def pays(x: Array, kernel: Array) -> bool:
-    """Whether `conv_3x3` can convolve these, and was faster than other products.
+    """Whether `conv2d` can convolve these, and was faster than other products.
 
     With few tiles the transforms of the kernel cost more than is saved, with few
     channels those of the image. It was timed on CPU cores with AVX-512 only, in
     float32; in bfloat16 the other order of the sums would be felt.
     """
     batch, height, width, _ = x.shape
+    side, wide, *channels = kernel.shape
     return (
         x.dtype == jnp.float32
-        and kernel.shape[:2] == (3, 3)
+        and side == wide
         and height % 2 == width % 2 == 0
-        and min(kernel.shape[2:]) >= _LEAST_CHANNELS
+        and min(channels) >= _LEAST_CHANNELS.get(side, math.inf)
         and batch * height * width // 4 >= _LEAST_TILES
     )
 
 
 def _convolved(x: Array, kernel: Array) -> Array:
-    weights = _weights(kernel)
+    matrices, weights = _OF_SIDE[len(kernel)], _weights(kernel)
 
     def convolve(part: tuple[Array, Array]) -> Array:
         turn, image = part
-        tiles = _tiles(_B, _bordered(image), turn)
+        tiles = _tiles(matrices.b, _bordered(image, kernel), turn)
         products = jax.tree.map(partial(jnp.tensordot, axes=1), tiles, weights)
-        return _interleaved(_transform(_A, products))
+        return _interleaved(_transform(matrices.a, products))
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
@@ -76,18 +106,19 @@ def _convolved(x: Array, kernel: Array) -> Array:
 
 def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
     """The transposes of the forward pass's steps, in the opposite order."""
-    weights = _weights(kernel)
+    matrices, weights = _OF_SIDE[len(kernel)], _weights(kernel)
 
     def add_part(total: _Grid, part: tuple[Array, Array, Array]) -> tuple[_Grid, Array]:
         turn, image, of_y = part
-        of_products = _tiles(_A.T, of_y, turn)
-        of_weights = _weight_gradients(_bordered(image), of_products, turn)
+        of_products = _tiles(matrices.a.T, of_y, turn)
+        tiles = partial(_tiles, matrices.b, _bordered(image, kernel), turn)
+        of_weights = _weight_gradients(tiles, of_products, turn)
         of_tiles = jax.tree.map(
             lambda of_product, weight: jnp.tensordot(of_product, weight.T, axes=1),
             of_products,
             weights,
         )
-        of_image = _image_gradient(of_tiles, turn)
+        of_image = _image_gradient(matrices.b, of_tiles, turn)
         return jax.tree.map(jnp.add, total, of_weights), of_image
 
     parts = _in_parts(x, kernel)
@@ -96,13 +127,13 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
         jax.tree.map(jnp.zeros_like, weights),
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
-    of_kernel = _transform(_G.T, of_weights)
+    of_kernel = _transform(matrices.g.T, of_weights)
     of_x = of_x.reshape(-1, *of_x.shape[2:])[: x.shape[0]]
     return of_x, jnp.stack([jnp.stack(row) for row in of_kernel])
 
 
-# `convolution.conv2d` of even sides, strides of one and a border of one zero.
-conv_3x3 = with_gradients(_convolved, _gradients)
+# `convolution.conv2d` of even sides and strides of one, with a kernel of 3x3 or 5x5.
+conv2d = with_gradients(_convolved, _gradients)
 
 
 def _in_parts(images: Array, kernel: Array) -> Array:
@@ -112,7 +143,8 @@ def _in_parts(images: Array, kernel: Array) -> Array:
     enough and less than twice as large.
     """
     batch, height, width, _ = images.shape
-    tile_bytes = 4 * height * width * max(kernel.shape[2:]) * images.dtype.itemsize
+    tile_bytes = (len(kernel) + 1) ** 2 // 4 * height * width * max(kernel.shape[2:])
+    tile_bytes *= images.dtype.itemsize
     smallest = min(-(-batch * tile_bytes // _TILE_BYTES), batch)
     parts = min(range(smallest, 2 * smallest), key=lambda parts: -batch % parts)
     filled = jnp.pad(images, ((0, -batch % parts), (0, 0), (0, 0), (0, 0)))
@@ -148,14 +180,14 @@ def _multiple(factor: float, part: Array) -> Array:
 
 
 def _weights(kernel: Array) -> _Grid:
-    """(3, 3, in, out) -> G g G', 4x4 of (in, out)."""
-    return _transform(_G, [[kernel[u, v] for v in range(3)] for u in range(3)])
+    """(r, r, in, out) -> G g G', r + 1 by r + 1 of (in, out)."""
+    return _transform(_OF_SIDE[len(kernel)].g, [list(row) for row in kernel])
 
 
 def _tiles(matrix: np.ndarray, x: Array, turn: Array) -> _Grid:
     """M P M' for the pixels P of every tile, each (batch, height / 2, width / 2, in).
 
-    The first axis is done by itself: the second then has four programs in place of 16.
+    The first axis is done by itself: the second then has r + 1 programs, not (r + 1)^2.
     """
     rows = _by_itself(partial(_along, matrix, x, 1), turn)
     return [_along(matrix, row, 2) for row in rows]
@@ -183,43 +215,49 @@ def _by_itself(function: Callable[[], _Arrays], turn: Array) -> _Arrays:
     return lax.cond(turn >= 0, function, never)
 
 
-def _weight_gradients(bordered: Array, of_products: _Grid, turn: Array) -> _Grid:
+def _weight_gradients(
+    tiles: Callable[[], _Grid], of_products: _Grid, turn: Array
+) -> _Grid:
     """The sums over all tiles of B d B', (b, h, w, in), times a (b, h, w, out).
 
     Contracted by three axes, a product first makes XLA:CPU write a transposed copy of
     its tiles, and then runs at up to three times the rate. With fewer tiles than
     channels the copies cost more than that.
     """
-    tiles = partial(_tiles, _B, bordered, turn)
     if of_products[0][0].size <= of_products[0][0].shape[-1] ** 2:
         return jax.tree.map(weight_gradient, tiles(), of_products)
     contracted = partial(jnp.tensordot, axes=((0, 1, 2), (0, 1, 2)))
     return jax.tree.map(contracted, _by_itself(tiles, turn), of_products)
 
 
-def _bordered(images: Array) -> Array:
-    """The images with a border of one zero along height and width."""
-    return jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
+def _bordered(images: Array, kernel: Array) -> Array:
+    """The images with a border of zeros along height and width."""
+    return jnp.pad(images, ((0, 0), *border(kernel), (0, 0)))
 
 
-def _image_gradient(of_tiles: _Grid, turn: Array) -> Array:
+def _image_gradient(matrix: np.ndarray, of_tiles: _Grid, turn: Array) -> Array:
     """The transpose of cutting out the tiles B d B', with their border of zeros.
 
     Each pixel gets the sum over its own tile and those beside it. As in `_tiles`, the
     first axis is done by itself.
     """
+    along = partial(_pixels, matrix.T)
     columns = _by_itself(
-        lambda: [_pixels(list(column), 1) for column in zip(*of_tiles, strict=True)],
-        turn,
+        lambda: [along(column, 1) for column in zip(*of_tiles, strict=True)], turn
     )
-    return _pixels(columns, 2)
+    return along(columns, 2)
 
 
-def _pixels(of_tiles: list[Array], axis: int) -> Array:
-    """The transpose of `_along(_B, bordered, axis)`: pixels in place of tiles."""
-    before, even, odd, after = _combined(_B.T, of_tiles)
-    pair = [even + _shifted(after, -1, axis), odd + _shifted(before, 1, axis)]
-    shape = list(even.shape)
+def _pixels(matrix: np.ndarray, of_tiles: Sequence[Array], axis: int) -> Array:
+    """The transpose of `_along(B, bordered, axis)`: pixels in place of tiles."""
+    parts, before = _combined(matrix, of_tiles), len(matrix) // 2 - 1
+    shifted = [
+        _shifted(part, -((place - before) // 2), axis)
+        for place, part in enumerate(parts)
+    ]
+    odd = before % 2
+    pair = [reduce(operator.add, shifted[start::2]) for start in (odd, 1 - odd)]
+    shape = list(parts[0].shape)
     shape[axis] *= 2
     return jnp.stack(pair, axis=axis + 1).reshape(shape)
 

@@ -13,7 +13,8 @@ class Placement:
     """The layout of the work over devices; only `cell_chunk_size` can change numbers.
 
     Attributes:
-      num_devices: devices on the mesh's client axis.
+      num_devices: devices on the mesh's client axis. 0: as many as a program gains by
+        (`Target.client_devices`).
       sweep_devices: devices on the mesh's sweep axis; divides the cells.
       cell_chunk_size: the most cells of a device that run side by side (vmapped). Their
         number divides the device's cells, and the others wait their turn. None: as many
@@ -22,7 +23,7 @@ class Placement:
       rounds_per_call: rounds between two looks at the results.
     """
 
-    num_devices: int = 1
+    num_devices: int = 0
     sweep_devices: int = 1
     cell_chunk_size: int | None = None
     rounds_per_call: int = 1

@@ -13,6 +13,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from fedsvp_jax.core.structs import Array, Examples, Model
+from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import compiler_flags, lanes
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation.program import Program
@@ -46,7 +47,7 @@ class Trainer:
     def __init__(self, program: Program, *, placement: Placement | None = None) -> None:
         compiler_flags.check_arithmetic()
         self.program = program
-        self.placement = placement or Placement()
+        self.placement = _chosen(placement or Placement(), program)
         cells, rest = divmod(len(program.configs), self.placement.sweep_devices)
         if rest:
             raise ValueError(
@@ -169,6 +170,19 @@ class Trainer:
         """The same program lowered for its target, which may be absent."""
         platforms = [self.program.target.platform]
         return jax.export.export(self._compiled, platforms=platforms)(*self.arguments())
+
+
+def _chosen(placement: Placement, program: Program) -> Placement:
+    """The placement with a number of devices."""
+    plan, data = program.plan, program.data
+    params, _ = jax.eval_shape(program.model.init, jax.random.key(0), data.example)
+    num_devices = placement.num_devices or program.target.client_devices(
+        jax.device_count() // placement.sweep_devices,
+        turns=-(-plan.cohort_size // plan.client_chunk_size),
+        weights=num_bytes(params),
+        data=num_bytes((data.examples, data.test, data.validation)),
+    )
+    return dataclasses.replace(placement, num_devices=num_devices)
 
 
 @lru_cache(maxsize=8)

@@ -13,6 +13,9 @@ from fedsvp_jax.devices import compiler_flags
 
 NAME = "xla_cpu_experimental_ynn_fusion_type"
 SAFE = f"--{NAME}=individual_dot"
+WAIT = "--xla_cpu_collective_call_{}_timeout_seconds={}"
+LONG = " ".join(WAIT.format(what, 10**8) for what in ("warn_stuck", "terminate"))
+SHORT = " ".join(WAIT.format(what, 9) for what in ("warn_stuck", "terminate"))
 
 
 def test_products_under_a_sum_are_right_with_the_safe_flags() -> None:
@@ -49,9 +52,10 @@ def test_an_empty_xla_flags_ends_the_command_in_one_sentence(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("before", "platforms", "after", "jaxlib", "started"),
     [
-        (None, None, SAFE, "0.10.2", False),
-        ("--xla_dump_to=a --x", "cpu", f"--xla_dump_to=a --x {SAFE}", "0.10.2", False),
-        (f"--{NAME}=dot", "cuda,cpu", f"--{NAME}=dot", "0.10.2", False),
+        (None, None, f"{SAFE} {LONG}", "0.10.2", False),
+        ("--x_to=a --x", "cpu", f"--x_to=a --x {SAFE} {LONG}", "0.10.2", False),
+        (f"--{NAME}=dot", "cuda,cpu", f"--{NAME}=dot {LONG}", "0.10.2", False),
+        (SHORT, "cpu", f"{SHORT} {SAFE}", "0.10.2", False),
         ("", None, "", "0.10.2", False),
         (None, "cuda", None, "0.10.2", False),
         (None, None, None, "0.99.0", False),  # was not tried
@@ -76,6 +80,7 @@ def test_the_users_flags_win_and_nothing_changes_once_jax_has_started(
 def test_flags_that_change_no_number_are_not_recorded(monkeypatch) -> None:
     monkeypatch.setenv(
         "XLA_FLAGS",
-        f"--xla_force_host_platform_device_count=4 --xla_b {SAFE} --xla_dump_to=a",
+        f"--xla_force_host_platform_device_count=4 --xla_b {SAFE} {LONG} "
+        "--xla_dump_to=a",
     )
     assert compiler_flags.flags_in_force() == {NAME: "individual_dot", "xla_b": ""}

@@ -46,7 +46,7 @@ def _convolutions(draw):
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(case=_convolutions())
 @example(case=((2, 5, 6, 3), (3, 2, 2), 1))  # by rows
-@example(case=((4, 14, 14, 32), (5, 5, 64), 1))  # of the models' own
+@example(case=((2, 14, 14, 32), (5, 5, 64), 1))
 @example(case=((2, 16, 16, 64), (3, 3, 128), 2))
 def test_patches_equal_lax_convolution_forward_and_in_both_gradients(case):
     shape, kernel_size, stride = case
@@ -123,53 +123,59 @@ def test_a_gpu_gets_the_filters_gradient_in_groups_that_cudnn_has():
 @given(
     shape=st.tuples(st.integers(1, 5), _even, _even, st.integers(1, 4)),
     features=st.integers(1, 4),
+    side=st.sampled_from([3, 5]),
     most_bytes=st.sampled_from([1, 5_000, 10**9]),
 )
 def test_winograd_is_lax_convolution_forward_and_in_both_gradients(
-    shape, features, most_bytes
+    shape, features, side, most_bytes
 ):
     """However many parts the batch is cut into, full or not."""
     with jax.enable_x64(True), pytest.MonkeyPatch.context() as patch:
         patch.setattr(winograd, "_TILE_BYTES", most_bytes)
-        x, kernel = drawn(shape, (3, 3, features), "float64")
+        x, kernel = drawn(shape, (side, side, features), "float64")
         told = x, kernel, jnp.cos(xlas(x, kernel))
         ours, theirs = (
             quick_jit(functools.partial(with_gradients, convolution))(*told)
-            for convolution in (winograd.conv_3x3, xlas)
+            for convolution in (winograd.conv2d, xlas)
         )
         for a, b in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("batch", "side", "channels"),
-    [pytest.param(7, 32, 64, marks=pytest.mark.slow), (2, 4, 512)],
+    ("shape", "kernel_size", "most"),
+    [
+        pytest.param((7, 32, 32, 64), (3, 3, 64), 3e-6, marks=pytest.mark.slow),
+        ((2, 4, 4, 512), (3, 3, 512), 3e-6),
+        ((11, 14, 14, 32), (5, 5, 64), 3e-5),
+    ],
 )
-def test_float32_differs_by_rounding_at_resnets_own_shapes(batch, side, channels):
+def test_float32_differs_by_rounding_at_the_models_own_shapes(shape, kernel_size, most):
     """In two parts, the second filled up, and in one."""
-    x, kernel = drawn((batch, side, side, channels), (3, 3, channels))
+    x, kernel = drawn(shape, kernel_size)
     told = x, kernel, jnp.cos(xlas(x, kernel))
     with jax.enable_x64(True):
         exact = jax.jit(functools.partial(with_gradients, xlas))(
             *[jnp.asarray(array, jnp.float64) for array in told]
         )
-    ours = jax.jit(functools.partial(with_gradients, winograd.conv_3x3))(*told)
+    ours = jax.jit(functools.partial(with_gradients, winograd.conv2d))(*told)
     for a, b in zip(ours, exact, strict=True):
         error = np.max(np.abs(np.asarray(a) - np.asarray(b)))
-        assert error < 3e-6 * np.max(np.abs(b))
+        assert error < most * np.max(np.abs(b))
 
 
-def products(shape, features, dtype="float32", **options):
+def products(shape, features, sides=(3, 3), dtype="float32", **options):
     """How many matrix products a loop's body holds in conv2d's program."""
     options = {"kernels": "cpu"} | options
     x = jax.ShapeDtypeStruct(shape, dtype)
-    kernel = jax.ShapeDtypeStruct((3, 3, shape[-1], features), dtype)
+    kernel = jax.ShapeDtypeStruct((*sides, shape[-1], features), dtype)
     found = jax.make_jaxpr(functools.partial(conv2d, **options))(x, kernel)
     return str(found).count("dot_general[")
 
 
 def test_conv2d_takes_winograd_where_it_pays():
     assert products((8, 8, 8, 64), 64) == 16
+    assert products((50, 14, 14, 32), 64, (5, 5)) == 36  # leaf_cnn's
     for shape, features, options in [
         ((8, 8, 8, 32), 64, {}),
         ((8, 8, 8, 64), 32, {}),
@@ -178,6 +184,11 @@ def test_conv2d_takes_winograd_where_it_pays():
         ((8, 8, 9, 64), 64, {}),
         ((8, 8, 8, 64), 64, {"dtype": "bfloat16"}),
         ((8, 8, 8, 64), 64, {"stride": 2}),
+        ((50, 14, 14, 16), 64, {"sides": (5, 5)}),
+        ((50, 14, 14, 32), 16, {"sides": (5, 5)}),
+        ((8, 8, 8, 64), 64, {"sides": (3, 5)}),
+        ((8, 8, 8, 64), 64, {"sides": (5, 3)}),
+        ((8, 8, 8, 64), 64, {"sides": (7, 7)}),
     ]:
         assert products(shape, features, **options) == 1
     assert products((8, 8, 8, 64), 64, kernels="tpu") == 0
