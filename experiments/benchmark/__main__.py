@@ -33,6 +33,8 @@ import os
 
 from absl import flags
 
+from fedsvp_jax.devices import cpu
+
 from .. import command
 from . import measure, workloads
 
@@ -67,6 +69,7 @@ def main(_: list[str]) -> None:
         )
     if values.device == "cpu":
         os.environ["JAX_PLATFORMS"] = "cpu"
+        os.environ.setdefault("JAX_NUM_CPU_DEVICES", str(cpu.threads()))  # as `train`
     for name in names:
         for index in range(max(1, len(workloads.of_name(name)))):
             row = workloads.in_new_process(

@@ -46,6 +46,33 @@ def test_what_is_side_by_side_has_room_in_memory(
         assert lanes == 1 or lanes * 6 * weights <= target.memory // 2
 
 
+@pytest.mark.parametrize(
+    ("platform", "turns", "weights", "data", "devices"),
+    [
+        ("cpu", 10, 26_000_000, 10**7, 4),  # leaf_cnn
+        ("cpu", 3, 26_000_000, 10**7, 3),
+        ("cpu", 1, 26_000_000, 10**7, 1),  # all clients side by side already
+        ("cpu", 10, 100_000, 10**7, 1),  # a turn is shorter than the wait
+        ("cpu", 10, 4 * 10**8, 0, 2),  # 5 copies of 1e8 weights are 2 of 4.3 GB
+        ("cpu", 10, 26_000_000, 2**32, 1),  # every device has the data
+        ("cuda", 10, 26_000_000, 10**7, 1),
+    ],
+)
+def test_large_models_clients_share_a_cpus_cores(
+    platform: str, turns: int, weights: int, data: int, devices: int
+) -> None:
+    target = named_target(platform)
+    sizes = {"turns": turns, "weights": weights, "data": data}
+    assert target.client_devices(4, **sizes) == devices
+
+
+def test_a_trainer_takes_as_many_devices_as_its_program_gains_by() -> None:
+    chosen = {"model": "leaf_cnn", "cohort_size": 3}
+    for settings, devices in (chosen, 3), ({}, 1):
+        trainer = small_trainer(small(**settings))
+        assert trainer.placement.num_devices == devices
+
+
 @pytest.mark.parametrize(("platform", "clients"), [("cuda", 3), ("tpu", 1), ("cpu", 1)])
 def test_a_network_with_batch_statistics_has_a_plan(
     platform: str, clients: int

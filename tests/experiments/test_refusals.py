@@ -26,7 +26,7 @@ REFUSED = {
         "--xyzzy=1": "Unknown command line flag 'xyzzy'",
         "--dataset=store": "dataset store needs data_dir",
         "--dataset=store --data_dir=docs": "docs/store.json: No such file",
-        "--num_devices=99": "num_devices times sweep_devices must be at most 1",
+        "--num_devices=99": "num_devices times sweep_devices must be at most ",
         "--num_devices=0": "num_devices",
         "--preset=proved_mnist": "preset proved_mnist needs total_epsilon",
         "--preset=proved": "--preset=proved: value should be one of <fedadam|fedavg|",
