@@ -204,8 +204,9 @@ def _one_of(value: Any, choices: Sequence[str]) -> tuple[str, str]:
 
 def nearest(value: Any, choices: Sequence[str]) -> str:
     """` (did you mean LOS?)` of the value los; nothing where no choice is near."""
-    same = [choice for choice in choices if choice.lower() == str(value).lower()]
-    near = same or difflib.get_close_matches(str(value), choices, n=1)
+    text = str(value)
+    near = [choice for choice in choices if choice.lower() == text.lower()]
+    near = near or difflib.get_close_matches(text, choices, n=1)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

@@ -356,12 +356,12 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         from_data=bounds,
     )
     codes = np.unique(present)
-    values = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
+    listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
     few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary and column.type == "number",
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
-        f'type = "category", values = {json.dumps(values)}': few
+        f'type = "category", values = {json.dumps(listed)}': few
         and column.type == "number",
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
