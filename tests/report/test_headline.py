@@ -96,8 +96,8 @@ def test_the_mean_predicted_risk_stands_beside_the_observed_share() -> None:
     ]
     told = headline.details({"test_scores": SCORES | {"calibration": bins}})
     assert told.startswith(
-        "Share of yes: 32.0 % predicted on average, 30.0 (21.9 to 39.6) % observed (95 "
-        "%) on the test rows; published, the observed share tells how many of them are"
+        "Share of class yes on the test rows: predicted 32.0 % on average, observed "
+        "30.0 % (95 %: 21.9 to 39.6), which, published, tells how many of these rows "
     )
 
 
