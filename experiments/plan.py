@@ -8,15 +8,16 @@ schema: numbers uniformly between their bounds, categories evenly, classes by a 
 linear model in the shares that the schema states. Nobody
 knows before a run how much your columns tell of the class. So two such sets of rows are
 drawn: the best AUC of one is the smaller number of --auc, that of the other the larger.
-Every figure is an interval from the one to the other. The route of train --goal and
-FedAvg without noise are trained on both at every ε and seed, for three kinds of trust:
+Every figure is an interval from the one to the other. The route of train --goal is
+trained on both at every ε and seed, for three kinds of trust, and FedAvg without noise:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
 "useful" is as after a training: the 95 % interval of AUC, on as many test rows as the
-table has, lies above that of guessing, also where the columns tell little.
+table has, lies above that of guessing, also where the columns tell little. Elsewhere
+the best AUC is named that columns need for it.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
@@ -165,11 +166,10 @@ def main(arguments: Sequence[str]) -> None:
             "auc must be one or two numbers between 0.5 and 1, got "
             f"{','.join(_AUC.value)}"
         )
-    from fedsvp_jax.accounting.claims import meaning
     from fedsvp_jax.data.tables import cells, encoding, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
-    from fedsvp_jax.report import epsilon_page, text_table
+    from fedsvp_jax.report import epsilon_page, headline, text_table
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     if not schema.shares:
@@ -193,18 +193,21 @@ def main(arguments: Sequence[str]) -> None:
         _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
         for area in sorted({min(areas), max(areas)})
     ]
-    document = _joined(plans, areas)
-    document |= {"data": path.stem, "choice": "trust"}
-    main = _main(document["points"][0])
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
-    rows = [_row(point, counts) for point in document["points"]]
+    document = _joined(plans, areas, counts)
+    document |= {"data": path.stem, "choice": "trust"}
+    main, points = _main(document["points"][0]), document["points"]
+    rows = [_row(point, counts) for point in (*points, _bare(document["fedavg"]))]
     print(
         messages.filled(
             "plan.txt",
             sizes=sizes,
+            num_clients=int(client.max()) + 1,
             main=main,
-            meaning=meaning(main),
+            change=headline.change(main),
             document=document,
+            areas=areas,
+            spread=max(point["accuracy"]["auc_std"] for point in points),
             table=text_table.render(rows),
             tested=tested,
             from_records=schema.from_records,
@@ -260,25 +263,51 @@ def _main(point: dict[str, Any]) -> dict[str, Any]:
     )
 
 
+def _bare(accuracy: dict[str, Any]) -> dict[str, Any]:
+    """FedAvg, which hides nothing, as a point."""
+    claim = {"adversary": None, "right": 100, "status": "hides nothing"}
+    point = {"mechanism": "FedAvg, untuned", "epsilon": np.inf, "adversary": None}
+    return point | {"accuracy": accuracy, "guarantees": [claim]}
+
+
 def _row(point: dict[str, Any], counts: np.ndarray) -> dict[str, str]:
     """A row of the printed table; `counts` are the table's test rows by class."""
-    from fedsvp_jax.data.tables import scores
-
     main, accuracy = _main(point), point["accuracy"]
-    weak, strong = (
-        scores.mean_interval([area] * len(counts), counts)
-        for area in accuracy["auc_between"]
-    )
-    word = "depends on your columns" if strong[0] > scores.GUESS else "not useful"
     return {
         "trust": point["mechanism"],
         "ε of the run": f"{point['epsilon']:g}",
         "guesses right, of 100, at most": str(main["right"]),
         "accuracy": f"{accuracy['lower']:.3f} to {accuracy['upper']:.3f}",
-        "AUC": f"{weak[0]:.3f} to {strong[1]:.3f}",
-        "model": "useful" if weak[0] > scores.GUESS else word,
+        "AUC": "{:.3f} to {:.3f}".format(*accuracy["auc_ends"]),
+        "model": _worth(accuracy, counts),
         "status": main["status"],
     }
+
+
+def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
+    """Whether a model is useful, or the best AUC of columns with which it is.
+
+    Between the weak and the strong columns the model's AUC is taken as linear in the
+    best AUC.
+    """
+    from fedsvp_jax.data.tables.scores import GUESS
+
+    for share in np.linspace(0, 1, 101):
+        area, best = (
+            low + share * (high - low)
+            for low, high in (accuracy["auc_between"], accuracy["best"])
+        )
+        if _auc_interval(area, counts)[0] > GUESS:
+            return f"useful from AUC {best:.2f}" if share else "useful"
+    return "not useful"
+
+
+def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
+    """As `scores.of_table` has it: of two classes, the second says all."""
+    from fedsvp_jax.data.tables import scores
+
+    areas = [area] * (len(counts) if len(counts) > 2 else 1)
+    return scores.mean_interval(areas, counts)
 
 
 def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
@@ -333,11 +362,19 @@ def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
         )
 
 
-def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str, Any]:
-    """One document: every figure from the plan of weak columns to that of strong."""
+def _joined(
+    plans: Sequence[dict[str, Any]], areas: Sequence[float], counts: np.ndarray
+) -> dict[str, Any]:
+    """One document: every figure from the plan of weak columns to that of strong.
+
+    The interval of an AUC is that of the table's test rows, `counts` by class.
+    """
     weak, strong = plans[0], plans[-1]
-    words = "synthetic rows, of which the best model has an AUC of "
-    words += " to ".join(f"{area:g}" for area in areas)
+    words = (
+        "from the lower end of the 95 % interval on synthetic rows whose columns tell "
+        f"little of the class (best AUC {areas[0]:g}) to the upper end on rows whose "
+        f"columns tell much ({areas[-1]:g})"
+    )
 
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
         return low | {
@@ -346,6 +383,12 @@ def _joined(plans: Sequence[dict[str, Any]], areas: Sequence[float]) -> dict[str
             "upper": max(low["upper"], high["upper"]),
             "auc": (low["auc"] + high["auc"]) / 2,
             "auc_between": [low["auc"], high["auc"]],
+            "auc_ends": [
+                _auc_interval(accuracy["auc"], counts)[end]
+                for end, accuracy in enumerate((low, high))
+            ],
+            "auc_std": max(low["auc_std"] or 0.0, high["auc_std"] or 0.0),
+            "best": [areas[0], areas[-1]],
             "interval": words,
         }
 

@@ -38,6 +38,12 @@ _LABEL = flags.DEFINE_string("label_column", None, "The column of the class.")
 _CLIENT = flags.DEFINE_string(
     "client_column", None, "The column that says whose each row is; 'none' for none."
 )
+_COLUMNS = flags.DEFINE_string(
+    "columns",
+    "",
+    "Columns that are features, with commas between them; all others are left out. "
+    "Default: every column.",
+)
 _DROP = flags.DEFINE_string(
     "drop_columns", "", "Columns that are no features, with commas between them."
 )
@@ -94,7 +100,7 @@ def confirm(path: pathlib.Path) -> None:
     columns = {name: c for name, c in marked.columns.items() if c.from_data}
     doubtful = {name: _of_records(column) for name, column in columns.items()}
     if marked.label is not None and marked.classes_from_data:
-        doubtful[marked.label] = ["classes", "shares"][: 1 + bool(marked.shares)]
+        doubtful[marked.label] = ["classes"]  # no draft states shares
     stated = listed_columns(_KNOWN.value, doubtful)
     unnamed = [
         f"{name} ({', '.join(parts)})"
@@ -153,10 +159,17 @@ def main(arguments: Sequence[str]) -> None:
         for stated, by_name in ((_LABEL.value, label), (_CLIENT.value, client))
     )
     client = None if client in ("none", label) else client
+    features = table.listed_columns(_COLUMNS.value, columns)
     drop = table.listed_columns(_DROP.value, columns)
-    for name in filter(None, (label, client, *drop)):
+    for name in filter(None, (label, client, *features, *drop)):
         if name not in columns:
             raise ValueError(f"{path}: " + unknown("a column", name, tuple(columns)))
+    if features:  # a column of persons is none, and is proposed as the unit
+        drop += [
+            name
+            for name in columns
+            if name not in features and not draft.repeats(name, columns[name])
+        ]
     if label is None:
         raise ValueError(f"{path}: name the class by --label_column")
     notation = None

@@ -199,9 +199,15 @@ def unknown(name: str, value: Any, choices: Sequence[str]) -> str:
 
 def _one_of(value: Any, choices: Sequence[str]) -> tuple[str, str]:
     """The allowed values, and the value with the nearest choice."""
-    near = difflib.get_close_matches(str(value), choices, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"one of {', '.join(choices)}", f"{value!r}{hint}"
+    return f"one of {', '.join(choices)}", f"{value!r}{nearest(value, choices)}"
+
+
+def nearest(value: Any, choices: Sequence[str]) -> str:
+    """` (did you mean LOS?)` of the value los; nothing where no choice is near."""
+    text = str(value)
+    near = [choice for choice in choices if choice.lower() == text.lower()]
+    near = near or difflib.get_close_matches(text, choices, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def missing_need(

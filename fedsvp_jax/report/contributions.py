@@ -112,8 +112,8 @@ def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
                 "mean R": _mean(uploads, "contribution_ratio"),
                 "mean σ": _mean(uploads, "noise_std") or None,
                 "mean σ per local step": _mean(uploads, "step_noise_std") or None,
-                "ε": spent and spent["epsilon"][client],
-                "δ": spent and spent["delta"][client],
+                "ε, added up": spent and spent["epsilon"][client],
+                "δ, added up": spent and spent["delta"][client],
                 "sum of values": math.fsum(values) if values else None,
                 "95 % interval": total_margin(margins) if values else None,
             }

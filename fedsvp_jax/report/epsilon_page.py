@@ -63,6 +63,8 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
         "interval": interval,
         "seeds": row.num_seeds,
         "auc": row.scores["auc"][0],
+        "auc_std": row.scores["auc"][1],
+        "auc_ends": row.interval("auc"),
     }
 
 
@@ -116,4 +118,5 @@ def write_epsilon_page(folder: str | Path, content: Mapping[str, Any]) -> list[P
 def _with_sentences(claim: Mapping[str, Any]) -> dict[str, Any]:
     guess, known = protection.risk_sentences(claim)
     sentence = headline.claim(claim, protection.STATUS[claim["status"]])
-    return {**claim, "claim": sentence, "guess": guess, "known": known}
+    sentences = {"claim": sentence, "guess": guess, "known": known}
+    return {**claim, **sentences, "relation": headline.change(claim)}

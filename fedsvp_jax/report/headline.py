@@ -72,6 +72,11 @@ def claim(row: Mapping[str, Any], status: str) -> str:
     return _filled("claim", row, status)
 
 
+def change(row: Mapping[str, Any]) -> str:
+    """What may change under a guarantee's relation, plainly if it is that of a step."""
+    return _filled("change", row)
+
+
 def spent(summary: Mapping[str, Any]) -> str:
     """The terminal's line: `epsilon_spent (against: …): basic 10.5 at Σδ = 0.57 …`."""
     return _filled("spent", summary, meaning(summary))

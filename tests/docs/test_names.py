@@ -4,7 +4,9 @@ import json
 import pathlib
 import re
 
+import numpy as np
 import pytest
+from scipy import stats
 from small_runs import small
 
 from fedsvp_jax import run
@@ -67,3 +69,31 @@ def test_the_page_of_fields_has_those_of_a_run_and_no_others(
     entries = "".join(re.findall(r"^- (.*?): ", page, re.MULTILINE))
     named = set(re.findall(r"`(\w+)`", entries))
     assert named == fields | {"client_value_margin", *records._OF_ESTIMATES}
+
+
+@pytest.mark.hole
+def test_the_table_of_hospitals_has_the_means_of_the_rows_that_are_kept() -> None:
+    """AUC ± half of its 95 % interval, and log loss, of separate.jsonl."""
+    kept = ROOT / "experiments" / "studies" / "hospitals" / "separate.jsonl"
+    rows = [json.loads(line) for line in kept.read_text().splitlines()]
+    page = (ROOT / "docs" / "useful_model.md").read_text()
+    arms = {
+        "server": "| the server sees",
+        "secure": "| `--goal=",
+        "central": "| central",
+    }
+    for arm, start in arms.items():
+        (line,) = (line for line in page.splitlines() if line.startswith(start))
+        for epsilon, cell in zip((1, 3, 8), line.split("|")[2:5], strict=True):
+            of_table = [
+                row["arms"][arm]
+                for row in rows
+                if (row["table"], row["epsilon"]) == ("medpar", epsilon)
+            ]
+            areas, losses = (
+                np.array([scores[name] for scores in of_table])
+                for name in ("auc", "log_loss")
+            )
+            half = stats.t.ppf(0.975, len(areas) - 1) * stats.sem(areas)
+            written = f"{areas.mean():.3f} ± {half:.3f} ({losses.mean():.2f})"
+            assert cell.strip() == written.replace("0.", ".")

@@ -88,15 +88,17 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows" in done.stdout
-    assert "every ε is at δ = 1e-05; against: server; neighbours: " in done.stdout
+    assert "Every ε is at δ = 1e-05; what may change: one row more or less" in (
+        done.stdout
+    )
     table = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines
-    assert {"server", "9", "useful", "proved"} <= {*table.split()}
+    assert {"server", "9", "useful", "proved", "inf", "FedAvg,"} <= {*table.split()}
     document = json.loads((out / "epsilon.json").read_text())
     (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
     assert point["accuracy"]["seeds"] == document["fedavg"]["seeds"] == 2
     assert {claim["status"] for claim in point["guarantees"]} == {"proved"}
-    assert "synthetic rows, of which the best" in (out / "epsilon.html").read_text()
+    assert "on synthetic rows whose columns" in (out / "epsilon.html").read_text()
     zero = command(*line, "--total_epsilon=0")
     assert_sentence(zero, "total_epsilon must be greater than 0")
 
@@ -131,7 +133,7 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     def swept(data: Any, trust: str | None, epsilon: float) -> Any:
         area = {"nobody": 0.55, None: 0.8}.get(trust, 0.78)
-        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area}
+        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area, "auc_std": 0.02}
         claim = {"adversary": "server", "right": 50, "status": "proved"}
         point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
@@ -142,12 +144,36 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     flags.FLAGS.unparse_flags()
     flags.FLAGS(["plan", "--schema=a.toml"])
     document = plan._planned(plan.synthetic(SCHEMA, [5, 9], 1, 0.8), (3.0,))
-    document = plan._joined([document, document], (0.8,))
+    counts = np.array([190, 109])
+    document = plan._joined([document, document], (0.8,), counts)
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
-    counts = np.array([190, 109])
-    rows = [plan._row(point, counts) for point in document["points"]]
-    assert [row["model"] for row in rows] == ["not useful", "useful", "useful"]
-    assert rows[0]["AUC"] == "0.482 to 0.615"
+    points = (*document["points"], plan._bare(document["fedavg"]))
+    rows = [plan._row(point, counts) for point in points]
+    models = [row["model"] for row in rows]
+    assert models == ["not useful", "useful", "useful", "useful"]
+    assert rows[0]["AUC"] == "0.483 to 0.617"
+    bare = rows[-1]  # Hanley and McNeil's by root finding: .7391 to .8492, on a grid
+    assert (bare["AUC"], bare["status"]) == ("0.740 to 0.849", "hides nothing")
+    assert document["points"][0]["accuracy"]["auc_std"] == 0.02
     (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("between", "word"),
+    [
+        ((0.6, 0.9), "useful"),
+        ((0.5, 0.6), "useful from AUC 0.81"),
+        ((0.5, 0.55), "not useful"),
+    ],
+)
+def test_the_best_auc_that_columns_need_is_named(between: Any, word: str) -> None:
+    """It said "depends on your columns". Of 190 and 109 rows an AUC is above .5 by
+    1.96 standard errors of Mann and Whitney's from .5 + 1.96·√(300/(12·190·109))."""
+    least = 0.5 + 1.96 * np.sqrt(300 / (12 * 190 * 109))
+    if between == (0.5, 0.6):  # linear from .6 to .9
+        assert 0.6 + 0.3 * (least - 0.5) / 0.1 == pytest.approx(0.805, abs=0.005)
+    accuracy = {"auc_between": between, "best": (0.6, 0.9)}
+    assert plan._worth(accuracy, np.array([190, 109])) == word

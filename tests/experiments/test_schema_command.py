@@ -75,7 +75,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     done = succeeds(*train, "--goal=proved")
     assert "changes the view of the server by at most ε = " in done.stdout
     assert "(proved, unless one of its" in done.stdout
-    assert "FedAvg, without noise on the same clients" in done.stdout
+    assert "FedAvg on the same clients, untuned and without noise" in done.stdout
     assert "cannot run this route yet" in done.stdout
     assert "basic" not in done.stdout  # one ε, that of the sentence
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -92,6 +92,38 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     succeeds(*predict)
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert len(rows) == 2 and set(rows[0]) >= {"probability of ja"}
+
+
+@pytest.mark.hole
+def test_public_shares_are_confirmed_as_they_stand(tmp_path: pathlib.Path) -> None:
+    """`shares` of a registry were "still what the records say"; no draft has any."""
+    schema = tmp_path / "schema.toml"
+    schema.write_text(
+        "schema = 1\n[label]\ncolumn = 'ill'\nclasses = ['a', 'b']\n"
+        "shares = [0.7, 0.3]\nfrom_data = true  # TODO\n[columns.dose]\n"
+        "type = 'number'\nbounds = [0, 20]\n"
+    )
+    confirm = ("experiments.schema", f"--confirm={schema}")
+    refused = command(*confirm)
+    assert_sentence(refused, "still what the records say: ill (classes). State")
+    assert "shares = [0.7, 0.3]" in succeeds(*confirm, "--known=ill").stdout
+
+
+@pytest.mark.hole
+def test_columns_names_the_features(tmp_path: pathlib.Path) -> None:
+    """There was --drop_columns alone: of 40 columns 36 had to be named."""
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    lines = [f"{n // 2},{n % 3},{n % 40},{n % 7},{'ab'[n % 2]}" for n in range(60)]
+    data.write_text("\n".join(["patient,stage,age,dose,ill", *lines]) + "\n")
+    draft = ("experiments.schema", str(data), f"--output={schema}")
+    assert_sentence(command(*draft, "--columns=Age"), "(did you mean age?)")
+    stated = succeeds(*draft, "--columns=stage,age,dose", "--drop_columns=dose").stdout
+    drafted = from_toml(schema.read_text(), "schema.toml")
+    kinds = {name: column.type for name, column in drafted.columns.items()}
+    assert kinds == {"stage": "number", "age": "number", "dose": "drop"}
+    assert drafted.person == "patient"  # no feature is lost by it, and a unit is won
+    note = 'type = "category", values = ["0", "1", "2", "*"]'
+    assert note in stated and note in schema.read_text()
 
 
 @pytest.mark.hole
@@ -134,7 +166,8 @@ def test_hospitals_whose_rows_are_all_for_the_test_are_counted() -> None:
     )
     clients = ["abc"[n % 3] for n in range(50)] + [f"alone {n}" for n in range(10)]
     table = {"x": range(60), "y": ["ab"[n % 2] for n in range(60)], "h": clients}
-    data = from_table(table, schema=from_toml(text, "schema.toml"))
+    with pytest.warns(UserWarning, match=r"clients train nothing.*: alone \d"):
+        data = from_table(table, schema=from_toml(text, "schema.toml"))
     config = resolve(ExperimentConfig(dataset="csv"), dataset=data)
     told = chosen.text(config, (), data)
     assert re.search(r"\([1-9] of them of clients that have no other\)", told), told

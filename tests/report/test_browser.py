@@ -337,3 +337,11 @@ def test_names_in_plots_are_text_and_pages_fit_a_phone(
       document.body.style.width = "390px";
       return document.querySelector("main").scrollWidth;"""
     assert play(run_dir / "protection.html", script, tmp_path) <= 390
+
+
+def test_a_flag_is_not_broken_after_its_hyphens(run_dir: Path, tmp_path: Path) -> None:
+    script = """
+      const flags = [...document.querySelectorAll("#main .flag")];
+      return flags.map((one) => [one.textContent, one.getClientRects().length]);"""
+    flags = play(page_of(run_dir), script, tmp_path)
+    assert ["--output_dir", 1] in flags and {lines for _, lines in flags} == {1}

@@ -85,3 +85,36 @@ def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
     assert told.startswith("Not shown to be useful: AUC 0.900")
     unknown = {"auc": None, "auc_interval": [0.0, 1.0]}
     assert "AUC – (95" in headline.quality({"test_scores": SCORES | unknown})
+
+
+@pytest.mark.hole
+def test_the_mean_predicted_risk_stands_beside_the_observed_share() -> None:
+    """Of 40 and 60 rows with mean .2 and .4: .32. Wilson's of .3: .219 to .396."""
+    bins = [
+        {"chance": 0.2, "rows": 40, "positive": 5},
+        {"chance": 0.4, "rows": 60, "positive": 25},
+    ]
+    told = headline.details({"test_scores": SCORES | {"calibration": bins}})
+    assert told.startswith(
+        "Share of class yes on the test rows: predicted 32.0 % on average, observed "
+        "30.0 % (95 %: 21.9 to 39.6), which, published, tells how many of these rows "
+    )
+
+
+@pytest.mark.hole
+def test_a_row_that_is_left_out_is_said_plainly() -> None:
+    """It was "Leaving one record of a client out of its batches, whose other …"."""
+    rule = "leave {} of a client out of its batches, whose other records and divisors "
+    row = ROW | {"relation": rule.format("one record") + "stay"}
+    told = headline.privacy({"guarantees": [row], "adversary": "server"})
+    assert told == (
+        "One row more or less changes the view of the server by at most ε = 2.93 at δ "
+        "= 1e-05 (proved, unless one of its 2 assumptions fails). More or less: left "
+        "out of the client's batches, whose other rows and divisors stay."
+    )
+    assert headline.change(row) == "one row more or less"
+    person = rule.format("all rows of a person (at most 3)") + "stay"
+    assert headline.change({"relation": person}) == (
+        "all rows of a person (at most 3) more or less"
+    )
+    assert headline.change(ROW) == ROW["relation"]

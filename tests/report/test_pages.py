@@ -160,6 +160,21 @@ def test_a_title_says_what_the_page_is_of(run_dir: Path, sweep_dir: Path) -> Non
     ]
 
 
+@pytest.mark.hole
+def test_the_page_of_a_run_says_where_its_noise_and_its_epsilons_come_from(
+    run_dir: Path,
+) -> None:
+    """It said "seed 0" of noise from entropy, and a larger ε of every client."""
+    head = "</h1><p>model cnn, rounds 3, clients 21, cohort 5, seed 0</p>"
+    seeded = report.write_run_report(run_dir).read_text()
+    assert re.search(r"</h1><p>model .*, seed \d+</p>", seeded), head
+    assert "holds for every client: go by that" in seeded
+    assert '<th scope="col" class="num">ε, added up</th>' in seeded
+    change(run_dir / "config.json", secret_noise=True)
+    subtitle = report.write_run_report(run_dir).read_text().split("</h1>")[1][:200]
+    assert "seed" not in subtitle and "noise from the system&#39;s entropy" in subtitle
+
+
 def test_pages_name_the_nominal_epsilons(run_dir: Path, sweep_dir: Path) -> None:
     page = report.write_run_report(run_dir).read_text()
     assert "Replacing one record of a client changes the view of the server" in page

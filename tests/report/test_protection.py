@@ -68,6 +68,7 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
         run_dir / "summary.json", guarantees=[mine, open_], relation=mine["relation"]
     )
     text = page_of(run_dir)
+    assert '<td data-head="here">no score is published</td>' in text
     assert "one row: whether it is there" in text
     assert "<ol><li>one</li><li>two</li></ol>" in text
     assert '<ol start="3"><li>all</li></ol>' in text

@@ -162,15 +162,12 @@ def _columns(text: str, divider: str, path: Path) -> Columns:
             "quotes around the cell)"
         ]
         faults = faults or [f"cannot be read ({error})"]
-    if columns and not names[0]:
-        if pc.count_distinct(columns[0]).as_py() < len(columns[0]):
-            faults = [_UNNAMED.format(1), *faults]
-        else:
-            warnings.warn(
-                f"{path}: the first column has no name, and another value in each row: "
-                "row names, no feature",
-                stacklevel=4,
-            )
+    if (
+        columns
+        and not names[0]
+        and pc.count_distinct(columns[0]).as_py() < len(columns[0])
+    ):
+        faults = [_UNNAMED.format(1), *faults]
     files.refuse(faults, f"{path}, ")
     table = Columns(zip(names, map(cells.normal_texts, columns), strict=True))
     again = np.all([cells.holds(table[name], [name]) for name in names], axis=0)

@@ -8,6 +8,7 @@ could be meant in two ways.
 
 import dataclasses
 import itertools
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -63,7 +64,7 @@ class Draft(NamedTuple):
     """A schema, and notes on its columns for its reader."""
 
     schema: Schema
-    notes: dict[str, str]  # by "label", "client", "person" and "columns.NAME"
+    notes: dict[str, str]  # by "label", "client", "person", … and "columns.NAME"
 
 
 def proposed(
@@ -84,9 +85,11 @@ def proposed(
     """
     notes: dict[str, str] = {}
     columns = columns_of(table, source)
+    if "" in columns:
+        notes["row names"] = "the first column, which has no name, is no feature"
     rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
-    person = next((name for name in features if _repeats(name, features[name])), None)
+    person = next((name for name in features if repeats(name, features[name])), None)
     if person is not None:
         notes["person"] = f"{person} repeats; of each one row is kept, check it"
         rest.remove(person)
@@ -201,7 +204,7 @@ def _known_after(column: pa.ChunkedArray, classes: pa.ChunkedArray, label: str) 
     return ""
 
 
-def _repeats(name: str, column: pa.ChunkedArray) -> bool:
+def repeats(name: str, column: pa.ChunkedArray) -> bool:
     """Whether a column names persons, of whom some have several rows."""
     is_person = _PERSON.match(name) or name.lower() in ("id", "mrn")
     return bool(is_person) and _FEW < _num_distinct(column) < len(column)
@@ -353,10 +356,12 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
         from_data=bounds,
     )
     codes = np.unique(present)
+    listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
     few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary and column.type == "number",
-        f"{len(codes)} whole numbers: a code? state its categories": few
+        f"{len(codes)} whole numbers: a code? in the place of bounds: "
+        f'type = "category", values = {json.dumps(listed)}': few
         and column.type == "number",
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.core.settings import MAX_ATTRIBUTES
+from fedsvp_jax.core.settings import MAX_ATTRIBUTES, nearest
 from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.data.tables import cells, files, literals
 from fedsvp_jax.data.tables.cells import Columns, place
@@ -59,7 +59,9 @@ def encode(
         at = f"{source}: column {name}"
         with files.collected(faults):
             if name not in table:
-                raise ValueError(f"{source} lacks the column {name}")
+                raise ValueError(
+                    f"{source} lacks the column {name}{nearest(name, tuple(table))}"
+                )
             features, attribute, beyond = _encode_column(
                 table.pop(name), column, schema.notation, at
             )

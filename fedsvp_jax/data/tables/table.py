@@ -219,6 +219,13 @@ def from_table(
             encoding.check_named(columns[client], "client", f"{name}: column {client}")
         names, codes = clients
         present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
+        if absent := sorted(set(names) - {names[code] for code in present}):
+            warnings.warn(
+                f"{name}: {len(absent)} of {len(names)} clients train nothing, since "
+                f"all their rows are for the test: {', '.join(absent[:_FEW])}"
+                f"{' …' * (len(absent) > _FEW)}",
+                stacklevel=2,
+            )
         number = np.full(len(names), -1, np.int32)
         number[present] = np.arange(len(present))
         writers, writer_names = number[codes[train]], tuple(names[c] for c in present)

@@ -162,3 +162,20 @@ document.addEventListener("click", (event) => {
     button.textContent = "Copied";
   }
 });
+
+// A browser may break a line after each hyphen; a flag's name stays whole.
+function keepFlags(root) {
+  const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+  const texts = [];
+  while (walker.nextNode()) texts.push(walker.currentNode);
+  for (const text of texts.filter((one) => one.data.includes("--"))) {
+    text.replaceWith(...text.data.split(/(--\w[\w-]*)/).map((part, i) => {
+      if (i % 2 === 0) return part;
+      const flag = document.createElement("span");
+      flag.className = "flag";
+      flag.textContent = part;
+      return flag;
+    }));
+  }
+}
+keepFlags(document.getElementById("main"));

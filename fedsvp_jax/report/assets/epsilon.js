@@ -17,16 +17,17 @@ const percentOf = (share, digits) => `${(100 * share).toFixed(digits)} %`;
 
 const width = (share) => `${100 * share}%`; // of the scale, for CSS
 
-function accuracyText({ mean, lower, upper, interval, auc }) {
+function accuracyText({ mean, lower, upper, auc, auc_ends: areas }) {
   const ends = `${(100 * lower).toFixed(1)} to ${(100 * upper).toFixed(1)}`;
-  const area = auc === null ? "" : `, AUC ${auc.toFixed(3)}`;
-  return `${percentOf(mean, 1)} (${ends}, ${interval})${area}`;
+  const between = areas ? ` (${areas.map((one) => one.toFixed(3)).join(" to ")})` : "";
+  const area = auc === null ? "" : `, AUC ${auc.toFixed(3)}${between}`;
+  return `${percentOf(mean, 1)} (${ends})${area}`;
 }
 
 function leftText({ uploads_left: left, rounds }) {
   if (left === null) return `no limit was promised; ${rounds} were run`;
   return left ? `${left} of each client, after ${rounds}`
-    : `0: all of ε is spent in ${rounds}`;
+    : `none: ${rounds} spend all of ε`;
 }
 
 // FedAvg and guessing, which stay where they are.
@@ -37,7 +38,10 @@ function placeReferences() {
     byId(name).hidden = typeof share !== "number";
     byId(name).style.left = width(share);
   }
-  if (fedavg) sentences.push(`FedAvg, which hides nothing: ${accuracyText(fedavg)}.`);
+  if (fedavg) {
+    const untuned = PAGE.choice === "trust" ? "untuned, " : "";
+    sentences.push(`FedAvg, ${untuned}which hides nothing: ${accuracyText(fedavg)}.`);
+  }
   if (guessing !== null) {
     sentences.push("Guessing the most frequent class: "
       + `${percentOf(guessing, 1)} of ${rows} test rows.`);
@@ -57,6 +61,7 @@ function place() {
   const { mean, lower, upper } = point.accuracy;
   const shown = {
     "eps-value": show(point.epsilon, 3), accuracy: accuracyText(point.accuracy),
+    interval: `In brackets: ${point.accuracy.interval}.`,
     claim: one.claim, right: one.right, guess: one.guess, known: one.known,
     status: one.status, spent: show(one.epsilon), delta: show(one.delta, 3),
     tpr: percentOf(one.risk.recognised, 2), mu: show(one.risk.mu, 3), left: leftText(point),

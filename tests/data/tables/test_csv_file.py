@@ -308,26 +308,20 @@ def test_a_first_column_without_a_name_is_row_names(
 ) -> None:
     """It was refused: "column 1 has no name"."""
     path = tmp_path / "a.csv"
-    content, warned = (
-        with_row_names(header, name),
-        r"a\.csv: the first .* row names, no",
-    )
-    with pytest.warns(UserWarning, match=warned):
-        data = load(path, content)
+    data = load(path, with_row_names(header, name))
     assert data.train_inputs.shape[1] == 1
     assert data.fingerprint == load(tmp_path / "plain.csv", table_of()).fingerprint
-    with pytest.warns(UserWarning, match=warned):
-        columns, form = csv_file.read(path)
-    drafted, _ = draft.proposed(
+    columns, form = csv_file.read(path)
+    drafted, notes = draft.proposed(
         columns, label="y", client=None, source="a.csv", form=form
     )
+    # Every command warned of it anew.
+    assert notes["row names"] == "the first column, which has no name, is no feature"
     assert list(drafted.columns) == ["x"]
-    with pytest.warns(UserWarning, match=warned):
-        _, carried = load_rows(path, drafted)
+    _, carried = load_rows(path, drafted)
     assert carried[""] == [name.strip('"').format(n) for n in range(ROWS)]
     plain = TableSettings(label_column="y", test_data=str(tmp_path / "plain.csv"))
-    with pytest.warns(UserWarning, match=warned):
-        assert load_file(path, plain).train_inputs.shape == (ROWS, 1)
+    assert load_file(path, plain).train_inputs.shape == (ROWS, 1)
 
 
 def test_columns_may_be_numbered(tmp_path: pathlib.Path) -> None:

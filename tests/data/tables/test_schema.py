@@ -309,7 +309,8 @@ def test_rows_of_another_file_become_the_features_that_training_had(
     new.write_text("\n".join(["size,dose,age", *turned]))
     np.testing.assert_array_equal(load_rows(new, schema)[0].inputs, data.test_inputs)
     for content, message in {
-        "age,dose\n1,2": "lacks the column size",
+        "age,dose\n1,2": "lacks the column size$",
+        "age,dose,SIZE\n1,2,S": r"lacks the column size \(did you mean SIZE\?\)",
         "age,dose,size\n1,2,XL": "categories .'XL' in row 1",
         "age,dose,size\nold,2,S": "age holds numbers and texts .'old'",
         "age,dose,size\n1,,S": "column dose lacks a finite number .'' in row 1",

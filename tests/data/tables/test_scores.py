@@ -91,7 +91,8 @@ def test_each_test_row_has_its_client_also_after_the_validation() -> None:
         "y": ["a", "b", "a", "b", "b", "a"],
         "split": ["train", "train", "test", "test", "test", "test"],
     }
-    data = table.from_table(columns, label="y", client="client")
+    with pytest.warns(UserWarning, match="1 of 3 clients train nothing.*: Chur$"):
+        data = table.from_table(columns, label="y", client="client")
     assert data.test_clients == ["Bern", "", "Basel", "Bern"]
     config = ExperimentConfig(validation_examples=2)
     rest, _ = loading.withhold_validation(config, data)
