@@ -257,7 +257,8 @@ def main(arguments: Sequence[str]) -> None:
     )
     if _BOUNDS_EPSILON.value is not None:
         drafted = with_bought_bounds(drafted, columns, _BOUNDS_EPSILON.value)
-    notes |= {name: "guessed, check it" for name in guessed}
+    for name in guessed:
+        notes[name] = "; ".join(filter(None, ("guessed, check it", notes.get(name))))
     if client is None and "client" in guessed:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)

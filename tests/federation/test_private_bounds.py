@@ -209,12 +209,9 @@ def test_a_published_score_has_what_the_bounds_left():
     assert noised["interval"] == published_scores.interval(
         round(noised["accuracy"] * 24), 24, wide
     ) or noised["accuracy"] in (0, 1)
-    none_left = built(loaded(bounds_epsilon=1.99), total_epsilon=2.0)
-    config = dataclasses.replace(
-        none_left.configs[0], publish_scores=True, total_epsilon=1.5
-    )
-    with pytest.raises(ValueError, match=r"the bounds of the schema took 1\.99 of"):
-        published_scores.check(dataclasses.replace(none_left, configs=(config,)), None)
+    config = dataclasses.replace(program.configs[0], total_epsilon=1.0)
+    with pytest.raises(ValueError, match=r"the bounds of the schema took 1\.2 of"):
+        published_scores.check(dataclasses.replace(program, configs=(config,)), None)
 
 
 def test_who_does_not_count_the_bounds_refuses_them(
@@ -232,7 +229,7 @@ def test_who_does_not_count_the_bounds_refuses_them(
         deploy.Client(policy, own, tmp_path / "state")
     monkeypatch.setattr(store_builder.sources, "load", lambda *_: data)
     with pytest.raises(ValueError, match="whose ε a store does not keep"):
-        store_builder.store_source(config, by_writer=False)
+        store_builder.store_source(config)
 
 
 def test_a_schema_says_what_was_spent_and_for_whom():
