@@ -341,9 +341,8 @@ def _category(
         names = encoding.by_name(*cells.distinct(column), source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
         listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
-        notes = (hint, count > _FEW and f"{count} texts, each a feature")
-        note = next(filter(None, notes), "")
-        note = "; ".join(filter(None, (note, _spellings(listed))))
+        many = f"{count} texts, each a feature" if count > _FEW else ""
+        note = "; ".join(filter(None, (hint or many, _spellings(listed))))
         values = (*listed, OTHERS)
         return SchemaColumn("category", values=values, from_data=True), note
     return _LEFT_OUT, hint or why
