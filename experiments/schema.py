@@ -23,8 +23,8 @@ categories, classes) is refused, unless --known names its column.
 buys the bounds of numbers, per cents, dates and times by private quantiles: two draws
 for each column, between which ε is split evenly. They hide one row, or one person where
 a column of persons is drafted; the schema says so, and every ε of a run counts it. Each
-bound leaves about 77 rows × columns / ε beyond it, so that it pays from some 2,000 rows
-per column and ε on; else ask for the bounds of a form or a codebook.
+bound leaves about 77 rows × columns / ε beyond it: with less than 2,000 rows ×
+columns / ε ask for the bounds of a form or a codebook instead.
 
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
