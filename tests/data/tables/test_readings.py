@@ -821,6 +821,50 @@ def test_a_workbook_of_two_tables_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "merged", "message"),
+    [
+        (
+            [["Patient", None, "End"], ["age", "x", "died"]],
+            "A1:B1",
+            "merged cells; giv",
+        ),
+        ([["Export", None, None], ["age", "x", "died"]], "", "column 2 has no name in"),
+        (
+            [[None, "x", "died"], [1, 1, "no"], [1, 2, "yes"]],
+            "",
+            "column 1 has no name",
+        ),
+        ([["x", "x", "died"], [1, 1, "no"]], "", "two columns of the name 'x'"),
+    ],
+)
+def test_the_names_of_a_workbook_stand_in_its_first_row(
+    rows: list, merged: str, message: str, tmp_path: pathlib.Path
+) -> None:
+    """`died` became a class, and x a mark of missing numbers."""
+    path = workbook(tmp_path, rows, merged)
+    with pytest.raises(ValueError, match=message):
+        table_file.read_table(path)
+
+
+def workbook(folder: pathlib.Path, rows: list[list], merged: str = "") -> pathlib.Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    if merged:
+        book.active.merge_cells(merged)
+    book.save(folder / "a.xlsx")
+    return folder / "a.xlsx"
+
+
+def test_empty_columns_and_names_of_rows_do_not_matter(tmp_path: pathlib.Path) -> None:
+    rows = [[None, None, "x", "died"], ["a", None, 1.5, "no"], ["b", None, 2, "yes"]]
+    columns, _ = table_file.read_table(workbook(tmp_path, rows))
+    assert list(columns) == ["Unnamed: 0", "x", "died"]
+    assert cells.numbers(columns["x"], literals.Notation()).tolist() == [1.5, 2.0]
+
+
+@pytest.mark.parametrize(
     ("text", "form", "date"),
     [
         ("3/4/2024", "dd/mm/yyyy", "2024-04-03"),
