@@ -34,9 +34,12 @@ class Columns(dict[str, pa.ChunkedArray]):
 
 
 def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`normal` of every text, (rows,)."""
+    """`normal` of every text, (rows,), in one line."""
+    column = pc.utf8_trim_whitespace(column)
+    if pc.any(pc.match_substring_regex(column, "[\t\r\n]")).as_py():
+        column = pc.replace_substring_regex(column, "[\t\r\n]+", " ")
     if pc.all(pc.string_is_ascii(column), min_count=0).as_py():
-        return pc.utf8_trim_whitespace(column)
+        return column
     names, codes = distinct(column)
     return pa.chunked_array([pa.array(map(normal, names)).take(pa.array(codes))])
 

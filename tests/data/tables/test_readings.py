@@ -464,6 +464,10 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
     [
         (each("\u200bBern", "Bern", "Ge\u00adnf", "Genf"), ("Bern", "Genf", "*")),
         (each("\uff22", "B", "A\u3000"), ("A", "B", "*")),
+        (
+            each("in pain\nat night", "in pain at night", "no"),
+            ("in pain at night", "no", "*"),
+        ),
         (each("10\u00b2", "5\u00b2"), ("10\u00b2", "5\u00b2", "*")),  # no 102
     ],
 )
@@ -826,13 +830,13 @@ def test_a_workbook_of_two_tables_is_refused(tmp_path: pathlib.Path) -> None:
         (
             [["Patient", None, "End"], ["age", "x", "died"]],
             "A1:B1",
-            "merged cells; giv",
+            "has merged cells",
         ),
         ([["Export", None, None], ["age", "x", "died"]], "", "column 2 has no name in"),
         (
             [[None, "x", "died"], [1, 1, "no"], [1, 2, "yes"]],
             "",
-            "column 1 has no name",
+            "column 1 has no n",
         ),
         ([["x", "x", "died"], [1, 1, "no"]], "", "two columns of the name 'x'"),
     ],
