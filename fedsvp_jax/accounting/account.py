@@ -251,11 +251,13 @@ class Account:
         responses = (
             (math.ceil(sums.uploads), self.release_epsilon),
             (filter_cost.votes, filter_cost.vote_epsilon),
+            (filter_cost.bounds, filter_cost.epsilon_per_bound),
         )
         subsampling, z = self.mechanism.subsampling, sums.least_multiplier
         precision = sums.precision
         steps: tuple[Any, ...] = (None,)
-        if subsampling is not None and method != "gdp" and math.isfinite(z):
+        sampled = subsampling is not None and method != "gdp" and math.isfinite(z)
+        if subsampling is not None and sampled and sums.uploads > 0:
             steps = subsampling.steps(z, math.ceil(sums.uploads))
             precision = 0.0
         return max(

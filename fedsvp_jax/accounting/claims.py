@@ -38,6 +38,10 @@ _FILTER_TOO = (
     "the influence filter's contributions and votes leave the client too, and are "
     f"counted here for {ANY_CHANGE}"
 )
+_BOUGHT = (
+    "the schema's {} bounds were bought at ε = {:.3g} each, which is counted here; who "
+    "bought them saw the table"
+)
 _TALLY = (
     "a tally: how often a client uploads follows the votes, so what was spent was not "
     "known before"
@@ -213,9 +217,10 @@ def _assumptions(account: Account) -> str:
         text = text.replace(NOTHING_ELSE, _FILTER_TOO)
     exact = account.mechanism.claim.concentrated and not account.passes
     real = "" if exact else _REAL_NUMBERS
-    return "; ".join(
-        filter(None, (text, real, participation.assumptions, participation.nominal))
-    )
+    cost = participation.filter_cost
+    bought = _BOUGHT.format(cost.bounds, cost.epsilon_per_bound) if cost.bounds else ""
+    parts = (text, real, bought, participation.assumptions, participation.nominal)
+    return "; ".join(filter(None, parts))
 
 
 def _spent_claims(account: Account, methods: Sequence[str]) -> list[Claim]:
@@ -323,6 +328,7 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
         or account.even_cohort < 2
         or not participation.equal_weights
         or account.passes
+        or account.filter_cost.bounds
         or account.release_epsilon > 0
         or participation.max_uploads is not None
         or account.terms.total_epsilon is not None

@@ -1,4 +1,4 @@
-"""The clients' participation in a run, and what the influence filter costs them."""
+"""The clients' participation in a run, and what it costs them beside uploads."""
 
 import math
 from typing import Any, NamedTuple
@@ -12,6 +12,8 @@ STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
 class FilterCost(NamedTuple):
     """The cost of the influence filter's passes to a client, who contributes and tests.
 
+    And of bounds that were bought before the run, each of which is pure ε-DP (P22).
+
     Contributions are made of training examples and votes of validation examples. A
     relation that replaces a whole client's data touches both, so both are counted.
     Every client takes part in every pass, so the cost is the same for all.
@@ -23,6 +25,8 @@ class FilterCost(NamedTuple):
     contribution_delta: float = 0.0
     votes_per_pass: int = 0
     epsilon_per_vote: float = 0.0  # tight; inf for votes that are not randomised
+    bounds: int = 0  # that private quantiles bought for the schema of a table
+    epsilon_per_bound: float = 0.0
 
     def times(self, clients: int) -> "FilterCost":
         """The cost of several clients whose data change at once."""
@@ -31,6 +35,7 @@ class FilterCost(NamedTuple):
             contribution_epsilon=self.contribution_epsilon * clients,
             contribution_delta=self.contribution_delta * clients,
             votes_per_pass=self.votes_per_pass * clients,
+            epsilon_per_bound=self.epsilon_per_bound * clients,
         )
 
     @property
@@ -62,7 +67,9 @@ class FilterCost(NamedTuple):
     @property
     def basic_epsilon(self) -> float:
         """ε by basic composition, at `delta`."""
-        return self.passes * self.contribution_epsilon + self.votes * self.vote_epsilon
+        bounds = self.bounds * self.epsilon_per_bound
+        votes = self.votes * self.vote_epsilon
+        return self.passes * self.contribution_epsilon + votes + bounds
 
     @property
     def delta(self) -> float:

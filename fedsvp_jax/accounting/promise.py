@@ -8,7 +8,8 @@ Thakurta 2022 and Koskela et al. 2023 for Gaussians). With equal costs it is a c
 the number of uploads.
 
 The influence filter sends its contributions and votes before the uploads that it
-decides about. They are charged first; the uploads have the rest.
+decides about. They are charged first, with bounds that were bought before the run; the
+uploads have the rest.
 """
 
 import bisect
@@ -176,8 +177,14 @@ class Plan:
             fits = num_steps / steps
         if fits < 1:
             before = remedy = ""
+            events = {
+                "the influence filter": cost.passes,
+                "the bounds of the schema": cost.bounds,
+            }
+            if any(events.values()):
+                names = " and ".join(name for name, count in events.items() if count)
+                before = f"{names} (ε = {self.promised(0):.4g}) and "
             if cost.passes:
-                before = f"the influence filter (ε = {self.promised(0):.4g}) and "
                 remedy = (
                     " or --contribution_noise, lower --vote_epsilon (votes without "
                     "one have no finite ε)"

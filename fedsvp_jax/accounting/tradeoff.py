@@ -84,7 +84,8 @@ def by_adversary(account: Account) -> dict[str, dict[str, Any]]:
     says; several copies of a record are not meant.
     """
     sampled = account.mechanism.subsampling is not None
-    other_events = account.passes > 0 or account.release_epsilon > 0
+    other_events = account.passes + account.filter_cost.bounds > 0
+    other_events |= account.release_epsilon > 0
     exact = not (sampled or other_events or account.mechanism.claim.concentrated)
     method = "pld" if sampled else "gdp"
     risks = {}

@@ -110,6 +110,11 @@ class Client:
                 "that a private record changes the public part of an upload: declare "
                 "them in a schema (`fedsvp schema`)"
             )
+        if data.bought[0]:
+            raise ValueError(
+                "the bounds of the schema were bought (private_bounds), and a client's "
+                "log does not count their ε: state the bounds instead"
+            )
         check_unit(config, policy.mechanism, data)
         attributes = np.asarray(data.examples.attributes)[
             np.asarray(split.train)[: self.num_examples]

@@ -25,14 +25,27 @@ _FINE = 1e-9  # of its logarithm: finer than float32
 _FAR = 50.0  # stands for an infinite logarithm
 
 
-def account_of(config: ResolvedConfig, mechanism: Mechanism, **fields: Any) -> Account:
+def account_of(
+    config: ResolvedConfig,
+    mechanism: Mechanism,
+    bought: tuple[int, float] = (0, 0.0),
+    **fields: Any,
+) -> Account:
     """The account of a run before its first round, with what its filter will cost.
 
-    `fields` are those of `Participation` that follow from the data.
+    Args:
+      config: of the run.
+      mechanism: likewise.
+      bought: `FederatedData.bought`.
+      **fields: those of `Participation` that follow from the data.
     """
+    cost = FilterCost()
     if config.influence_filter != "none":
-        fields |= {"filter_cost": planned_filter_cost(config)}
-    return Account.of(mechanism, Participation.of(config, **fields), config)
+        cost = planned_filter_cost(config)
+    bounds, epsilon = bought
+    cost = cost._replace(bounds=bounds, epsilon_per_bound=epsilon)
+    participation = Participation.of(config, filter_cost=cost, **fields)
+    return Account.of(mechanism, participation, config)
 
 
 def planned_filter_cost(config: ResolvedConfig) -> FilterCost:
@@ -44,7 +57,9 @@ def planned_filter_cost(config: ResolvedConfig) -> FilterCost:
     )
 
 
-def solve_noise(config: ResolvedConfig, **sizes: Any) -> ResolvedConfig:
+def solve_noise(
+    config: ResolvedConfig, bought: tuple[int, float] = (0, 0.0), **sizes: Any
+) -> ResolvedConfig:
     """The config with the least noise that keeps `total_epsilon` over all its rounds.
 
     Solved for is ε per upload, or the setting that scales the noise where ε does not
@@ -54,7 +69,7 @@ def solve_noise(config: ResolvedConfig, **sizes: Any) -> ResolvedConfig:
 
     Raises:
       ValueError: no total_epsilon, or no noise keeps it, because of the influence
-        filter's events alone or with the uploads.
+        filter's events or bought bounds, alone or with the uploads.
     """
     total = config.total_epsilon
     if total is None:
@@ -70,7 +85,7 @@ def solve_noise(config: ResolvedConfig, **sizes: Any) -> ResolvedConfig:
     def planned(value: float) -> Plan:
         config = with_value(value)
         _, mechanism = plan.make_configured_mechanism(config, **sizes)
-        return Plan(account_of(config, mechanism))
+        return Plan(account_of(config, mechanism, bought))
 
     def spends(value: float) -> float:
         try:

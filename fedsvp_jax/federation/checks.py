@@ -1,5 +1,7 @@
 """Settings, data and mechanism that do not fit together are refused before a run."""
 
+import re
+
 import jax
 
 from fedsvp_jax.config import ResolvedConfig
@@ -73,11 +75,20 @@ def check_aggregator(name: str, mechanism: Mechanism) -> None:
         )
 
 
+_OF_ROWS = re.compile("(replace|leave) (one|all rows of a person)")
+
+
 def check_unit(
     config: ResolvedConfig, mechanism: Mechanism, data: FederatedData
 ) -> None:
-    """Raises ValueError: a person is the unit of the data, and the claim hides none."""
+    """Raises ValueError: data or bought bounds have another unit than the claim."""
     relation = mechanism.claim.relation
+    if data.bought[0] and relation != "none" and not _OF_ROWS.match(relation):
+        raise ValueError(
+            "bounds of a schema that were bought (private_bounds) hide one row or "
+            f'person, and this run is to hide more: "{relation}"; state the bounds '
+            "instead, or take clipping=per_example"
+        )
     hides = OF_A_PERSON in relation or relation.startswith(OF_A_CLIENT)
     if data.rows_per_person is not None and relation != "none" and not hides:
         raise ValueError(

@@ -85,6 +85,7 @@ class FederatedData(NamedTuple):
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
     rows_per_person: int | None = None  # as `Dataset` has it
+    bought: tuple[int, float] = (0, 0.0)  # bounds, and ε of each (`Schema.bought`)
 
     @property
     def example(self) -> Array:

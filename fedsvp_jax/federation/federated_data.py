@@ -116,6 +116,7 @@ def federate(
         validation=chooses,
         client_names=client_names[0],
         rows_per_person=dataset.rows_per_person,
+        bought=dataset.schema.bought if dataset.schema else (0, 0.0),
     )
 
 

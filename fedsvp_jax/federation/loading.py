@@ -240,11 +240,12 @@ def check_persons(config: ResolvedConfig, dataset: Dataset) -> None:
         )
 
 
-def neighbour_assumptions(config: ResolvedConfig) -> str:
+def neighbour_assumptions(config: ResolvedConfig, bought: int = 0) -> str:
     """What dealing and splitting the examples ask of two neighbouring data sets.
 
     The claim of a mechanism takes each client's training examples as given and their
-    number as public. The sentences say what this leaves out.
+    number as public. The sentences say what this leaves out. Bounds that were `bought`
+    were not declared.
     """
     assignment = "which client holds which record is given"
     if config.partition in ("paper", "shards", "dirichlet"):
@@ -252,8 +253,9 @@ def neighbour_assumptions(config: ResolvedConfig) -> str:
     sentences = [assignment, "the server's examples, for the test too, do not change"]
     if config.schema or config.classes:
         sentences.append(
-            "bounds, categories and classes were declared without a look at the "
-            "records, and every neighbour keeps to the declared categories and classes"
+            f"{'' if bought else 'bounds, '}categories and classes were declared "
+            "without a look at the records, and every neighbour keeps to the declared "
+            "categories and classes"
         )
     if config.num_attributes > 1 and config.split == "stratified":
         sentences.append(

@@ -89,12 +89,13 @@ class Program:
             account_of(
                 config,
                 mechanism,
+                self.data.bought,
                 # Cohorts follow from the seed, which can be guessed, and amplify by
                 # their secrecy alone.
                 equal_weights=self.equal_weights and not config.secret_noise,
                 averaged=self.averages,
                 nominal=STATS_LEAVE if self.keeps_stats else "",
-                assumptions=neighbour_assumptions(config),
+                assumptions=neighbour_assumptions(config, bought=self.data.bought[0]),
                 copies=copies,
             )
             for config, mechanism, copies in zip(
@@ -202,7 +203,8 @@ def build(
     sizes = plans.sizes(first, data)
     configs = [
         dataclasses.replace(
-            _solved(dataclasses.replace(config, seed=0), **sizes), seed=config.seed
+            _solved(dataclasses.replace(config, seed=0), data.bought, **sizes),
+            seed=config.seed,
         )
         if config.solve == "noise"
         else config
@@ -240,7 +242,7 @@ def build(
             words.append(
                 own_code.of_mechanism(config.mechanism, *arguments, query_parts)
             )
-        allowances.append(Plan(account_of(config, mechanism)).allowance)
+        allowances.append(Plan(account_of(config, mechanism, data.bought)).allowance)
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest, noise_key))
         codes.append(tuple(words))

@@ -33,6 +33,12 @@ def store_source(config: ResolvedConfig) -> StoreSource:
             f"dataset {config.dataset} has a person column, which a store does not "
             "keep: train on the table itself, or leave [person] out of the schema"
         )
+    if source.schema is not None and source.schema.bought[0]:
+        raise ValueError(
+            f"dataset {config.dataset} has bounds that were bought (private_bounds), "
+            "whose ε a store does not keep: train on the table itself, or state the "
+            "bounds"
+        )
     if by_writer and source.train_writers is not None:
         # Each writer's rows in ascending order, by writer.
         _, counts = np.unique(source.train_writers, return_counts=True)

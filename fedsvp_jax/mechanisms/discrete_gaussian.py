@@ -142,6 +142,34 @@ def discrete_laplace(epsilon: float, words: Words) -> int:
     return int(numbers[0])
 
 
+def exponential_draw(distances: np.ndarray, epsilon: float, words: Words) -> int:
+    """A place i of P(i) in proportion to exp(−ε'·d_i/2), exact and in whole numbers.
+
+    The exponential mechanism of McSherry and Talwar 2007: ε-DP where a neighbour moves
+    every distance by 1 at most. ε'/2 is ε/2 rounded down to a multiple of 2^-20. Places
+    are drawn evenly, each kept with probability exp(−ε'·(d_i − min d)/2), until one is.
+
+    Args:
+      distances: (m,) int64 d.
+      epsilon: ε.
+      words: the source of randomness.
+
+    Raises:
+      ValueError: ε is below 2^-19.
+    """
+    step = math.floor(epsilon * _DENOMINATOR / 2)
+    if not 1 <= step <= LARGEST_VARIANCE:
+        raise ValueError(f"epsilon must be from 2^-19 to 2^33, got {epsilon:g}")
+    whole = -(-step // _DENOMINATOR)  # so that the fraction below is one of [0, 1]
+    beyond, number = (distances - distances.min()) * whole, len(distances)
+    factor = np.full(number, step, np.uint64), _DENOMINATOR * whole
+    while True:
+        places = _below(number, number, words).astype(np.int64)
+        accepted = _bernoulli_exp_times(beyond[places], [factor], words)
+        if accepted.any():
+            return int(places[accepted.argmax()])
+
+
 def discrete_gaussian(
     variance: Fraction | int, number: int, words: Words
 ) -> np.ndarray:

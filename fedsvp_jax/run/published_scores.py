@@ -4,8 +4,8 @@ No client trains on a test row, and which rows are for the test follows no value
 theirs. So a row moves the model or the count of right answers, never both, and the
 larger of the two ε holds for it. The count moves by 1, and gets discrete Laplace noise
 of the run's whole ε (the geometric mechanism: Ghosh, Roughgarden and Sundararajan
-2009). Where a person is the unit, a person's rows, m at most, are all for the test or
-all for training, and the noise is of ε/m.
+2009), less that of bounds that were bought. Where a person is the unit, a person's
+rows, m at most, are all for the test or all for training, and the noise is of ε/m.
 """
 
 import hashlib
@@ -48,6 +48,13 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
     relation = program.mechanism.claim.relation
     if config.total_epsilon is None:
         raise ValueError("publish_scores needs total_epsilon, the ε that its noise has")
+    bounds, each = program.data.bought
+    if not bounds * each < config.total_epsilon:
+        raise ValueError(
+            "publish_scores has no ε left for its noise: the bounds of the schema "
+            f"took {bounds * each:g} of total_epsilon = {config.total_epsilon:g}; "
+            "raise it, or leave publish_scores out"
+        )
     if not re.match(_RECORD, relation):
         raise ValueError(
             f"publish_scores hides one test row, and this run is to hide more: "
@@ -80,7 +87,8 @@ def noised_accuracy(
         row for row in summary["guarantees"] if row["method"].startswith("promise")
     )
     limit = program.data.rows_per_person
-    epsilon = float(promise["epsilon"]) / (limit or 1)
+    bounds, each = program.data.bought  # a test row moved them too
+    epsilon = (float(promise["epsilon"]) - bounds * each) / (limit or 1)
     # Another model or other test rows are another release, with noise of its own.
     release = [
         summary["params_sha256"],

@@ -36,12 +36,17 @@ HIDING = {
 
 
 @cache
-def program_of(seed: int, digest: int, rows_per_person: int | None = None) -> Any:
+def program_of(
+    seed: int,
+    digest: int,
+    rows_per_person: int | None = None,
+    bought: tuple[int, float] = (0, 0.0),
+) -> Any:
     root = jax.tree.map(lambda key: key[None], prng.run_keys(seed, (digest, 2)))
     return SimpleNamespace(
         configs=(SimpleNamespace(validation_examples=0),),
         data=SimpleNamespace(
-            fingerprint="of the data", rows_per_person=rows_per_person
+            fingerprint="of the data", rows_per_person=rows_per_person, bought=bought
         ),
         cells=SimpleNamespace(root=root),
     )

@@ -15,14 +15,13 @@ import pyarrow.compute as pc
 
 from fedsvp_jax.data.tables import files
 from fedsvp_jax.data.tables.literals import (
-    BLANKS,
     DATE_FORMS,
-    MINUS,
     NO_VALUE,
     TAIL,
     Notation,
     days,
     hours,
+    normal,
 )
 
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -35,12 +34,14 @@ class Columns(dict[str, pa.ChunkedArray]):
 
 
 def normal_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """`normal` of every text, (rows,)."""
-    if not pc.all(pc.string_is_ascii(column), min_count=0).as_py():
-        spaced = pc.replace_substring_regex(column, BLANKS, " ")
-        signed = pc.replace_substring(spaced, MINUS, "-")
-        column = pc.utf8_normalize(signed, form="NFC")
-    return pc.utf8_trim_whitespace(column)
+    """`normal` of every text, (rows,), in one line."""
+    column = pc.utf8_trim_whitespace(column)
+    if pc.any(pc.match_substring_regex(column, "[\t\r\n]")).as_py():
+        column = pc.replace_substring_regex(column, "[\t\r\n]+", " ")
+    if pc.all(pc.string_is_ascii(column), min_count=0).as_py():
+        return column
+    names, codes = distinct(column)
+    return pa.chunked_array([pa.array(map(normal, names)).take(pa.array(codes))])
 
 
 def column_of(values: Any, source: str) -> pa.ChunkedArray:

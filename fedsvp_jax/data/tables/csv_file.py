@@ -158,8 +158,8 @@ def _columns(text: str, divider: str, path: Path) -> Columns:
         note = f"; {len(wrong) - 1} more lines have another number, too"
         faults += wrong and [
             f"{wrong[0]}; the header names {len(names)} in line 1"
-            f"{note if len(wrong) > 1 else ''} (a {divider!r} inside a cell needs "
-            "quotes around the cell)"
+            f"{note if len(wrong) > 1 else ''} (delete lines above the header; a "
+            f"{divider!r} inside a cell needs quotes around the cell)"
         ]
         faults = faults or [f"cannot be read ({error})"]
     if (

@@ -40,7 +40,9 @@ _CLIENTS = (
     *("provider", "prov", "client", "user", "klinik", "spital", "standort"),
 )
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
-_ID = re.compile(r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name)$|^unnamed", re.I)
+_ID = re.compile(
+    r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name|phone|tel|mobile|fax)$|^unnamed", re.I
+)
 _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
     re.I,
@@ -48,6 +50,7 @@ _PERSON = re.compile(
 _MARKED = re.compile(
     r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?$"
 )
+_DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
 _TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
@@ -115,6 +118,12 @@ def proposed(
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
     files.refuse(faults)
+    for name, names in (
+        ("label", class_names),
+        ("client", cells.distinct(columns[client])[0] if client else ()),
+    ):
+        if note := _spellings(names):
+            notes[name] = note
     schema = Schema(
         columns=schema_columns,
         label=label,
@@ -319,6 +328,10 @@ def _category(
         hint = f'{files.quoted(example)}: a number? state --thousands="{mark}"'
     elif _MARKED.match(example):
         hint = f"{files.quoted(example)}: a number? write it plainly"
+    elif _FEW < count < len(column) and all(
+        map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist())
+    ):
+        hint = f"{files.quoted(example)}: a number or a date? write it plainly"
     if count == len(column) > _FEW and len(rest) == count:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
@@ -331,10 +344,21 @@ def _category(
         names = encoding.by_name(*cells.distinct(column), source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
         listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
-        note = hint or (count > _FEW and f"{count} texts, each a feature")
+        many = f"{count} texts, each a feature" if count > _FEW else ""
+        note = "; ".join(filter(None, (hint or many, _spellings(listed))))
         values = (*listed, OTHERS)
-        return SchemaColumn("category", values=values, from_data=True), note or ""
+        return SchemaColumn("category", values=values, from_data=True), note
     return _LEFT_OUT, hint or why
+
+
+def _spellings(names: Sequence[str]) -> str:
+    """A note on texts that differ in capitals alone; "" where none do."""
+    by_letters: dict[str, list[str]] = {}
+    for name in names:
+        by_letters.setdefault(name.casefold(), []).append(name)
+    alike = next((many for many in by_letters.values() if len(many) > 1), ())
+    words = " and ".join(map(files.quoted, alike))
+    return words and f"{words} differ in capitals alone: write them one way"
 
 
 def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> Proposal:
@@ -357,15 +381,30 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     )
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
+    apart = [f"{end:g}" for end in (low, high) if _stands_apart(end, present)]
     few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary and column.type == "number",
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
         f'type = "category", values = {json.dumps(listed)}': few
         and column.type == "number",
+        f"{', '.join(apart)}: a missing number? state it in missing": apart
+        and column.type == "number",
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
     return column, "; ".join(note for note, holds in notes.items() if holds)
+
+
+def _stands_apart(end: float, numbers: np.ndarray) -> bool:
+    """Whether -9, 99, -999 and the like end the numbers, apart from all others."""
+    others = numbers[numbers != end]
+    nines = re.fullmatch("-9+|99+", f"{end:.0f}") and end % 1 == 0
+    size = np.abs(others).max(initial=0)
+    return bool(
+        nines
+        and len(others) < len(numbers) - 1
+        and ((end < 0 <= others.min(initial=0)) or end > 3 * size)
+    )
 
 
 def strict(

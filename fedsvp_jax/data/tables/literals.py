@@ -10,17 +10,28 @@ import unicodedata
 from typing import NamedTuple
 
 ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
-MISSING = ("", "na", "n/a", "#n/a", "nan", "nat", "<na>", "null", "-", "?", ".")
+MISSING = (
+    *("", "na", "n/a", "n.a.", "nan", "nat", "<na>", "null", "(null)", "\\n"),
+    *("-", "--", "\u2013", "\u2014", "?", "."),
+    *("#n/a", "#null!", "#div/0!", "#value!", "#ref!", "#name?", "#num!"),  # of sheets
+)
 NO_VALUE = (*MISSING, "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity")
 DECIMALS, THOUSANDS = (".", ","), (",", ".", " ", "'")
 DATE_FORMS = ("yyyy-mm-dd", "dd/mm/yyyy", "mm/dd/yyyy")
-BLANKS = "[\u00a0\u2007\u2009\u202f]"  # no-break and thin
-MINUS = "\u2212"  # as typesetters write it
-TAIL = r"(?:[T ][0-9:.]{5,15}(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
+_PLAIN: dict[int, str | None] = {
+    **dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u3000"), " "),
+    **dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff")),  # nobody sees them
+    **{0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)},  # full width
+    0x2212: "-",  # as typesetters write it
+}
+TAIL = r"(?:[T ][0-9:.]{4,15}(?: ?[AaPp][Mm])?(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
 _ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){TAIL}")
 _DOTTED = re.compile(rf"([0-9]{{1,2}})\.([0-9]{{1,2}})\.([0-9]{{4}}){TAIL}")
 _SLASHED = re.compile(rf"([0-9]{{1,2}})[/-]([0-9]{{1,2}})[/-]([0-9]{{4}}){TAIL}")
-_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?")
+_TIME = re.compile(
+    r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?(?: ?([ap])m)?",
+    re.I,
+)
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -32,8 +43,13 @@ class Notation(NamedTuple):
 
 
 def normal(text: str) -> str:
-    """The text in Unicode's form C, blanks as blanks, none around it, minus as -."""
-    plain = re.sub(BLANKS, " ", text).replace(MINUS, "-")
+    """The text in Unicode's form C, without what nobody sees and blanks around it.
+
+    Blanks, digits, and signs of full width are those of ASCII, and so is the minus.
+    """
+    plain = re.sub(
+        r"[^\D0-9]", lambda digit: str(int(digit[0])), text.translate(_PLAIN)
+    )
     return unicodedata.normalize("NFC", plain).strip()
 
 
@@ -64,11 +80,17 @@ def date_of(number_of_days: float) -> datetime.date:
 
 
 def hours(text: str) -> float:
-    """Hours since midnight of `08:30` or `8:30:15`; else NaN."""
-    if match := _TIME.fullmatch(text):
-        hour, minute, second = match.groups("0")
-        return int(hour) + int(minute) / 60 + float(second) / 3600
-    return math.nan
+    """Hours since midnight of `08:30`, `8:30:15` or `8:30 pm`; else NaN."""
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return math.nan
+    hour, minute, second, half = match.groups("0")
+    of_day = int(hour)
+    if half != "0":
+        if not 1 <= of_day <= 12:
+            return math.nan
+        of_day = of_day % 12 + 12 * (half in "pP")
+    return of_day + int(minute) / 60 + float(second) / 3600
 
 
 def time_of(number_of_hours: float) -> datetime.time:

@@ -21,6 +21,11 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     column = "patient"           # whose each row is; no feature
     rows = 1                     # so many of each person are kept, drawn once
 
+    [private_bounds]             # left out: no bounds were bought
+    epsilon = 1.0                # of all of them; every ε of a run counts it (P22)
+    draws = 20
+    unit = "row"                 # that they hide, or a person
+
     [columns.creatinine]
     type = "number"              # x becomes 2 u - 1, u = (x - low) / (high - low)
     bounds = [0.4, 10]           # numbers beyond are clamped
@@ -51,7 +56,8 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
 What was read off the records has `from_data = true` beside it, since one more record
 may change the features of all others. Every claim is nominal then (`from_records`),
 until someone states the same without the records and removes the line. Beside bounds
-the line is `from_data = [0.4, 10]`: the least and the largest value of the records.
+the line is `from_data = [0.4, 10]`: the least and the largest value of the records;
+beside bounds that were bought it is `true`, for the column's type is still theirs.
 """
 
 import dataclasses
@@ -97,6 +103,11 @@ _KEYS = {  # of each table in a file, and the fields of `Schema` that they are
     },
     "client": {"column": "client"},
     "person": {"column": "person", "rows": "rows_per_person"},
+    "private_bounds": {
+        "epsilon": "bounds_epsilon",
+        "draws": "bounds_draws",
+        "unit": "bounds_unit",
+    },
     "": {
         name: name
         for name in ("unit", "decimal", "thousands", "encoding", "test_fraction")
@@ -107,6 +118,7 @@ _ALWAYS = (
     "decimal",
     "rows_per_person",
     "bounds",
+    "bounds_unit",
 )  # fields that are written at their defaults too
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
@@ -163,6 +175,9 @@ class Schema(Settings):
       test_fraction: part of the rows for the test; None: the setting decides.
       person: the column that says whose each row is, where one may have several.
       rows_per_person: of which so many are kept, where a person is the unit.
+      bounds_epsilon: ε of all bounds that private quantiles bought; 0: none was.
+      bounds_draws: how many.
+      bounds_unit: what they hide of the table.
 
     Raises:
       ValueError: a value is none of the allowed, or two contradict one another.
@@ -183,6 +198,9 @@ class Schema(Settings):
     test_fraction: float | None = setting(None, "For the test.", above=0, below=1)
     person: str | None = setting(None, "The column that says who a row is of.")
     rows_per_person: int = setting(1, "That are kept of each person.", at_least=1)
+    bounds_epsilon: float = setting(0.0, "Of bought bounds.", at_least=0)
+    bounds_draws: int = setting(0, "Bought bounds.", at_least=0)
+    bounds_unit: str = setting("row", "Of bought bounds.", choices=("row", "person"))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -197,6 +215,10 @@ class Schema(Settings):
             ),
             f"thousands must not be the decimal mark, got {self.thousands!r}": (
                 self.decimal == self.thousands
+            ),
+            "private_bounds: epsilon and draws must both be above 0, got "
+            f"{self.bounds_epsilon:g} and {self.bounds_draws}": (
+                (self.bounds_epsilon > 0) != (self.bounds_draws > 0)
             ),
             f"label: shares must be {count} positive numbers that sum to 1, got "
             f"{list(self.shares)}": self.shares
@@ -214,10 +236,17 @@ class Schema(Settings):
         return Notation(self.decimal, self.thousands)
 
     @property
+    def bought(self) -> tuple[int, float]:
+        """How many bounds private quantiles bought, and ε of each."""
+        return self.bounds_draws, self.bounds_epsilon / max(self.bounds_draws, 1)
+
+    @property
     def from_records(self) -> tuple[str, ...]:
         """The parts that the records decided, in words; they make claims nominal."""
         kinds = {"category": "categories", "drop": "leaving out"}
         parts = [f"the classes of {self.label}"] if self.classes_from_data else []
+        if self.bounds_draws and self.unit not in ("row", self.bounds_unit):
+            parts.append(f"the bounds, which hide one {self.bounds_unit} alone,")
         return tuple(
             parts
             + [
@@ -361,6 +390,9 @@ def to_toml(
         for section in ("label", "client", "person")
         if getattr(schema, section) is not None
     ]
+    if schema.bounds_draws:
+        bought = _written(schema, _KEYS["private_bounds"])
+        tables.append(("private_bounds", "[private_bounds]", bought, None))
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
         values = _written(column, {key: key for key in TYPES[column.type]})

@@ -1,5 +1,6 @@
 """A table from a file: CSV, Parquet, a workbook, or what SPSS, Stata and SAS write."""
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -60,18 +61,36 @@ def _parquet(path: Path) -> Any:
 
 
 def _workbook(path: Path) -> Any:
-    """The one sheet that holds a table."""
+    """The one sheet that holds a table, its names in the first row."""
     import openpyxl  # noqa: F401  # which pandas would miss in other words
     import pandas
 
+    with zipfile.ZipFile(path) as parts:
+        for part in parts.namelist():
+            if part.startswith("xl/work") and b"<mergeCell " in parts.read(part):
+                raise ValueError("it has merged cells; give each its own value")
     options: dict[str, Any] = {"sheet_name": None, "dtype": object, "na_filter": False}
-    sheets = pandas.read_excel(path, **options)
-    filled = [name for name, sheet in sheets.items() if sheet.size]
+    sheets = pandas.read_excel(path, header=None, **options)
+    filled = [name for name, sheet in sheets.items() if len(sheet) > 1]
     if len(filled) != 1:
         raise ValueError(
             f"{len(filled)} sheets hold a table: {', '.join(filled)}; leave one in it"
         )
-    return sheets[filled[0]]
+    sheet = sheets[filled[0]]
+    table = sheet.iloc[1:].set_axis([str(name) for name in sheet.iloc[0]], axis=1)
+    nameless = [
+        place
+        for place, name in enumerate(table.columns)
+        if not literals.normal(name) and (table.iloc[:, place] != "").any()
+    ]
+    if nameless == [0] and table.iloc[:, 0].is_unique:  # names of rows
+        table.columns = ["Unnamed: 0", *table.columns[1:]]
+    elif nameless:
+        raise ValueError(
+            f"column {nameless[0] + 1} has no name in the first row, which must name "
+            "the columns"
+        )
+    return table.loc[:, [literals.normal(name) != "" for name in table.columns]]
 
 
 def _of_statistics(path: Path) -> Any:

@@ -3,6 +3,7 @@
 import csv
 import io
 import pathlib
+import re
 import resource
 import time
 
@@ -202,7 +203,8 @@ def test_every_text_that_is_written_is_read(
         writer.writerows([("a", "b", "c"), *rows])
     read = csv_file.read(path)[0]
     columns = [
-        [literals.normal(text) for text in column] for column in zip(*rows, strict=True)
+        [literals.normal(re.sub("[\t\r\n]+", " ", text.strip())) for text in column]
+        for column in zip(*rows, strict=True)
     ]
     assert [read[name].to_pylist() for name in "abc"] == (columns or [[], [], []])
 

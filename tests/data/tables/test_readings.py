@@ -24,6 +24,7 @@ LATIN = {
     "Genève": "Gene\u0300ve",
     "St. Gallen": "St.\u00a0Gallen",
 }
+FULL_WIDTH = {ord(mark): ord(mark) + 0xFEE0 for mark in "0123456789."}
 
 
 def each(*values: Any) -> list[str]:
@@ -243,6 +244,36 @@ NUMBERS: dict[str, tuple[bytes, Stated | None, list[float]]] = {
         None,
         [n % 31 for n in range(ROWS)],
     ),
+    "digits of full width": (
+        column(of_rows(lambda n: f"{n}.5".translate(FULL_WIDTH))),
+        None,
+        [n + 0.5 for n in range(ROWS)],
+    ),
+    "digits of full width in some cells": (
+        column(of_rows(lambda n: f"{n}.5".translate(FULL_WIDTH if n % 4 else {}))),
+        None,
+        [n + 0.5 for n in range(ROWS)],
+    ),
+    "digits of Arabic": (
+        column(of_rows(lambda n: "".join(chr(0x660 + int(d)) for d in str(n % 70)))),
+        None,
+        [n % 70 for n in range(ROWS)],
+    ),
+    "per cents of full width": (
+        column(of_rows(lambda n: f"{n % 97}\uff05")),
+        None,
+        [n % 97 for n in range(ROWS)],
+    ),
+    "twelve hours of the clock": (
+        column(of_rows(lambda n: f"{1 + n % 12}:30 {'AP'[n // 12 % 2]}M")),
+        None,
+        [(1 + n % 12) % 12 + 12 * (n // 12 % 2) + 0.5 for n in range(ROWS)],
+    ),
+    "days with twelve hours of the clock": (
+        column(of_rows(lambda n: f"2024-01-{1 + n % 31:02} {1 + n % 12}:30 pm")),
+        None,
+        [n % 31 for n in range(ROWS)],
+    ),
     "a semicolon is said in capitals": (
         column(list(map(str, COSTS)), divider=";", before="SEP=;\n"),
         None,
@@ -320,6 +351,19 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "days without marks": ("x", of_rows(lambda n: f"202401{n % 28 + 1:02}"), "8 digit"),
     "postcodes": ("x", of_rows(lambda n: f"{501 + n % 60:05}"), "'00501': a code"),
     "a constant of two spaces": ("x", each("a b", "a\u00a0b"), "constant: 'a b'"),
+    "marks of missing cells of sheets and databases": (
+        "x",
+        each("#DIV/0!", "(null)", "--", "N.A.", "\\N", "\u2014"),
+        "no cell has",
+    ),
+    "months by name": (
+        "x",
+        of_rows(lambda n: f"{1 + n % 28} Feb 2024"),
+        "'1 Feb 2024': a number or a date? write it plainly",
+    ),
+    "durations": ("x", of_rows(lambda n: f"{n % 30} days"), "a number or a date?"),
+    "signs behind numbers": ("x", of_rows(lambda n: f"{n % 60}-"), "a number or a da"),
+    "telephones": ("phone", of_rows(lambda n: 4179 + 7 * (n % 60)), "by its name"),
     "marks of missing cells in capitals": ("x", each("NAN", "N/A", "NULL"), "no cell"),
 }
 
@@ -375,7 +419,7 @@ def test_what_has_two_values_is_no_logarithm(tmp_path: pathlib.Path) -> None:
 
 def test_many_categories_are_counted(tmp_path: pathlib.Path) -> None:
     """Fifty weeks became fifty features without a word."""
-    weeks = column(of_rows(lambda n: f"2024-W{1 + n % 50:02}"))
+    weeks = column(of_rows(lambda n: f"week {1 + n % 50:02}"))
     _, notes, _ = read(tmp_path / "a.csv", weeks)
     assert notes["columns.x"] == "50 texts, each a feature"
 
@@ -416,6 +460,59 @@ def test_whole_numbers_that_no_two_rows_share_are_an_identifier() -> None:
     assert "8 whole numbers: a code?" in notes["columns.marital"]
 
 
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (each("\u200bBern", "Bern", "Ge\u00adnf", "Genf"), ("Bern", "Genf", "*")),
+        (each("\uff22", "B", "A\u3000"), ("A", "B", "*")),
+        (
+            each("in pain\nat night", "in pain at night", "no"),
+            ("in pain at night", "no", "*"),
+        ),
+        (each("10\u00b2", "5\u00b2"), ("10\u00b2", "5\u00b2", "*")),  # no 102
+    ],
+)
+def test_texts_that_look_the_same_are_one(
+    cells: list[str], values: tuple[str, ...], tmp_path: pathlib.Path
+) -> None:
+    assert read(tmp_path / "a.csv", column(cells)).schema.columns["x"].values == values
+
+
+def test_texts_that_differ_in_capitals_are_noted() -> None:
+    """Yes and YES became two classes, and BERN a hospital of its own."""
+    table = {
+        "smoker": each("Yes", "No", "YES"),
+        "hospital": each("Bern", "BERN", "Genf"),
+        "died": each("no", "No", "yes"),
+    }
+    _, notes = draft.proposed(table, label="died", client="hospital", source="a")
+    assert notes == {
+        "columns.smoker": "'YES' and 'Yes' differ in capitals alone: write them one "
+        "way",
+        "client": "'Bern' and 'BERN' differ in capitals alone: write them one way",
+        "label": "'No' and 'no' differ in capitals alone: write them one way",
+    }
+
+
+@pytest.mark.parametrize(
+    ("cells", "mark"),
+    [
+        ([*range(1, 119), -9, -9], "-9"),
+        ([*range(118), 999.5, 999, 999], None),
+        ([*range(118), 999, 999], "999"),
+        ([*range(10, 129), 9999], None),  # once, it may be a number
+        ([*range(-60, 58), -99, -99], None),
+        ([*range(118), 119, 199], None),
+    ],
+)
+def test_nines_apart_from_all_numbers_are_noted(cells: list, mark: str | None) -> None:
+    table = {"x": [n + 0.5 if 0 <= n < 118 else n for n in cells]}
+    table["died"] = DIED[: len(cells)] + ["no"] * (len(cells) - ROWS)
+    _, notes = draft.proposed(table, label="died", client=None, source="a")
+    expected = f"{mark}: a missing number? state it in missing"
+    assert notes.get("columns.x") == (expected if mark else None)
+
+
 def test_a_few_codes_are_categories(tmp_path: pathlib.Path) -> None:
     schema, notes, _ = read(tmp_path / "a.csv", column(each("01", "02", "10")))
     assert schema.columns["x"].values == ("01", "02", "10", "*")
@@ -451,7 +548,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
             written({"age": each(1, 2, 3), "died": [*DIED[:-1], mark]}),
             f"column died lacks a label .* in row {ROWS}",
         )
-        for mark in ("?", "-", "null", "n/a", "NaT", "#N/A", "\u00a0")
+        for mark in ("?", "-", "null", "n/a", "NaT", "#N/A", "\u00a0", "--", "\u2014")
     },
     "one name in two forms": (
         written({"Zürich": DIED, LATIN["Zürich"]: DIED, "died": DIED}),
@@ -727,6 +824,50 @@ def test_a_workbook_of_two_tables_is_refused(tmp_path: pathlib.Path) -> None:
             FRAME[["dose", "died"]].to_excel(book, sheet_name=sheet)
     with pytest.raises(ValueError, match="2 sheets hold a table: one, two; leave one"):
         table_file.read_table(tmp_path / "a.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("rows", "merged", "message"),
+    [
+        (
+            [["Patient", None, "End"], ["age", "x", "died"]],
+            "A1:B1",
+            "has merged cells",
+        ),
+        ([["Export", None, None], ["age", "x", "died"]], "", "column 2 has no name in"),
+        (
+            [[None, "x", "died"], [1, 1, "no"], [1, 2, "yes"]],
+            "",
+            "column 1 has no n",
+        ),
+        ([["x", "x", "died"], [1, 1, "no"]], "", "two columns of the name 'x'"),
+    ],
+)
+def test_the_names_of_a_workbook_stand_in_its_first_row(
+    rows: list, merged: str, message: str, tmp_path: pathlib.Path
+) -> None:
+    """`died` became a class, and x a mark of missing numbers."""
+    path = workbook(tmp_path, rows, merged)
+    with pytest.raises(ValueError, match=message):
+        table_file.read_table(path)
+
+
+def workbook(folder: pathlib.Path, rows: list[list], merged: str = "") -> pathlib.Path:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    if merged:
+        book.active.merge_cells(merged)
+    book.save(folder / "a.xlsx")
+    return folder / "a.xlsx"
+
+
+def test_empty_columns_and_names_of_rows_do_not_matter(tmp_path: pathlib.Path) -> None:
+    rows = [[None, None, "x", "died"], ["a", None, 1.5, "no"], ["b", None, 2, "yes"]]
+    columns, _ = table_file.read_table(workbook(tmp_path, rows))
+    assert list(columns) == ["Unnamed: 0", "x", "died"]
+    assert cells.numbers(columns["x"], literals.Notation()).tolist() == [1.5, 2.0]
 
 
 @pytest.mark.parametrize(
