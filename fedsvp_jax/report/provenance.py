@@ -84,7 +84,7 @@ _FACTS = {
     *("example_shape", "data_fingerprint", "loss", "has_targets", "own_code"),
     *("versions", "state_version", "device_kind", "cpu_threads", "cpu_instructions"),
     *("xla_flags", "jax_config", "mechanisms", "epsilons", "seeds"),
-    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin"),
+    *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin", "noise_key"),
 }
 
 

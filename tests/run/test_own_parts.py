@@ -126,6 +126,49 @@ def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
 
 
 @pytest.mark.hole
+def test_an_empty_place_holds_no_noise_of_a_client() -> None:
+    """It held client 0's noise under its key of the round, without its update.
+
+    The spread of two places moved the model by the bare update of client 0, and the
+    run's claim against whoever sees the models was proved.
+    """
+    config = small(
+        mechanism="gaussian",
+        epsilon=0.5,
+        delta=1e-5,
+        clipping="update_clip",
+        max_uploads=1,
+        num_clients=2,
+        cohort_size=2,
+        client_chunk_size=2,  # side by side, as a CPU does it by default
+        num_hbc_clients=0,
+        num_rounds=1,
+    )
+
+    def spread(mechanism, total, uploads, infos, valid):
+        difference = jax.tree.map(lambda leaf: leaf[0] - leaf[1], uploads.params)
+        return total._replace(update=difference)
+
+    def keep(model, uploads):
+        leaves = jax.tree.leaves(uploads.stacked.params)
+        return {"of_place": sum(jnp.abs(x).reshape(len(x), -1).sum(1) for x in leaves)}
+
+    state, step = fedsvp_jax.make_round(
+        config,
+        digits(),
+        aggregator=Aggregator(WEIGHTED_SUM.encode, spread, needs_uploads=True),
+        hooks=(keep,),
+    )
+    spent = state.server.spent.at[1].set(1)  # in a round before, with somebody else
+    after, metrics = step(state.replace(server=state.server.replace(spent=spent)))
+    assert metrics.clients.client_id.tolist() == [0, -1]
+    moved = jax.tree.map(jnp.subtract, after.server.params, state.server.params)
+    upload_noise = float(metrics.clients.noise.noise_l2[0])
+    assert float(l2_norm(moved)) > 0.9 * upload_noise
+    assert float(metrics.clients.measured["of_place"][1]) == 0
+
+
+@pytest.mark.hole
 def test_who_sees_medians_faces_the_noise_of_one_upload(tmp_path: pathlib.Path) -> None:
     """A median between others that lie apart shows the last upload as it is.
 
