@@ -102,7 +102,7 @@ def test_another_key_does_not_go_on_with_a_run(tmp_path: Path) -> None:
     run.train(config, folder)
     before = (folder / noise_key.FILE).read_bytes()
     (folder / noise_key.FILE).write_bytes(noise_key.fresh())
-    with pytest.raises(ValueError, match="cannot resume .* noise_key is"):
+    with pytest.raises(ValueError, match=r"cannot resume .* noise_key is"):
         run.train(config, folder, options=Options(resume=True))
     (folder / noise_key.FILE).write_bytes(before)
     run.train(config, folder, options=Options(resume=True))
@@ -123,7 +123,7 @@ def test_a_run_that_another_process_began_in_between_keeps_its_key(
         return build(*args, **kwargs)
 
     monkeypatch.setattr(federation, "build", late)
-    with pytest.raises(ValueError, match="cannot resume .* noise_key is"):
+    with pytest.raises(ValueError, match=r"cannot resume .* noise_key is"):
         run.train(config, folder, options=Options(resume=True))
     assert others == [(folder / noise_key.FILE).read_bytes()]
 
