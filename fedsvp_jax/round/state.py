@@ -293,7 +293,8 @@ class RoundMetrics:
     test_loss: Array  # () float32, likewise
     private_accuracy: Array  # () float32: on the private attribute; nan if not known
     worst_tenth_accuracy: Array  # () float32: see `round_score.worst_tenth`
-    aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
+    # () float32: sqrt(d sum_i p_i^2 sigma_i^2); nan where uploads are not averaged
+    aggregate_noise_l2: Array
     clients: ClientMetrics
     model_finite: Array  # () bool: the next model, as `tree.is_finite` says
     validation_accuracy: Array | None = None  # () float32; None without such examples

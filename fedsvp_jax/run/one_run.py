@@ -85,6 +85,8 @@ def train(
     (config,) = program.configs
     published_scores.check(program, loss)
     trainer = Trainer(program, placement=placement)
+    if (aggregator is not None or hooks) and program.stream is None:
+        trainer.lower()  # a part that does not fit is refused before anything is kept
     settings = recorded_settings(config, data, loss, model) | environment()
     if any(program.own_code):
         settings["own_code"] = program.own_code

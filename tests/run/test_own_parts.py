@@ -10,7 +10,7 @@ import pytest
 from small_runs import digits, small
 
 import fedsvp_jax
-from fedsvp_jax import run
+from fedsvp_jax import report, run
 from fedsvp_jax.core.tree import l2_norm
 from fedsvp_jax.report import provenance
 from fedsvp_jax.round.aggregator import WEIGHTED_SUM
@@ -123,6 +123,54 @@ def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
     last = [(tmp_path / n / "metrics.jsonl").read_text() for n in ("mean", "median")]
     spent = [json.loads(text.splitlines()[-1])["epsilon_spent"] for text in last]
     assert spent[0] == spent[1]
+
+
+def of_update(change):
+    def decode(mechanism, total, uploads, infos, valid):
+        return change(total, uploads.params)
+
+    return Aggregator(WEIGHTED_SUM.encode, decode, needs_uploads=True)
+
+
+def moved_by_one_number(total, uploads):
+    return total._replace(update=jax.tree.map(jnp.mean, uploads))
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (
+            {"aggregator": of_update(moved_by_one_number)},
+            "aggregator of_update",
+        ),
+        ({"aggregator": of_update(lambda total, uploads: uploads)}, "another dict"),
+        ({"aggregator": of_update(lambda total, uploads: None)}, "another NoneType"),
+        ({"hooks": [lambda model, uploads: None]}, "hook <lambda> must return a dict"),
+        ({"hooks": [lambda model, uploads: {"mean": jnp.float32(1)}]}, "the 3 places"),
+        ({"hooks": [lambda model, uploads: {"one": jnp.zeros(5)}]}, "the 3 places"),
+    ],
+)
+def test_a_part_of_another_shape_is_one_sentence_and_leaves_no_folder(
+    tmp_path: pathlib.Path, parts: dict, words: str
+) -> None:
+    """The first and the last ran; the others ended in JAX's words after config.json."""
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+    with pytest.raises(ValueError, match=words):
+        run.train(config, tmp_path / "run", dataset=digits(), **parts)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.hole
+def test_the_noise_of_an_average_is_not_said_of_medians(tmp_path: pathlib.Path) -> None:
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+    said = {}
+    for name, aggregator in (("mean", None), ("median", MEDIAN)):
+        run.train(config, tmp_path / name, dataset=digits(), aggregator=aggregator)
+        line = (tmp_path / name / "metrics.jsonl").read_text()
+        said[name] = json.loads(line)["aggregate_noise_l2"]
+        report.write_run_report(tmp_path / name)
+    assert said["mean"] > 0 and said["median"] is None
 
 
 @pytest.mark.hole
