@@ -20,6 +20,7 @@ _REST = (
     "the number of a client's records is public: what sums are divided by follows it",
     "nothing but what these steps trained leaves (no metric, no BatchNorm statistics)",
     "a client takes part in every round",
+    "a gradient is of one record: no loss, collate_fn or layer joins those of a batch",
     "gradients are finite: the clip lets NaN through",
     "the noise, floating-point numbers, is as good as real and nobody's guess",
     "a step is on one batch of this loader, and no setting is changed",

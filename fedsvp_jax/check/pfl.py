@@ -21,6 +21,10 @@ _WEIGHTS = [
     f"pfl.aggregate.weighting.WeightBy{name}" for name in ("Datapoints", "User")
 ]
 
+_AT_THE_SERVER = (
+    "the server is trusted: it sees every update",
+    "pfl's metrics of the sum stay there: one has its norm before the noise",
+)
 _NORM_LEAVES = (
     "pfl's own metric, each user's norm before clipping, leaves without noise"
 )
@@ -61,7 +65,7 @@ def _noise(mechanism: Component, central: bool) -> Noise:
         multiplier = mechanism.number("relative_noise_stddev", at_least=0)
     kind = "Laplace noise of scale" if pure else "Gaussian noise of std"
     where = "the sum of a cohort's updates" if central else "every upload"
-    trusted = ("the server is trusted: it sees every update",) if central else ()
+    trusted = _AT_THE_SERVER if central else ()
     return Noise(
         source=mechanism.source,
         text=f"{kind} {multiplier * clip:.4g} on {where}, clipped to {clip:g}",

@@ -83,11 +83,12 @@ def run_keys(seed: int, digest: Digest | None, noise_key: bytes | None = None) -
     """The roots of a run; without a digest (paired noise) both are the seed's.
 
     Args:
-      noise_key: 8 bytes that nobody knows, in the place of the seed in the secret root.
+      noise_key: 8 bytes that nobody knows; the secret root follows them and the seed.
     """
     shared = secret = root_key(seed)
     if noise_key is not None:
-        secret = key_of(jnp.asarray(np.frombuffer(noise_key, np.uint32)))
+        words = jnp.asarray(np.frombuffer(noise_key, np.uint32))
+        secret = jax.random.fold_in(key_of(words), seed)
     for word in digest or ():
         secret = jax.random.fold_in(secret, np.uint32(word))
     return Keys(shared, secret)

@@ -8,6 +8,7 @@ The hashes alone bind the lines before an entry to its signature, so a site veri
 signatures of the first and the last entry, and an auditor every one.
 """
 
+import fcntl
 import hashlib
 import json
 import math
@@ -48,18 +49,21 @@ class Key:
         self.path = path
 
     def make(self) -> None:
-        """Writes a new key.
+        """Writes a new key, also into an empty file, which a kill may leave.
 
         Raises:
           FileExistsError: there is one.
           MissingExtra: `cryptography` is not installed.
         """
         _library()
-        number = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(number, "w") as file:
+        how = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+        with open(os.open(self.path, how, 0o600), "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_size:
+                raise FileExistsError(f"the key {self.path} is there already")
             file.write(secrets.token_hex(32))
             file.flush()
-            os.fsync(number)
+            os.fsync(file.fileno())
 
     def secret(self) -> bytes:
         """The 32 bytes of the private key.

@@ -124,19 +124,27 @@ class Site:
           num_examples: as in `new_state`.
 
         Raises:
-          FileExistsError: a log or a key is there, or the witness knows the site.
+          FileExistsError: a log or a key is there, or the witness knows the site; what
+            to delete where a beginning may have been killed.
           ValueError: as `new_state`.
           OSError, Refused: log or witness cannot be written; neither log nor key is
             there, unless the witness has seen the site.
         """
         state = new_state(self.policy, num_examples)
-        if self.witness.last(self.name) is not None or any(
-            map(os.path.lexists, (self.path, self._key.path))
-        ):
-            raise FileExistsError(
+        paths, seen = (self.path, self._key.path), self.witness.last(self.name)
+        present = [os.fspath(path) for path in paths if os.path.lexists(path)]
+        if seen is not None or present:
+            text = (
                 f"its log, its key or its witness knows the site {self.name}: it has "
                 "begun already, and a new log would forget what was spent"
             )
+            unspent = not self.path.exists() or self.path.read_bytes().count(b"\n") < 2
+            if seen is None and unspent:
+                text += (
+                    "; only if it has never answered a round, as after an init that "
+                    f"was killed, delete {' and '.join(present)} and begin again"
+                )
+            raise FileExistsError(text)
         make_folder(self.path.parent)
         # Asked first: where it fails, the site has no key yet.
         witness = self.witness.public()
@@ -159,7 +167,7 @@ class Site:
             fcntl.flock(number, fcntl.LOCK_EX)
             sync(self.path.parent)  # the names of log and key
             self._append(_Opened(number, _thread(), None, None), "begin", body)
-        except (OSError, Refused):
+        except BaseException:  # a signal too
             seen = self.witness.last(self.name)
             if seen is None or seen.site != body["site"]:
                 self.path.unlink()

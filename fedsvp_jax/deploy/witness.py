@@ -53,10 +53,10 @@ class Witness:
     def public(self) -> str:
         """Its public key, which a site writes into its first entry.
 
-        A folder that is new gets its key.
+        A folder that is new, or of which a kill left an empty key, gets its key.
         """
         make_folder(self.path)
-        if not any(self.path.iterdir()):
+        if not any(path.stat().st_size for path in self.path.iterdir()):
             with contextlib.suppress(FileExistsError):
                 self._key.make()
         return self._key.public()

@@ -85,6 +85,7 @@ _FACTS = {
     *("versions", "state_version", "device_kind", "cpu_threads", "cpu_instructions"),
     *("xla_flags", "jax_config", "mechanisms", "epsilons", "seeds"),
     *("total_epsilons", "cell_chunk_size", "part", "cells", "plugin", "bounds_epsilon"),
+    "noise_key",
 }
 
 

@@ -54,8 +54,8 @@ def client_round(
       `((upload, stats), (memory, metrics, sent_weights))`. The first
       tuple is added up over the cohort. It is multiplied by the weight, or holds
       residues of the mechanism's grid. The second tuple is the client's own;
-      `sent_weights` is the update with its statistics, None unless a part of the round
-      looks at every upload.
+      `sent_weights` is the update with its statistics, zeros in an empty place; None
+      unless a part of the round looks at every upload.
     """
     client_id = jnp.asarray(at.client)
     valid = client_id >= 0
@@ -81,5 +81,9 @@ def client_round(
         noise=info,
     )
     summed = aggregation.weighted((upload, stats), weight)
-    sent_weights = Weights(upload.update, stats) if plan.keeps_uploads else None
+    sent_weights = None
+    if plan.keeps_uploads:  # client 0's noise in an empty place would bare its update
+        sent_weights = jax.tree.map(
+            lambda leaf: jnp.where(valid, leaf, 0), Weights(upload.update, stats)
+        )
     return summed, (memory, metrics, sent_weights)

@@ -16,16 +16,18 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.prng import Address
-from fedsvp_jax.core.structs import Array, Model, Weights
+from fedsvp_jax.core.structs import Array, Model, Params, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.round import private_query, round_score
+from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.client import ClientResult, client_round
 from fedsvp_jax.round.server_step import server_step
 from fedsvp_jax.round.state import (
     Cell,
     Data,
+    RoundHook,
     RoundMetrics,
     RoundPlan,
     ServerState,
@@ -94,6 +96,7 @@ def federated_round(
         upload: Upload = plan.aggregator.decode(
             mechanism, total, stacked, infos.visible_to_server(), valid
         )
+        _check_update(plan, upload, state.params)
         optimize = partial(
             aggregation.optimizer_step,
             state=state.optimizer,
@@ -103,10 +106,12 @@ def federated_round(
         measured: dict[str, Array] = {}
         for hook in plan.hooks:
             counted = jnp.where(valid, 1 if uniform else sizes, 0)
-            measured |= hook(
+            fields = hook(
                 model,
                 Uploads(stacked, counted, lambda u: optimize(u)[0], state, data, key),
             )
+            _check_fields(plan, hook, fields)
+            measured |= fields
 
         # The server's step, and the score of its model.
         places = jnp.where(valid, clients, plan.num_clients)  # out of range: dropped
@@ -138,10 +143,34 @@ def federated_round(
             ),
             RoundMetrics(
                 **score._asdict(),
-                aggregate_noise_l2=jnp.sqrt(size * variance),
+                aggregate_noise_l2=jnp.sqrt(size * variance)
+                if plan.aggregator in (WEIGHTED_SUM, SUM_ON_GRID)
+                else jnp.float32(jnp.nan),
                 clients=dataclasses.replace(
                     metrics, client_id=clients, measured=measured
                 ),
                 model_finite=tree.is_finite(tuple(broadcast)),
             ),
+        )
+
+
+def _check_update(plan: RoundPlan, upload: Upload, params: Params) -> None:
+    """Raises ValueError: it is no update of these parameters."""
+    update = upload.update if isinstance(upload, Upload) else None
+    if jax.tree.map(jnp.shape, update) != jax.tree.map(jnp.shape, params):
+        raise ValueError(
+            f"aggregator {plan.aggregator.decode.__qualname__} must return "
+            "total._replace(update=...) with arrays of the shapes of total.update, got "
+            f"another {type(upload).__name__}"
+        )
+
+
+def _check_fields(plan: RoundPlan, hook: RoundHook, fields: dict[str, Array]) -> None:
+    """Raises ValueError: they are no numbers of each place."""
+    places = (plan.cohort_size,)
+    values = fields.values() if isinstance(fields, dict) else [None]
+    if any(getattr(value, "shape", ())[:1] != places for value in values):
+        raise ValueError(
+            f"hook {getattr(hook, '__qualname__', hook)} must return a dict of arrays "
+            f"with an entry for each of the {places[0]} places of the cohort"
         )

@@ -88,7 +88,7 @@ class Aggregator(NamedTuple):
       decode: `(mechanism, total, uploads, infos, valid)` -> the round's update and
         answer, from the sum of weighted uploads; `infos` and `valid` have a leading
         axis (K,). `uploads` are `Weights` with leaves (K, ...), update and statistics
-        of each place, also of empty ones; None unless asked for. In `info` and
+        of each place, zeros in empty ones; None unless asked for. In `info` and
         `infos` what no noise hides is NaN (`NoiseInfo.visible_to_server`): an
         aggregator costs no ε, so it reads nothing that does.
       needs_uploads: whether `decode` reads `uploads`.
@@ -104,7 +104,7 @@ class Uploads(NamedTuple):
 
     Attributes:
       stacked: leaves (K, ...): update and statistics of each place; an empty one holds
-        a number that means nothing.
+        zeros.
       sizes: (K,) int32: n_i, or 1 where the average is uniform; 0 for an empty place.
       step: an average of uploads -> what the server adds to its parameters.
       state: as it was broadcast.
@@ -293,7 +293,8 @@ class RoundMetrics:
     test_loss: Array  # () float32, likewise
     private_accuracy: Array  # () float32: on the private attribute; nan if not known
     worst_tenth_accuracy: Array  # () float32: see `round_score.worst_tenth`
-    aggregate_noise_l2: Array  # () float32: sqrt(d sum_i p_i^2 sigma_i^2) of uploads
+    # () float32: sqrt(d sum_i p_i^2 sigma_i^2); nan where uploads are not averaged
+    aggregate_noise_l2: Array
     clients: ClientMetrics
     model_finite: Array  # () bool: the next model, as `tree.is_finite` says
     validation_accuracy: Array | None = None  # () float32; None without such examples

@@ -12,7 +12,8 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 from fedsvp_jax.core.files import (
@@ -101,11 +102,23 @@ class RunFolder:
                 (self.path / LOCK).unlink()
             os.close(lock)
 
-    def start(self, config: dict[str, Any], *, resume: bool) -> None:
+    def start(
+        self,
+        config: dict[str, Any],
+        *,
+        resume: bool,
+        secrets: Mapping[str, bytes] = MappingProxyType({}),
+    ) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
         A folder without config.json in which nothing else lies (a run killed before
         its first file was whole) is started, with `resume` or not.
+
+        Args:
+          config: the content of config.json.
+          resume: whether to go on with a run.
+          secrets: files by name, for the owner's eyes, which a new run gets before
+            config.json. This says which they are, so that no other ones go on.
 
         Raises:
           ValueError: another process writes the folder, or it holds a run and
@@ -114,10 +127,11 @@ class RunFolder:
           OSError: the folder cannot be made or written.
         """
         file, new = self.path / "config.json", not self.path.exists()
-        unfinished = {LOCK, file.name + BESIDE}
+        names = (file.name, *secrets)
+        unfinished = {LOCK, *secrets, *(name + BESIDE for name in names)}
         if not new and not file.exists():
-            names = os.listdir(self.path) if self.path.is_dir() else ["a file"]
-            if not unfinished.issuperset(names):
+            present = os.listdir(self.path) if self.path.is_dir() else ["a file"]
+            if not unfinished.issuperset(present):
                 raise ValueError(
                     f"output_dir {self.path} exists and holds no run; give a new folder"
                 )
@@ -126,6 +140,8 @@ class RunFolder:
             if self._lock is None:
                 self._reserve()
             if not file.exists():
+                for name, content in secrets.items():
+                    replace_file(self.path / name, content, mode=0o600)
                 write_json(file, config)
             elif not resume:
                 raise ValueError(

@@ -85,6 +85,8 @@ def train(
     (config,) = program.configs
     published_scores.check(program, loss)
     trainer = Trainer(program, placement=placement)
+    if (aggregator is not None or hooks) and program.stream is None:
+        trainer.lower()  # a part that does not fit is refused before anything is kept
     settings = recorded_settings(config, data, loss, model) | environment()
     if any(program.own_code):
         settings["own_code"] = program.own_code
@@ -94,9 +96,11 @@ def train(
         settings["hooks"] = [
             getattr(hook, "__qualname__", repr(hook)) for hook in hooks
         ]
-    folder.start(settings, resume=options.resume)
+    secrets = {}
     if secret is not None:
-        replace_file(folder.path / noise_key.FILE, secret, mode=0o600)  # the owner's
+        secrets[noise_key.FILE] = secret
+        settings["noise_key"] = noise_key.sha256(secret)
+    folder.start(settings, resume=options.resume, secrets=secrets)
     if isinstance(data, Dataset) and data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())

@@ -209,6 +209,17 @@ def test_the_rate_of_batches_is_the_samplers_own() -> None:
     assert (noise.rate, noise.steps) == (0.5, 94) and "rate 0.5" in noise.text
 
 
+@pytest.mark.hole
+def test_opacus_does_not_say_that_an_example_is_one_record() -> None:
+    """A collate_fn that mixes neighbours was proved, and no assumption spoke of it.
+
+    Without one record of such a batch two mixed gradients change too, each by up to 2C.
+    """
+    (noise,) = training([(1.0, 1 / 94, 94)])
+    (row,) = check.claims(noise, 1e-6, None)
+    assert row.proved and "no loss, collate_fn or layer joins" in row.assumptions
+
+
 def test_a_training_that_is_planned_is_nominal() -> None:
     (noise,) = training([])
     assert (noise.steps, noise.multiplier) == (94, 1.0)
@@ -296,7 +307,10 @@ def test_pfls_one_mechanism_is_the_last_of_its_postprocessors() -> None:
         (noise,) = check.pfl.live([weights, last])
         assert (noise.std, noise.multiplier) == (1.0, 2.0)
         # A local mechanism's own metric, each user's norm, leaves without noise.
-        assert check.claims(noise, 1e-5, None)[0].proved == central
+        row = check.claims(noise, 1e-5, None)[0]
+        assert row.proved == central
+        # The server's own, the bare sum's norm over that of its noise, is in its logs.
+        assert ("metrics of the sum stay there" in row.assumptions) == central
         for order in ([last, weights], [mechanism(), last], [weights], []):
             (noise,) = check.pfl.live(order)
             assert noise.flaws and noise.std == 0

@@ -411,3 +411,61 @@ def test_two_sites_of_one_name_have_not_one_witness(place: Place) -> None:
         (place.folder / "elsewhere" / "north%2C%20log.seen.json").read_text()
     )
     assert seen["number"] == 1 and os.path.exists(named.path)
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("last", ["key", "log", "entry", "witness"])
+def test_a_beginning_that_was_killed_says_how_to_begin_again(
+    tmp_path: pathlib.Path, last: str
+) -> None:
+    """It left a key, and nothing said that this may go: "it has begun already"."""
+    site = Site(tmp_path / "log", policy(**UPDATE_CLIP), witness=tmp_path / "elsewhere")
+    site.begin(30)
+    if last != "witness":
+        (tmp_path / "elsewhere" / "log.seen.json").unlink()
+    if last == "log":
+        site.path.write_bytes(b"")
+    if last == "key":
+        site.path.unlink()
+    again = Site(site.path, site.policy, witness=tmp_path / "elsewhere")
+    with pytest.raises(FileExistsError, match="it has begun already") as refusal:
+        again.begin(30)
+    text = str(refusal.value)
+    assert ("delete" in text) == (last != "witness")
+    for path in (site.path, tmp_path / "log.key"):
+        if last != "witness" and path.exists():
+            assert str(path) in text.partition("delete")[2]
+            path.unlink()
+    if last != "witness":
+        again.begin(30)
+    sent(Site(site.path, witness=tmp_path / "elsewhere"), 1)
+
+
+def test_a_site_that_has_answered_is_not_told_to_delete_its_log(place: Place) -> None:
+    (place.folder / "elsewhere" / "log.seen.json").unlink()
+    with pytest.raises(FileExistsError, match="it has begun already") as refusal:
+        place.site.begin(30)
+    assert "delete" not in str(refusal.value)
+
+
+@pytest.mark.hole
+def test_a_signal_leaves_no_key(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    site = Site(tmp_path / "log", policy(**UPDATE_CLIP))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Witness, "countersign", interrupted)
+        site.begin(30)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["witness"]
+    site.begin(30)
+
+
+@pytest.mark.hole
+def test_an_empty_key_of_a_witness_is_written_again(tmp_path: pathlib.Path) -> None:
+    """A kill between its name and its 64 digits left a key that is damaged for good."""
+    (tmp_path / "witness.key").touch()
+    public = Witness(tmp_path).public()
+    assert Witness(tmp_path).public() == public

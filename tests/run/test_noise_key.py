@@ -95,6 +95,61 @@ def test_cohorts_that_follow_a_seed_amplify_nothing() -> None:
         assert ("rdp, sampled without replacement" in methods) != secret
 
 
+@pytest.mark.hole
+def test_another_key_does_not_go_on_with_a_run(tmp_path: Path) -> None:
+    """It redrew the noise of rounds, and of the published score, without a word."""
+    config, folder = settings(secret_noise=True), tmp_path / "run"
+    run.train(config, folder)
+    before = (folder / noise_key.FILE).read_bytes()
+    (folder / noise_key.FILE).write_bytes(noise_key.fresh())
+    with pytest.raises(ValueError, match=r"cannot resume .* noise_key is"):
+        run.train(config, folder, options=Options(resume=True))
+    (folder / noise_key.FILE).write_bytes(before)
+    run.train(config, folder, options=Options(resume=True))
+
+
+@pytest.mark.hole
+def test_a_run_that_another_process_began_in_between_keeps_its_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key was read before the folder was locked, and then written over its own."""
+    config, folder = settings(secret_noise=True), tmp_path / "run"
+    build, others = federation.build, []
+
+    def late(*args: Any, **kwargs: Any) -> federation.Program:
+        monkeypatch.setattr(federation, "build", build)
+        run.train(config, folder)
+        others.append((folder / noise_key.FILE).read_bytes())
+        return build(*args, **kwargs)
+
+    monkeypatch.setattr(federation, "build", late)
+    with pytest.raises(ValueError, match=r"cannot resume .* noise_key is"):
+        run.train(config, folder, options=Options(resume=True))
+    assert others == [(folder / noise_key.FILE).read_bytes()]
+
+
+@pytest.mark.hole
+def test_runs_of_one_key_and_two_seeds_share_no_noise() -> None:
+    """Of a copied key: both streams of noise were the same, under other cohorts."""
+    key, data = noise_key.fresh(), federated_data.load_data(settings())
+    roots = [
+        federation.build(
+            [settings(secret_noise=True, seed=seed)], data, noise_key=key
+        ).cells.root.secret
+        for seed in (0, 1)
+    ]
+    first, second = (jax.random.key_data(root).tolist() for root in roots)
+    assert first != second
+
+
+def test_a_run_that_was_killed_before_its_config_goes_on(tmp_path: Path) -> None:
+    config, folder, key = settings(secret_noise=True), tmp_path / "run", b"8 bytes!"
+    folder.mkdir()
+    (folder / noise_key.FILE).write_bytes(key)
+    run.train(config, folder)
+    assert (folder / noise_key.FILE).read_bytes() == key
+
+
 def test_who_keeps_no_key_is_refused() -> None:
     config = settings(secret_noise=True)
     with pytest.raises(ValueError, match="secret_noise is for one run"):

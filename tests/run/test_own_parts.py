@@ -10,7 +10,7 @@ import pytest
 from small_runs import digits, small
 
 import fedsvp_jax
-from fedsvp_jax import run
+from fedsvp_jax import report, run
 from fedsvp_jax.core.tree import l2_norm
 from fedsvp_jax.report import provenance
 from fedsvp_jax.round.aggregator import WEIGHTED_SUM
@@ -123,6 +123,97 @@ def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
     last = [(tmp_path / n / "metrics.jsonl").read_text() for n in ("mean", "median")]
     spent = [json.loads(text.splitlines()[-1])["epsilon_spent"] for text in last]
     assert spent[0] == spent[1]
+
+
+def of_update(change):
+    def decode(mechanism, total, uploads, infos, valid):
+        return change(total, uploads.params)
+
+    return Aggregator(WEIGHTED_SUM.encode, decode, needs_uploads=True)
+
+
+def moved_by_one_number(total, uploads):
+    return total._replace(update=jax.tree.map(jnp.mean, uploads))
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        (
+            {"aggregator": of_update(moved_by_one_number)},
+            "aggregator of_update",
+        ),
+        ({"aggregator": of_update(lambda total, uploads: uploads)}, "another dict"),
+        ({"aggregator": of_update(lambda total, uploads: None)}, "another NoneType"),
+        ({"hooks": [lambda model, uploads: None]}, "hook <lambda> must return a dict"),
+        ({"hooks": [lambda model, uploads: {"mean": jnp.float32(1)}]}, "the 3 places"),
+        ({"hooks": [lambda model, uploads: {"one": jnp.zeros(5)}]}, "the 3 places"),
+    ],
+)
+def test_a_part_of_another_shape_is_one_sentence_and_leaves_no_folder(
+    tmp_path: pathlib.Path, parts: dict, words: str
+) -> None:
+    """The first and the last ran; the others ended in JAX's words after config.json."""
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+    with pytest.raises(ValueError, match=words):
+        run.train(config, tmp_path / "run", dataset=digits(), **parts)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.hole
+def test_the_noise_of_an_average_is_not_said_of_medians(tmp_path: pathlib.Path) -> None:
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+    said = {}
+    for name, aggregator in (("mean", None), ("median", MEDIAN)):
+        run.train(config, tmp_path / name, dataset=digits(), aggregator=aggregator)
+        line = (tmp_path / name / "metrics.jsonl").read_text()
+        said[name] = json.loads(line)["aggregate_noise_l2"]
+        report.write_run_report(tmp_path / name)
+    assert said["mean"] > 0 and said["median"] is None
+
+
+@pytest.mark.hole
+def test_an_empty_place_holds_no_noise_of_a_client() -> None:
+    """It held client 0's noise under its key of the round, without its update.
+
+    The spread of two places moved the model by the bare update of client 0, and the
+    run's claim against whoever sees the models was proved.
+    """
+    config = small(
+        mechanism="gaussian",
+        epsilon=0.5,
+        delta=1e-5,
+        clipping="update_clip",
+        max_uploads=1,
+        num_clients=2,
+        cohort_size=2,
+        client_chunk_size=2,  # side by side, as a CPU does it by default
+        num_hbc_clients=0,
+        num_rounds=1,
+    )
+
+    def spread(mechanism, total, uploads, infos, valid):
+        difference = jax.tree.map(lambda leaf: leaf[0] - leaf[1], uploads.params)
+        return total._replace(update=difference)
+
+    def keep(model, uploads):
+        leaves = jax.tree.leaves(uploads.stacked.params)
+        return {"of_place": sum(jnp.abs(x).reshape(len(x), -1).sum(1) for x in leaves)}
+
+    state, step = fedsvp_jax.make_round(
+        config,
+        digits(),
+        aggregator=Aggregator(WEIGHTED_SUM.encode, spread, needs_uploads=True),
+        hooks=(keep,),
+    )
+    spent = state.server.spent.at[1].set(1)  # in a round before, with somebody else
+    after, metrics = step(state.replace(server=state.server.replace(spent=spent)))
+    assert metrics.clients.client_id.tolist() == [0, -1]
+    moved = jax.tree.map(jnp.subtract, after.server.params, state.server.params)
+    upload_noise = float(metrics.clients.noise.noise_l2[0])
+    assert float(l2_norm(moved)) > 0.9 * upload_noise
+    assert float(metrics.clients.measured["of_place"][1]) == 0
 
 
 @pytest.mark.hole
