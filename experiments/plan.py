@@ -204,7 +204,7 @@ def main(arguments: Sequence[str]) -> None:
             sizes=sizes,
             num_clients=int(client.max()) + 1,
             main=main,
-            change=headline.change(main),
+            change=headline.filled("change", main),
             document=document,
             areas=areas,
             spread=max(point["accuracy"]["auc_std"] for point in points),
