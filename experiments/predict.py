@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
     if trained.scores is not None and not trained.scores["useful"]:
-        quality = headline.quality({"test_scores": trained.scores})
+        quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)
     source = Path(arguments[2])
     carried: dict[str, list[str]] = {}
