@@ -10,7 +10,7 @@ import pytest
 from commands import assert_sentence, command, succeeds
 from scipy import optimize, stats
 
-from experiments.schema import with_bought_bounds
+from experiments.bought_bounds import with_bought_bounds
 from fedsvp_jax import deploy
 from fedsvp_jax.accounting.claims import planned_row, table
 from fedsvp_jax.config import ExperimentConfig, resolve
