@@ -11,6 +11,8 @@ from fedsvp_jax.core.files import read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
+_CODE = "own_code"  # of the part's cells alone, by mechanism
+
 
 def merge(
     folders: Sequence[str | os.PathLike[str]], output_dir: str | os.PathLike[str]
@@ -36,9 +38,12 @@ def merge(
     if not paths:
         raise ValueError("name the folders of the parts of a sweep, got none")
     first, whole = paths[0], _read(paths[0])[1]
+    whole.pop(_CODE, None)
     by_number: dict[int, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
+    codes: dict[int, dict[str, Any]] = {}  # of each part's own mechanisms
     for path in paths:
         number, config, cells = _read(path)
+        codes[number] = config.pop(_CODE, {})
         if changed := differences(whole, config):
             raise ValueError(
                 f"{path} is a part of another sweep than {first}, or of another "
@@ -53,6 +58,12 @@ def merge(
     for number in range(1, whole["part"] + 1):
         if number not in by_number:
             raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
+    own_code: dict[str, list[Any]] = {}
+    for number in sorted(codes):
+        for mechanism, of_cells in codes[number].items():
+            own_code.setdefault(mechanism, []).extend(of_cells)
+    if own_code:
+        whole[_CODE] = own_code
     merged = RunFolder(output_dir)
     merged.start(whole | {"part": None}, resume=False)
     order = whole["mechanisms"].index
