@@ -103,7 +103,9 @@ def main(arguments: Sequence[str]) -> None:
         "predicted": [names[code] for code in chances.argmax(-1)],
     }
     for name, of_class in zip(names, chances.T, strict=True):
-        columns[f"probability of {name}"] = [f"{chance:.4f}" for chance in of_class]
+        columns[f"probability of {name}"] = [
+            f"{chance:.4f}" for chance in of_class.tolist()
+        ]
     for name, texts in carried.items():
         name = name or "row name"
         columns[f"{name} (as written)" if name in columns else name] = texts
