@@ -85,8 +85,8 @@ def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
     Source: Andrew et al. 2021, Theorem 1, with 1 in the place of 1/2. There an absent
     client counts 1/2, which the server cannot know of a client that sends zeros.
     """
-    z = jnp.asarray(noise_multiplier, jnp.float32)
-    count = jnp.asarray(count_noise_std, jnp.float32)
+    z = jnp.float32(noise_multiplier)
+    count = jnp.float32(count_noise_std)
     return z / jnp.sqrt(1.0 - jnp.square(z / count))
 
 
@@ -101,9 +101,9 @@ def adapted_clip(
 
     Source: Andrew et al. 2021, sec. 2.1 (the geometric update).
     """
-    gap = jnp.asarray(unclipped_share, jnp.float32) - jnp.asarray(quantile, jnp.float32)
-    rate = jnp.asarray(learning_rate, jnp.float32)
-    adapted = jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
+    gap = jnp.float32(unclipped_share) - jnp.float32(quantile)
+    rate = jnp.float32(learning_rate)
+    adapted = jnp.float32(clip) * jnp.exp(-rate * gap)
     return jnp.maximum(adapted, LEAST_CLIP)
 
 
@@ -129,7 +129,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     """
     check_clips_update(config, "dp_fedavg")
     settings: DpFedavgSettings = config.settings
-    z = jnp.asarray(settings.noise_multiplier, jnp.float32)
+    z = jnp.float32(settings.noise_multiplier)
     on_sum = z
     if settings.adaptive_clip:
         total = concrete(settings.noise_multiplier)
@@ -158,7 +158,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
 
     def init(num_clients: int) -> MechanismState:
         del num_clients
-        shared = {"clip": jnp.asarray(config.l2_norm_clip, jnp.float32)}
+        shared = {"clip": jnp.float32(config.l2_norm_clip)}
         if correlated:  # filled in by the first round that has clients
             shared["key"] = jnp.zeros((2,), jnp.uint32)
         return MechanismState(clients={}, shared=shared)
@@ -178,7 +178,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         upload_noise = base.claimed(
             counted / root_cohort,
             concentrated_epsilon(counted, config.delta),
-            jnp.where(noisy, jnp.asarray(config.delta, jnp.float32), 0.0),
+            jnp.where(noisy, jnp.float32(config.delta), 0.0),
         )
         std = on_sum / root_cohort * clip
         if correlated:
@@ -194,7 +194,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             key=key,
         )
         if correlated:
-            zero = jnp.zeros((), jnp.float32)
+            zero = jnp.float32(0)
             info = dataclasses.replace(info, noise_std=std, step_noise_std=zero)
         return noised, state, info
 
@@ -211,7 +211,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         del before
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
-        count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
+        count_noise = jnp.float32(settings.count_noise_std)
         count_noise = count_noise * prng.normal(key, 1)[0]
         clip = adapted_clip(
             state.shared["clip"],
@@ -269,7 +269,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         ),
         least_multiplier=counted,
         most_epsilon=concentrated_epsilon(counted, config.delta),
-        most_delta=jnp.asarray(config.delta, jnp.float32),
+        most_delta=jnp.float32(config.delta),
     )
 
 

@@ -19,10 +19,10 @@ def make_none(config: MechanismConfig) -> Mechanism:
     def update(
         updates: Params, state: MechanismState, **_: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        infinite = jnp.full((), jnp.inf, jnp.float32)
+        infinite = jnp.float32(jnp.inf)
         info = dataclasses.replace(
             base.nothing_private(),
-            noise_multiplier=jnp.zeros((), jnp.float32),
+            noise_multiplier=jnp.float32(0),
             sensitivity=infinite,
             epsilon=infinite,
         )
@@ -47,6 +47,6 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
     """
     config = dataclasses.replace(config, calibration="analytic")
     check_calibration(config)
-    one = jnp.ones((), jnp.float32)
+    one = jnp.float32(1)
     law = Law(lambda _ratio, _round: scaled_claim(config, one), any_epsilon=True)
     return base.chain(make_clipping(config), law)

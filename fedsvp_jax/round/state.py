@@ -208,7 +208,7 @@ def rates_of_round(
         schedule = optax.cosine_decay_schedule(first, plan.num_rounds)
     else:
         schedule = optax.exponential_decay(first, 1, plan.client.learning_rate_decay)
-    rate = schedule(jnp.asarray(round_num).astype(jnp.float32))
+    rate = schedule(jnp.float32(round_num))
     return dataclasses.replace(cell.rates, learning_rate=rate)
 
 
