@@ -16,7 +16,6 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
@@ -263,6 +262,6 @@ class Client:
             self._state.replace(params=params, answer=remembered),  # type: ignore[attr-defined]
             self._data.examples,
             cell_of(self._cell.split, 0),
-            Address(key, client_id, round_index),
+            prng.Address(key, client_id, round_index),
         )
         return task, self._plan.work.prepare(task)

@@ -19,7 +19,6 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.prng import AnyKey
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.privacy import flip_probability
@@ -51,7 +50,7 @@ class Verdict:
 
 
 def contributions(
-    kernel: Array, train: Batches, settings: FilterSettings, *, key: AnyKey
+    kernel: Array, train: Batches, settings: FilterSettings, *, key: prng.AnyKey
 ) -> Array:
     """(M, C, d): the last layers that the contributors send.
 
@@ -124,8 +123,8 @@ def lazy_influence(
     test: Batches,
     settings: FilterSettings,
     *,
-    contribution_key: AnyKey,
-    vote_key: AnyKey,
+    contribution_key: prng.AnyKey,
+    vote_key: prng.AnyKey,
 ) -> Verdict:
     """One pass of the filter over M participants, each a contributor and a tester.
 

@@ -19,7 +19,6 @@ from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.mechanisms import base, correlated_noise
-from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.clipping import check_clips_update
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
@@ -107,7 +106,7 @@ def adapted_clip(
     return jnp.maximum(adapted, LEAST_CLIP)
 
 
-def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
+def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
     """Central DP-FedAvg: each of K clients adds z·S/√K, so the sum carries z·S.
 
     One client against none (its update against zero) moves the sum by at most S,
@@ -245,7 +244,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         return scaled, dataclasses.replace(state, shared={"clip": clip, "key": words})
 
     server = adapt_clip if settings.adaptive_clip else None
-    return Mechanism(
+    return base.Mechanism(
         init=init,
         update=update,
         server=add_correlated if correlated else server,

@@ -14,7 +14,6 @@ from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import l2_norm, num_parameters
 from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import (
     base_multiplier,
     check_calibration,
@@ -68,7 +67,7 @@ def denoised_norm(step: Params, aggregate_std: Leaf) -> Array:
     return jnp.sqrt(jnp.maximum(jnp.square(l2_norm(step)) - noise_square, 0.0))
 
 
-def make_reestimation(config: MechanismConfig) -> Mechanism:
+def make_reestimation(config: MechanismConfig) -> base.Mechanism:
     """Clip the update to Ĉ, then σ = z·Δ(Ĉ): 2Ĉ/|D| under `paper`.
 
     z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`).
@@ -135,7 +134,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         norm = denoised_norm(step, jnp.sqrt(jnp.sum(variances)) / uploads)
         return params_after, dataclasses.replace(state, shared={"global_norm": norm})
 
-    return Mechanism(
+    return base.Mechanism(
         init=init,
         update=update,
         server=server,
