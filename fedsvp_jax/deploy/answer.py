@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import claims
-from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.deploy.noise import (
     SECRET,
@@ -84,7 +84,7 @@ def end_round(
     train: Callable[[], Trained],
     *,
     round_num: int,
-) -> tuple[Arrays, dict[str, Any]]:
+) -> tuple[Arrays, Record]:
     """The upload of a round that was begun; the log says so before it may leave.
 
     A training that raises, or whose arrays do not fit, becomes an update of 0, with
@@ -154,7 +154,7 @@ def answer(
     train: Callable[[], Trained],
     *,
     round_num: int,
-) -> tuple[Arrays, dict[str, Any]]:
+) -> tuple[Arrays, Record]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
     Until it ends, no other process answers for the site.
@@ -253,7 +253,7 @@ def finish(
     policy: Policy,
     round_num: int,
     randomness: Randomness = SECRET,
-) -> tuple[Arrays, ClientState, dict[str, Any]]:
+) -> tuple[Arrays, ClientState, Record]:
     """The upload of a round that was charged: base + noised clip(trained - base).
 
     The state that is returned must be on the disk before the upload leaves.

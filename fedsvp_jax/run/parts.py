@@ -4,10 +4,9 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import read_json, write_json
+from fedsvp_jax.core.files import Record, read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
@@ -36,7 +35,7 @@ def merge(
     if not paths:
         raise ValueError("name the folders of the parts of a sweep, got none")
     first, whole = paths[0], _read(paths[0])[1]
-    by_number: dict[int, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
+    by_number: dict[int, tuple[list[Record], list[Record]]] = {}
     for path in paths:
         number, config, cells = _read(path)
         if changed := differences(whole, config):
@@ -67,7 +66,7 @@ def merge(
 
 def _read(
     path: pathlib.Path,
-) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[int, Record, list[Record]]:
     """I of I/N, the sweep's config with N as its `part`, and the part's cells.
 
     Raises:
