@@ -6,13 +6,13 @@ but for the seconds: these are of a few rounds whose results are thrown away.
 """
 
 import time
-from typing import Any
 
 import jax
 import numpy as np
 
 from fedsvp_jax.accounting import Plan
 from fedsvp_jax.accounting.claims import meaning, planned_row
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.tree import cell_of, num_parameters
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.train_validation import attribute_counts
@@ -69,7 +69,7 @@ def summary(
     )
 
 
-def _spent(program: Program) -> dict[str, Any]:
+def _spent(program: Program) -> Record:
     """ε of a client that is drawn an average number of times, and of one always."""
     config, account = program.configs[0], program.accounts[0]
     every = min(config.max_uploads or config.num_rounds, config.num_rounds)
@@ -86,7 +86,7 @@ def _spent(program: Program) -> dict[str, Any]:
     return {"meaning": meaning(planned[-1]), "rows": rows}
 
 
-def _price(program: Program) -> dict[str, Any]:
+def _price(program: Program) -> Record:
     """What a round computes and sends: parameters, trainings, examples beside FedAvg's.
 
     `examples` is how many times as many the largest client's trainings see.

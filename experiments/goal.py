@@ -14,12 +14,13 @@ table, and its claims are nominal then.
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import DataSettings
 
@@ -71,7 +72,7 @@ _IMAGES = {  # as a row of experiments/studies/features, with fewer and larger s
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
-def settings(goal: str, values: flags.FlagValues) -> dict[str, Any]:
+def settings(goal: str, values: flags.FlagValues) -> Record:
     """Settings for the flags that are not named.
 
     Args:
@@ -183,7 +184,7 @@ def training_sizes(config: ResolvedConfig, data: Dataset) -> np.ndarray:
     return np.clip(np.rint(_TRAINED * counts), 1, np.maximum(counts - 1, 1))
 
 
-def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
+def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     """What the route sets for a table, or for images.
 
     Args:
@@ -196,7 +197,7 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
     by_client = data.schema is not None and data.schema.unit == "client"
     if data.train_writers is None and config.num_clients is None:
         config = dataclasses.replace(config, num_clients=1)
-    single: dict[str, Any] = {
+    single: Record = {
         "cohort_size": 1,
         "num_hbc_clients": 0,
         "partition": config.partition,
@@ -235,7 +236,7 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> dict[str, Any]:
     }
 
 
-def reference(config: ExperimentConfig) -> dict[str, Any]:
+def reference(config: ExperimentConfig) -> Record:
     """The settings of FedAvg on the same clients, which hides nothing."""
     names = [
         *(field.name for field in dataclasses.fields(DataSettings)),

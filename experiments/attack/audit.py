@@ -63,13 +63,13 @@ the work is a case.
 import dataclasses
 import pathlib
 from functools import partial
-from typing import Any
 
 from absl import flags
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.attacks.epsilon_bounds import require_auditor
 from fedsvp_jax.config import ResolvedConfig
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import text_table
 
 from .. import flag_values, printed
@@ -146,7 +146,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         prepared = audit_play.prepare(setting, case)
         return [audit_play.rows_of(setting, case, prepared, seed) for seed in seeds]
 
-    def finish(rows_by_case: dict[str, Any], _: pathlib.Path) -> dict[str, Any]:
+    def finish(rows_by_case: Record, _: pathlib.Path) -> Record:
         by_seed = [
             audit_results.with_verdicts([row for part in rows for row in part])
             for rows in zip(*rows_by_case.values(), strict=True)

@@ -15,7 +15,6 @@ from fedsvp_jax.attacks import (
     audit_training,
     epsilon_bounds,
 )
-from fedsvp_jax.attacks.audit import Player, Scores
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.clips import CLIPS
@@ -87,8 +86,8 @@ class Prepared(NamedTuple):
       proved: whether the claims are proved, and about these two worlds.
     """
 
-    play: Player
-    claims: Callable[[Scores], Claims]
+    play: audit.Player
+    claims: Callable[[audit.Scores], Claims]
     proved: bool
 
 
@@ -154,7 +153,7 @@ def _training_player(
     mechanism: Mechanism,
     settings: MechanismConfig,
     num_examples: int,
-) -> Player:
+) -> audit.Player:
     """Games with noise in the local steps, of which an upload shows every one."""
     size, rounds = setting.config.batch_size, setting.config.num_rounds
     recipe = dataclasses.replace(setting.recipe, gradient="per_example")

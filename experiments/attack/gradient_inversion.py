@@ -40,7 +40,6 @@ from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng, tree
-from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import (
     Array,
     Examples,
@@ -161,7 +160,7 @@ def upload(
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
     gradient = plan.step_gradient(defence)
     rates = TrainingRates(defence.learning_rate, defence.l2_norm_clip, 0.0, 0.0)
-    at = Address(key, row, round_num)
+    at = prng.Address(key, row, round_num)
     trained = client_work.train(
         victim.model,
         TrainingRecipe(batch_size=1, local_epochs=1, gradient=gradient),

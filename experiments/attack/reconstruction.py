@@ -21,7 +21,6 @@ import dataclasses
 import functools
 import pathlib
 from functools import partial
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,6 +31,7 @@ from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
 from fedsvp_jax.attacks.scores import Examiner, evenly, make_examiner
 from fedsvp_jax.config import ResolvedConfig, resolve
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
@@ -76,7 +76,7 @@ def define_flags() -> None:
     )
 
 
-def table(results: dict[str, Any]) -> list[dict[str, str]]:
+def table(results: Record) -> list[dict[str, str]]:
     """One row of texts per mechanism and reference.
 
     The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty
@@ -130,7 +130,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     def examiner() -> Examiner:
         return make_examiner(judge(), real, private, values.num_images)
 
-    def attack_mechanism(defence: ResolvedConfig) -> dict[str, Any]:
+    def attack_mechanism(defence: ResolvedConfig) -> Record:
         trainer = Trainer(build([defence], dataset))
         claim = upload_claims.least_noised(
             trainer.program.mechanism, keeps_stats=trainer.program.keeps_stats
@@ -141,7 +141,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         row["pictures"] = row["pictures"][:_IN_A_ROW]
         return {"mechanism": defence.mechanism} | claim | row
 
-    def finish(rows: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+    def finish(rows: Record, folder: pathlib.Path) -> Record:
         pictures = {"real": real[:_IN_A_ROW]}
         pictures |= {name: row.pop("pictures") for name, row in rows.items()}
         picture_table(
@@ -154,7 +154,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         def reference(images: Array) -> dict[str, float]:
             return examiner()(evenly(images, values.num_images))._asdict()
 
-        results: dict[str, Any] = {
+        results: Record = {
             "classifier_accuracy": float(
                 np.mean(judge()(test)[1] == dataset.test_labels)
             ),

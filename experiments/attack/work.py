@@ -4,7 +4,7 @@ import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fedsvp_jax.core.files import read_json, write_json
+from fedsvp_jax.core.files import Record, read_json, write_json
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.run.folder import RunFolder
 
@@ -23,7 +23,7 @@ class Work(NamedTuple):
     data: Dataset | None
     settings: Mapping[str, Any]
     pieces: Mapping[str, Callable[[], Any]]
-    finish: Callable[[dict[str, Any], pathlib.Path], dict[str, Any]]
+    finish: Callable[[Record, pathlib.Path], Record]
 
 
 def finished_or_made(folder: RunFolder, name: str, make: Callable[[], Any]) -> Any:

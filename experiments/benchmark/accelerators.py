@@ -18,6 +18,8 @@ from typing import Any
 
 from absl import flags
 
+from fedsvp_jax.core.files import Record
+
 from .. import command, provenance
 from . import compiled, workloads
 
@@ -53,7 +55,7 @@ def tasks(devices: list[str], works: list[str]) -> list[tuple[str, str, int]]:
     ]
 
 
-def compile_row(device: str, name: str, index: int) -> dict[str, Any]:
+def compile_row(device: str, name: str, index: int) -> Record:
     """A row, from a process that has the compilers.
 
     Raises:
@@ -66,12 +68,12 @@ def compile_row(device: str, name: str, index: int) -> dict[str, Any]:
     return workloads.in_new_process(compiled.row, device, name, index)
 
 
-def key(row: dict[str, Any]) -> tuple[Any, ...]:
+def key(row: Record) -> tuple[Any, ...]:
     """The key of a measurement: device, workload and row."""
     return row["device"], row["work"], row["index"]
 
 
-def worse(new: dict[str, Any], baseline: dict[str, Any]) -> list[str]:
+def worse(new: Record, baseline: Record) -> list[str]:
     """The costs of a row that are more than 10 % above the kept ones."""
     return [
         f"{' '.join(map(str, key(new)))}: {cost} {new[cost]} after {baseline[cost]}"

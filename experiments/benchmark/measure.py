@@ -6,12 +6,12 @@ import resource
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.round.state import ServerState
@@ -100,7 +100,7 @@ def row(
     trainer: Trainer,
     clock: dict[str, float],
     notes: Sequence[str],
-) -> dict[str, Any]:
+) -> Record:
     """The keys that every workload reports; docs/results/performance.md explains them.
 
     It is called when the round's peak memory is known, since the matrix products that
@@ -125,7 +125,7 @@ def row(
     }
 
 
-def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
+def measure_workload(workload: Workload, rounds: int) -> Record:
     """The row of a workload that is not the sweep."""
     trainer = make_trainer(
         workload, Placement(rounds_per_call=workload.rounds_per_call)
@@ -141,7 +141,7 @@ def measure_workload(workload: Workload, rounds: int) -> dict[str, Any]:
     return row(workload.name, trainer, clock, notes)
 
 
-def measure_sweep(rounds: int) -> dict[str, Any]:
+def measure_sweep(rounds: int) -> Record:
     """FedSVA on digits: 5 epsilons x 5 seeds as one program, and one of them alone.
 
     No compilation is in the ratio to 25 single runs. Cells run one after another on a
@@ -167,7 +167,7 @@ def measure_sweep(rounds: int) -> dict[str, Any]:
     }
 
 
-def measure(name: str, index: int, device: str | None, rounds: int) -> dict[str, Any]:
+def measure(name: str, index: int, device: str | None, rounds: int) -> Record:
     """Row number `index` of a workload; a device of None is the one that JAX prefers.
 
     Raises:

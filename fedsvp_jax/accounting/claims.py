@@ -13,6 +13,7 @@ from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.base import NOTHING_ELSE
 
 
@@ -80,7 +81,7 @@ def adversary(account: Account, view: str | None = None) -> str:
     return SEEN[view or account.view][0].format(account.participation.colluders)
 
 
-def row(account: Account, *, last: bool) -> dict[str, Any]:
+def row(account: Account, *, last: bool) -> Record:
     """The privacy part of a line of metrics.jsonl: the client that spent most so far.
 
     Returns:
@@ -95,7 +96,7 @@ def row(account: Account, *, last: bool) -> dict[str, Any]:
     return _with_meaning(account, spent, delta, account.largest_claim, certain, tally)
 
 
-def planned_row(account: Account, uploads: int | None = None) -> dict[str, Any]:
+def planned_row(account: Account, uploads: int | None = None) -> Record:
     """`row` before the run, of a client that sends so many of the costliest uploads.
 
     None is one in every round.
@@ -115,7 +116,7 @@ def _with_meaning(
     largest: float,
     certain: float,
     tally: bool,
-) -> dict[str, Any]:
+) -> Record:
     """What was spent and what it means; nominal where it is a `tally` of the votes."""
     target = account.terms.target_delta
 
@@ -353,7 +354,7 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
     return float(epsilon), certain_chance(multiplier, account.rounds, rate)
 
 
-def summary(account: Account) -> dict[str, Any]:
+def summary(account: Account) -> Record:
     """The privacy part of summary.json: spent, by accounting and by adversary."""
     subsampling = account.mechanism.subsampling
     return {

@@ -16,13 +16,13 @@ uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(�
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.accounting import claims
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.promise import Plan
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
 FALSE_ALARMS = 0.01
@@ -52,9 +52,7 @@ def _odds(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return [(math.exp(min(epsilon, _LARGEST)), delta) for epsilon, delta in pairs]
 
 
-def risk(
-    pairs: Iterable[tuple[float, float]], *, exact: bool = False
-) -> dict[str, Any]:
+def risk(pairs: Iterable[tuple[float, float]], *, exact: bool = False) -> Record:
     """`mu`, `recognised` at 1 % false alarms, `right_of_100`, and `exact`.
 
     Where μ is exact its own rates hold too.
@@ -77,7 +75,7 @@ def risk(
     return rates
 
 
-def by_adversary(account: Account) -> dict[str, dict[str, Any]]:
+def by_adversary(account: Account) -> dict[str, Record]:
     """`risk` of what was spent, against everybody to whom a finite ε is claimed.
 
     Of the client that spent most, for one record or client as the claim's relation

@@ -26,7 +26,6 @@ import numpy as np
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
@@ -103,7 +102,7 @@ def upload(
         num_examples=jnp.int32(num_examples),
         ratio=ratio,
         params=jnp.zeros_like(update),
-        at=Address(key, client_id, round_num),
+        at=prng.Address(key, client_id, round_num),
     )
 
 
@@ -184,7 +183,7 @@ def _transcript(
         ratios = jnp.asarray(game.ratios, jnp.float32)
         if is_released:
             released = client_work.released_ratio(
-                ratios[world], settings, Address(round_key, canary)
+                ratios[world], settings, prng.Address(round_key, canary)
             )
             other_score += audit_releases.log_ratio(released, ratios, settings)
             ratios = jnp.broadcast_to(released, (2,))

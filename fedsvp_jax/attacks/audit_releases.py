@@ -26,7 +26,7 @@ def log_ratio(released: Array, ratios: Array, config: MechanismConfig) -> Array:
       ratios: (2,) R in the worlds (in, out), in [0, 1].
       config: `contribution_release` is one of the two.
     """
-    epsilon = jnp.asarray(config.release_epsilon, jnp.float32)
+    epsilon = jnp.float32(config.release_epsilon)
     if config.contribution_release == "laplace":
         # The tails at 0 and 1 begin at a distance R and 1 − R, as the density does
         # that far away: one formula is right for all three.

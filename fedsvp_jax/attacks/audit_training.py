@@ -13,7 +13,6 @@ import numpy as np
 
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
@@ -99,7 +98,7 @@ def trained_update(
     start = Weights(*model.init(key, data.inputs[:1]))
     every = jnp.arange(count, dtype=jnp.int32)
     rows = Rows(data, every, jnp.broadcast_to(mask, every.shape))
-    at = Address(key, client_id)
+    at = prng.Address(key, client_id)
     return client_work.train(model, recipe, rates, start, rows, at).params["w"][0]
 
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.attacks import gan, reconstruction
-from fedsvp_jax.attacks.reconstruction import AttackPlan, Holdings
 from fedsvp_jax.attacks.scores import Examiner, Scores
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
@@ -65,7 +64,7 @@ def victims_images(
 def attacked_federation(
     trainer: Trainer,
     config: ResolvedConfig,
-    plan: AttackPlan,
+    plan: reconstruction.AttackPlan,
     attackers: np.ndarray,
     model: Model,
     examiner: Examiner,
@@ -95,7 +94,7 @@ def attacked_federation(
     # The latents of every score are drawn by a key of no client.
     latent_key = prng.stream_key(root, prng.Stream.ATTACKER, config.num_clients + 1)
     split = cell_of(trainer.program.data.split, 0)
-    holdings = Holdings(split.train[ids], split.num_train[ids])
+    holdings = reconstruction.Holdings(split.train[ids], split.num_train[ids])
     server = trainer.initial_state()
     state = reconstruction.init_attackers(plan, root, ids)
     every, name = range(config.num_rounds), config.mechanism

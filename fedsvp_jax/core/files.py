@@ -5,10 +5,11 @@ import json
 import math
 import os
 import pathlib
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+Record: TypeAlias = dict[str, Any]  # names and plain values: settings, a row, a summary
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
 

@@ -79,7 +79,7 @@ def l2_norm(tree: Params) -> Array:
     if _IN_STAGES.get():
         return _in_stages(leaves)
     squares = [pairwise_sum(jnp.square(leaf).ravel()) for leaf in leaves]
-    return jnp.sqrt(pairwise_sum(jnp.stack([jnp.zeros((), jnp.float32), *squares])))
+    return jnp.sqrt(pairwise_sum(jnp.stack([jnp.float32(0), *squares])))
 
 
 def _in_stages(leaves: list[Array]) -> Array:
@@ -89,9 +89,7 @@ def _in_stages(leaves: list[Array]) -> Array:
     """
     sums = [staged_sum(jnp.square(leaf)) for leaf in leaves]
     height = len(sums) + max((height for _, height in sums), default=0)
-    total = jnp.sum(
-        jnp.stack([jnp.zeros((), jnp.float32), *(value for value, _ in sums)])
-    )
+    total = jnp.sum(jnp.stack([jnp.float32(0), *(value for value, _ in sums)]))
     return jnp.sqrt(total) * np.float32(1 / (1 - (height / 2 + 8) * ROUNDOFF))
 
 

@@ -14,17 +14,18 @@ import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.accounting import claims
-from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.deploy.noise import (
     SECRET,
+    Arrays,
     Randomness,
     add_secret_noise,
     released,
@@ -37,7 +38,6 @@ from fedsvp_jax.deploy.state import SPENT, ClientState
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.clipping import root_sharers
 
-Arrays: TypeAlias = list[np.ndarray]
 _log = logging.getLogger(__name__)
 
 
@@ -50,13 +50,13 @@ class Trained(NamedTuple):
       contribution: R, or None where no noise follows it.
     """
 
-    arrays: Sequence[np.ndarray]
+    arrays: Arrays
     contribution: float | None = None
 
 
 def begin_round(
     site: Site,
-    received: Sequence[np.ndarray],
+    received: Arrays,
     *,
     round_num: int,
 ) -> None:
@@ -80,11 +80,11 @@ def begin_round(
 
 def end_round(
     site: Site,
-    received: Sequence[np.ndarray],
+    received: Arrays,
     train: Callable[[], Trained],
     *,
     round_num: int,
-) -> tuple[Arrays, dict[str, Any]]:
+) -> tuple[Arrays, Record]:
     """The upload of a round that was begun; the log says so before it may leave.
 
     A training that raises, or whose arrays do not fit, becomes an update of 0, with
@@ -134,7 +134,7 @@ def end_round(
 def result_of(
     name: str,
     train: Callable[[], Trained],
-    base: Sequence[np.ndarray],
+    base: Arrays,
     round_num: int,
 ) -> Trained:
     """What a training makes of arrays; those arrays where it fails."""
@@ -150,11 +150,11 @@ def result_of(
 
 def answer(
     site: Site,
-    received: Sequence[np.ndarray],
+    received: Arrays,
     train: Callable[[], Trained],
     *,
     round_num: int,
-) -> tuple[Arrays, dict[str, Any]]:
+) -> tuple[Arrays, Record]:
     """`begin_round`, the training, and `end_round`, whose arguments it takes.
 
     Until it ends, no other process answers for the site.
@@ -167,7 +167,7 @@ def answer(
 
 @contextlib.contextmanager
 def private_round(
-    site: Site, received: Sequence[np.ndarray], *, round_num: int
+    site: Site, received: Arrays, *, round_num: int
 ) -> Iterator[Callable[..., Arrays]]:
     """A round around the caller's own training, in any library:
 
@@ -193,9 +193,7 @@ def private_round(
     with site.opened():
         begin_round(site, received, round_num=round_num)
 
-        def private(
-            arrays: Sequence[np.ndarray], contribution: float | None = None
-        ) -> Arrays:
+        def private(arrays: Arrays, contribution: float | None = None) -> Arrays:
             trained = Trained([np.asarray(leaf) for leaf in arrays], contribution)
             return end_round(site, received, lambda: trained, round_num=round_num)[0]
 
@@ -204,7 +202,7 @@ def private_round(
 
 def charge(
     state: ClientState,
-    received: Sequence[np.ndarray],
+    received: Arrays,
     *,
     policy: Policy,
     round_num: int,
@@ -247,13 +245,13 @@ def charge(
 
 def finish(
     state: ClientState,
-    base: Sequence[np.ndarray],
+    base: Arrays,
     trained: Trained,
     *,
     policy: Policy,
     round_num: int,
     randomness: Randomness = SECRET,
-) -> tuple[Arrays, ClientState, dict[str, Any]]:
+) -> tuple[Arrays, ClientState, Record]:
     """The upload of a round that was charged: base + noised clip(trained - base).
 
     The state that is returned must be on the disk before the upload leaves.
@@ -289,7 +287,7 @@ def finish(
     finite = all(np.all(np.isfinite(leaf)) for leaf in update)
     if not finite and not policy.config.clip.in_ball:  # a clip to a ball does so
         update = [np.zeros_like(leaf) for leaf in update]
-    memory, words, grid = state.memory, randomness.words, dict[str, Any]()
+    memory, words, grid = state.memory, randomness.words, Record()
     silent = policy.is_query and (
         state.num_examples == 0 or round_num <= policy.config.private_from
     )
@@ -353,9 +351,7 @@ def finish(
     return upload, state, dict(plain(record))
 
 
-def check_arrays(
-    name: str, arrays: Sequence[np.ndarray], shapes: Sequence[Sequence[int]]
-) -> None:
+def check_arrays(name: str, arrays: Arrays, shapes: Sequence[Sequence[int]]) -> None:
     """Raises Refused: not finite float32 arrays of these shapes."""
     if len(arrays) != len(shapes):
         raise Refused(f"{name} must have {len(shapes)} arrays, got {len(arrays)}")
@@ -369,7 +365,7 @@ def check_arrays(
             )
 
 
-def _in_float32(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _in_float32(arrays: Arrays) -> Arrays:
     """The arrays, those of float64 rounded: noise is counted in float32."""
     with np.errstate(over="ignore"):  # what becomes infinite is refused
         return [

@@ -5,7 +5,6 @@ What it computes is `ClientWork.prepare`, the simulator's own.
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,12 +15,11 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.deploy.answer import Arrays, Trained, begin_round, end_round, result_of
-from fedsvp_jax.deploy.noise import SECRET, Randomness, Seeded
+from fedsvp_jax.deploy.answer import Trained, begin_round, end_round, result_of
+from fedsvp_jax.deploy.noise import SECRET, Arrays, Randomness, Seeded
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
@@ -178,9 +176,7 @@ class Client:
             self._num_private if self.policy.is_query else self.num_examples
         )
 
-    def answer(
-        self, received: Sequence[np.ndarray], round_num: int
-    ) -> tuple[Arrays, dict[str, Any]]:
+    def answer(self, received: Arrays, round_num: int) -> tuple[Arrays, dict[str, Any]]:
         """The upload of a round, counted on the disk, and the client's own record.
 
         Raises:
@@ -200,7 +196,7 @@ class Client:
         size = self._tree.num_leaves if self.policy.is_query else 0
         with self.site.opened():
             begin_round(self.site, received, round_num=round_num)
-            free: Sequence[np.ndarray] = []
+            free: Arrays = []
             if size:  # un-noised, so trained apart: no private record changes it
                 free = result_of(
                     "public training", public, received[:size], round_num
@@ -213,21 +209,21 @@ class Client:
             )
         return [*free, *upload], record | {"num_examples": self.num_examples}
 
-    def train(self, received: Sequence[np.ndarray], round_num: int) -> Trained:
+    def train(self, received: Arrays, round_num: int) -> Trained:
         """A round's training or query before clip and noise: it must not leave."""
         return Trained(*jax.device_get(self._work(*self._request(received, round_num))))
 
-    def trained_model(self, arrays: Sequence[np.ndarray], rounds: int) -> TrainedModel:
+    def trained_model(self, arrays: Arrays, rounds: int) -> TrainedModel:
         """The server's arrays after so many rounds, to predict with and to save."""
         params = self._divided(arrays)[0]
         return TrainedModel(self._model, params, {}, rounds, self._settings)
 
-    def _divided(self, arrays: Sequence[np.ndarray]) -> tuple[Params, list[np.ndarray]]:
+    def _divided(self, arrays: Arrays) -> tuple[Params, Arrays]:
         """(parameters, the last answer to the private query) in the server's arrays."""
         size = self._tree.num_leaves
         return jax.tree.unflatten(self._tree, arrays[:size]), list(arrays[size:])
 
-    def _request(self, received: Sequence[np.ndarray], round_num: int) -> Any:
+    def _request(self, received: Arrays, round_num: int) -> Any:
         """The arguments of the compiled work."""
         randomness = self.site.randomness
         number = randomness.client_id if isinstance(randomness, Seeded) else 0
@@ -263,6 +259,6 @@ class Client:
             self._state.replace(params=params, answer=remembered),  # type: ignore[attr-defined]
             self._data.examples,
             cell_of(self._cell.split, 0),
-            Address(key, client_id, round_index),
+            prng.Address(key, client_id, round_index),
         )
         return task, self._plan.work.prepare(task)

@@ -8,7 +8,6 @@ error too, which Flower's strategies leave out of their average.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 try:
     import flwr.app as fl
@@ -18,6 +17,7 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.client import Client
 from fedsvp_jax.deploy.refusal import Refused, refusing
@@ -56,7 +56,7 @@ class PrivacyMod:
         def train() -> Trained:
             return _read_training(message, call_next(message, context))
 
-        def answered(received: Arrays, round_num: int) -> tuple[Arrays, dict[str, Any]]:
+        def answered(received: Arrays, round_num: int) -> tuple[Arrays, Record]:
             self.site.policy.check_takes_updates()
             return answer(self.site, received, train, round_num=round_num)
 
@@ -74,7 +74,7 @@ def client_app(make_client: Callable[[fl.Context], Client]) -> ClientApp:
 
     @app.train()
     def train(message: fl.Message, context: fl.Context) -> fl.Message:
-        def answered(received: Arrays, round_num: int) -> tuple[Arrays, dict[str, Any]]:
+        def answered(received: Arrays, round_num: int) -> tuple[Arrays, Record]:
             if not clients:
                 clients.append(make_client(context))
             return clients[0].answer(received, round_num)
@@ -92,7 +92,7 @@ def refused(message: fl.Message, refusal: Refused) -> fl.Message:
 
 def _reply(
     message: fl.Message,
-    answered: Callable[[Arrays, int], tuple[Arrays, dict[str, Any]]],
+    answered: Callable[[Arrays, int], tuple[Arrays, Record]],
 ) -> fl.Message:
     """The message that leaves: arrays and their number of examples, or an error.
 

@@ -26,6 +26,7 @@ from fedsvp_jax.mechanisms.discrete_gaussian import (
 from fedsvp_jax.mechanisms.grid import Grid, grid_step
 from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
 
+Arrays: TypeAlias = Sequence[np.ndarray]  # the leaves of a model, in order
 _FINEST = 2.0**-25  # γ over the noise's std: the sampler's products fit 64 bits
 _LONGEST = 2.0**28  # of a vector in steps: its square fits 64 bits
 
@@ -85,12 +86,12 @@ SECRET = Secret()
 
 
 def add_secret_noise(
-    clipped: Sequence[np.ndarray],
-    received: Sequence[np.ndarray],
+    clipped: Arrays,
+    received: Arrays,
     info: NoiseInfo,
     config: MechanismConfig,
     words: Words,
-) -> tuple[list[np.ndarray], dict[str, Any]]:
+) -> tuple[Arrays, dict[str, Any]]:
     """γ(q + N_Z(0, (σ/γ)²)), q the clipped update on the grid; float64.
 
     Under `update_clip` and `weight_clip`, q lies in the ball of radius C exactly, and σ
@@ -125,8 +126,8 @@ def add_secret_noise(
 
 
 def whole_numbers(
-    update: Sequence[np.ndarray], grid: Grid, std: float, words: Words | None
-) -> tuple[list[np.ndarray], float]:
+    update: Arrays, grid: Grid, std: float, words: Words | None
+) -> tuple[Arrays, float]:
     """A client's part of a secure sum, int64 arrays in [−2^(b−1), 2^(b−1)), and γ.
 
     Where `words` is None, the clipped update is noised on the grid already; else its
@@ -161,10 +162,10 @@ def released(
     return np.float32(bounded_ratio(float(ratio)))
 
 
-def _reshape(vector: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _reshape(vector: np.ndarray, like: Arrays) -> Arrays:
     parts = np.split(vector, np.cumsum([leaf.size for leaf in like])[:-1])
     return [part.reshape(leaf.shape) for part, leaf in zip(parts, like, strict=True)]
 
 
-def _flatten(arrays: Sequence[np.ndarray]) -> np.ndarray:
+def _flatten(arrays: Arrays) -> np.ndarray:
     return np.concatenate([np.asarray(leaf, np.float64).ravel() for leaf in arrays])

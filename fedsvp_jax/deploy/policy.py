@@ -11,7 +11,7 @@ from fedsvp_jax.accounting import Account, Allowance, Participation, Plan
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
-from fedsvp_jax.core.files import plain
+from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.federation import plan
@@ -43,7 +43,7 @@ class Policy:
     config: MechanismConfig
     promise: PromiseSettings
     training: ResolvedConfig = dataclasses.field(compare=False)
-    asked: dict[str, Any] = dataclasses.field(default_factory=dict, compare=False)
+    asked: Record = dataclasses.field(default_factory=dict, compare=False)
 
     @cached_property
     def mechanism(self) -> Mechanism:
@@ -111,7 +111,7 @@ class Policy:
                 "update without the model: take update_clip"
             )
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Record:
         """All settings that decide the noise and the promise, as plain values."""
         values = vars(self.config) | dataclasses.asdict(self.promise)
         values["mechanism"] = self.name
@@ -123,7 +123,7 @@ class Policy:
         }
         return dict(plain(numbers))
 
-    def says(self) -> dict[str, Any]:
+    def says(self) -> Record:
         """The promise and the claim, for an auditor."""
         claim, participation = self.mechanism.claim, self.account.participation
         return {
@@ -188,7 +188,7 @@ def make_policy(
         mechanism with a step at the server, no noise at all, or a promise that not
         even one upload keeps.
     """
-    facts: dict[str, Any] = {
+    facts: Record = {
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,
     }

@@ -15,7 +15,6 @@ from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.round import private_query
-from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.shapley.coalitions import coalition_rows, planned_coalitions
 
 _LOG = logging.getLogger(__name__)
@@ -92,7 +91,9 @@ class FederatedData(NamedTuple):
         """A batch of one example, as `model.init` takes it."""
         return preprocessing.normalize(self.examples.inputs[:1])
 
-    def noised_part(self, model: Model, query_parts: QueryParts) -> Params:
+    def noised_part(
+        self, model: Model, query_parts: private_query.QueryParts
+    ) -> Params:
         """The shapes of the parameters that get noise; without a query, of all."""
         params, _ = jax.eval_shape(model.init, prng.root_key(0), self.example)
         return jax.eval_shape(lambda p: private_query.chosen(p, query_parts), params)

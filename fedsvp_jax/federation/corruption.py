@@ -50,7 +50,7 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
     bits = jax.random.bits(key, (size,), jnp.uint32) >> jnp.uint32(1)
     order = jnp.argsort(jnp.where(in_range, bits, jnp.uint32(0xFFFFFFFF)))
     rank = jnp.argsort(order)
-    num_chosen = jnp.round(share * jnp.asarray(count, jnp.float32))
+    num_chosen = jnp.round(share * jnp.float32(count))
     return rank.astype(jnp.float32) < num_chosen
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.common_settings import EvaluationSettings
-from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
@@ -96,7 +95,7 @@ def withhold(dataset: Dataset, size: int, seed: int) -> tuple[Dataset, Examples]
         raise ValueError(
             f"warmup_examples must be < {count}, the training examples, got {size}"
         )
-    rng = np.random.default_rng((seed, Stream.PARTITION, Stream.INFLUENCE))
+    rng = np.random.default_rng((seed, prng.Stream.PARTITION, prng.Stream.INFLUENCE))
     chosen, rest = np.split(rng.permutation(count), [size])
     rest.sort()
     warmup = preprocessing.device_examples(

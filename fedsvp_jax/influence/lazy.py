@@ -19,7 +19,6 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.prng import AnyKey
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.privacy import flip_probability
@@ -51,7 +50,7 @@ class Verdict:
 
 
 def contributions(
-    kernel: Array, train: Batches, settings: FilterSettings, *, key: AnyKey
+    kernel: Array, train: Batches, settings: FilterSettings, *, key: prng.AnyKey
 ) -> Array:
     """(M, C, d): the last layers that the contributors send.
 
@@ -81,7 +80,7 @@ def contributions(
         )
         update, _ = noise.clip_into_ball(trained - kernel, clip)
         noise_key = prng.stream_key(key, prng.Stream.INFLUENCE, contributor)
-        std = jnp.asarray(settings.contribution_noise, jnp.float32) * clip
+        std = jnp.float32(settings.contribution_noise) * clip
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
     contributors = jnp.arange(train.x.shape[0], dtype=jnp.int32)
@@ -124,8 +123,8 @@ def lazy_influence(
     test: Batches,
     settings: FilterSettings,
     *,
-    contribution_key: AnyKey,
-    vote_key: AnyKey,
+    contribution_key: prng.AnyKey,
+    vote_key: prng.AnyKey,
 ) -> Verdict:
     """One pass of the filter over M participants, each a contributor and a tester.
 
@@ -190,7 +189,7 @@ def randomized_response(
 
     Source: lazy influence (arXiv 2205.11518), eq. 4; RAPPOR (Erlingsson et al. 2014).
     """
-    half = drawable(jnp.asarray(flip_probability, jnp.float32) / 2)
+    half = drawable(jnp.float32(flip_probability) / 2)
     of_value = jax.random.uniform(key, (*votes.shape, 2), jnp.float32)
     draw = jnp.where(votes > 0, of_value[..., 1], of_value[..., 0])
     plus = jnp.ones((), votes.dtype)

@@ -12,11 +12,9 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Weights
 from fedsvp_jax.influence import last_layer
-from fedsvp_jax.influence.last_layer import FrozenNetwork, Scaling
 from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.round import local_training
-from fedsvp_jax.round.local_training import Draws, TrainingRates, TrainingRecipe
 
 _FEATURE_BATCH = 250  # examples that pass through the network at once
 
@@ -24,7 +22,7 @@ _FEATURE_BATCH = 250  # examples that pass through the network at once
 @partial(jax.jit, static_argnames=("model", "recipe"))
 def warm_up(
     model: Model,
-    recipe: TrainingRecipe,
+    recipe: local_training.TrainingRecipe,
     start: Weights,
     examples: Examples,
     learning_rate: Array | float,
@@ -42,7 +40,7 @@ def warm_up(
     return local_training.local_update(
         model,
         dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
-        TrainingRates(
+        local_training.TrainingRates(
             learning_rate=learning_rate,
             l2_norm_clip=1.0,
             step_noise_std=0.0,
@@ -50,7 +48,7 @@ def warm_up(
         ),
         start,
         Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones((count,), bool)),
-        Draws(key),
+        local_training.Draws(key),
     )
 
 
@@ -62,7 +60,7 @@ def fit_last_layer(
     num_classes: int,
     num_epochs: int,
     learning_rate: float,
-) -> tuple[Scaling, Array]:
+) -> tuple[last_layer.Scaling, Array]:
     """The scaling of the centre's features, and W_0 (C, d) trained on these.
 
     Both are sent to every participant in addition to the backbone. W_0 starts at 0.
@@ -92,7 +90,7 @@ def fit_last_layer(
 
 
 def filter_inputs(
-    network: FrozenNetwork,
+    network: last_layer.FrozenNetwork,
     warmup: Examples,
     train: Batches,
     test: Batches,

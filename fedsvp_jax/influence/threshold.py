@@ -59,8 +59,8 @@ def required_gap(
       flip_probability: f.
       share: in [0, 1].
     """
-    unflipped = 1.0 - jnp.asarray(flip_probability, jnp.float32)
-    share = jnp.asarray(share, jnp.float32)
+    unflipped = 1.0 - jnp.float32(flip_probability)
+    share = jnp.float32(share)
     noise = jnp.sqrt(num_votes * (1.0 - jnp.square(unflipped)))
     gap = share * 2.0 * unflipped * num_votes + 2.0 * math.sqrt(2.0 / math.pi) * noise
     return jnp.where(share > 0, gap, 0.0)

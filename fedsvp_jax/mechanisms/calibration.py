@@ -20,7 +20,7 @@ def classical_constant(delta: Leaf) -> Array:
 
     Source: Dwork and Roth 2014, Theorem A.1.
     """
-    return jnp.sqrt(2.0 * jnp.log(1.25 / jnp.asarray(delta, jnp.float32)))
+    return jnp.sqrt(2.0 * jnp.log(1.25 / jnp.float32(delta)))
 
 
 def classical_multiplier(epsilon: Leaf, delta: Leaf) -> Array:
@@ -30,7 +30,7 @@ def classical_multiplier(epsilon: Leaf, delta: Leaf) -> Array:
 
     Source: Dwork and Roth 2014, Theorem A.1.
     """
-    return classical_constant(delta) / jnp.asarray(epsilon, jnp.float32)
+    return classical_constant(delta) / jnp.float32(epsilon)
 
 
 def analytic_multiplier(epsilon: Leaf, delta: Leaf) -> np.ndarray:
@@ -92,9 +92,9 @@ def concentrated_epsilon(noise_multiplier: Leaf, delta: Leaf) -> Array:
 
     Source: Bun and Steinke 2016 (arXiv 1605.02065), Propositions 1.3 and 1.6.
     """
-    z = jnp.asarray(noise_multiplier, jnp.float32)
+    z = jnp.float32(noise_multiplier)
     rho = 0.5 / jnp.square(z)
-    return rho + 2.0 * jnp.sqrt(-rho * jnp.log(jnp.asarray(delta, jnp.float32)))
+    return rho + 2.0 * jnp.sqrt(-rho * jnp.log(jnp.float32(delta)))
 
 
 def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
@@ -104,9 +104,7 @@ def with_analytic_multiplier(config: MechanismConfig) -> MechanismConfig:
     leaves): the root finder cannot be traced.
     """
     solved = analytic_multiplier(config.epsilon, config.delta)
-    return dataclasses.replace(
-        config, analytic_multiplier=jnp.asarray(solved, jnp.float32)
-    )
+    return dataclasses.replace(config, analytic_multiplier=jnp.float32(solved))
 
 
 def check_calibration(config: MechanismConfig, *, has_analytic: bool = True) -> None:
@@ -140,7 +138,7 @@ def base_multiplier(config: MechanismConfig) -> Array:
         return classical_multiplier(config.epsilon, config.delta)
     if config.analytic_multiplier is None:
         config = with_analytic_multiplier(config)
-    return jnp.asarray(config.analytic_multiplier, jnp.float32)
+    return jnp.float32(config.analytic_multiplier)
 
 
 def scaled_claim(config: MechanismConfig, factor: Array) -> UploadNoise:
@@ -150,7 +148,7 @@ def scaled_claim(config: MechanismConfig, factor: Array) -> UploadNoise:
     Analytic: ε by zCDP, or the target where the noise is at least the target's.
     """
     multiplier = base_multiplier(config) * factor
-    target = jnp.asarray(config.epsilon, jnp.float32)
+    target = jnp.float32(config.epsilon)
     if config.calibration == "classical":
         return claimed(multiplier, target / factor, config.delta)
     epsilon = concentrated_epsilon(multiplier, config.delta)

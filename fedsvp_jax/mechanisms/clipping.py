@@ -67,7 +67,7 @@ class Clipping(NamedTuple):
 def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
     """The identity, with `clipped` 0."""
     del params
-    return updates, jnp.zeros((), jnp.float32)
+    return updates, jnp.float32(0)
 
 
 def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
@@ -96,8 +96,8 @@ def record_bound(
     the divisor stays |D|. NbAFL (Wei et al. 2020) and FedSVA, sec. 3.2, say 2C/|D| of a
     whole upload.
     """
-    size = jnp.maximum(jnp.asarray(num_examples).astype(jnp.float32), 1.0)
-    return factor * jnp.asarray(clip, jnp.float32) / size
+    size = jnp.maximum(jnp.float32(num_examples), 1.0)
+    return factor * jnp.float32(clip) / size
 
 
 def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | Leaf:
@@ -108,7 +108,7 @@ def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | 
     scale = config.noise_examples_scale
     if scale == 1:
         return num_examples
-    return jnp.asarray(num_examples).astype(jnp.float32) * scale
+    return jnp.float32(num_examples) * scale
 
 
 def root_sharers(config: MechanismConfig) -> float:
@@ -136,7 +136,7 @@ def make_clipping(config: MechanismConfig) -> Clipping:
     clients, over √(K − h): `shared_noise`.
     """
     rule = _own_clipping(config)
-    smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+    smallest = jnp.float32(config.min_num_examples)
 
     def largest(_: Array) -> Array:
         return rule.bound(smallest)
@@ -177,7 +177,7 @@ def check_clips_update(config: MechanismConfig, name: str) -> None:
 
 def _own_clipping(config: MechanismConfig) -> Clipping:
     """Of the upload or the step of one client alone."""
-    rule, c = config.clip, jnp.asarray(config.l2_norm_clip, jnp.float32)
+    rule, c = config.clip, jnp.float32(config.l2_norm_clip)
     left_out, scale = config.relation == "add_remove", config.noise_examples_scale
     factor = 1.0 if left_out else 2.0
     if rule.granted:
@@ -282,7 +282,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     )
     steps = subsampling.most_steps(config) if poisson else config.local_epochs
     root = math.sqrt(steps) / config.batch_size
-    factor, c = 1.0 if left_out else 2.0, jnp.asarray(config.l2_norm_clip, jnp.float32)
+    factor, c = 1.0 if left_out else 2.0, jnp.float32(config.l2_norm_clip)
     limit, changed, persons = config.rows_per_person, "one record", ""
     if limit is not None:
         root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"

@@ -61,6 +61,6 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
             ),
         ),
         most_epsilon=concentrated_epsilon(
-            jnp.asarray(mechanism.least_multiplier, jnp.float32), config.delta
+            jnp.float32(mechanism.least_multiplier), config.delta
         ),
     )

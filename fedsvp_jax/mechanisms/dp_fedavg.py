@@ -19,7 +19,6 @@ from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.mechanisms import base, correlated_noise
-from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
 from fedsvp_jax.mechanisms.clipping import check_clips_update
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
@@ -85,8 +84,8 @@ def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
     Source: Andrew et al. 2021, Theorem 1, with 1 in the place of 1/2. There an absent
     client counts 1/2, which the server cannot know of a client that sends zeros.
     """
-    z = jnp.asarray(noise_multiplier, jnp.float32)
-    count = jnp.asarray(count_noise_std, jnp.float32)
+    z = jnp.float32(noise_multiplier)
+    count = jnp.float32(count_noise_std)
     return z / jnp.sqrt(1.0 - jnp.square(z / count))
 
 
@@ -101,13 +100,13 @@ def adapted_clip(
 
     Source: Andrew et al. 2021, sec. 2.1 (the geometric update).
     """
-    gap = jnp.asarray(unclipped_share, jnp.float32) - jnp.asarray(quantile, jnp.float32)
-    rate = jnp.asarray(learning_rate, jnp.float32)
-    adapted = jnp.asarray(clip, jnp.float32) * jnp.exp(-rate * gap)
+    gap = jnp.float32(unclipped_share) - jnp.float32(quantile)
+    rate = jnp.float32(learning_rate)
+    adapted = jnp.float32(clip) * jnp.exp(-rate * gap)
     return jnp.maximum(adapted, LEAST_CLIP)
 
 
-def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
+def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
     """Central DP-FedAvg: each of K clients adds z·S/√K, so the sum carries z·S.
 
     One client against none (its update against zero) moves the sum by at most S,
@@ -129,7 +128,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
     """
     check_clips_update(config, "dp_fedavg")
     settings: DpFedavgSettings = config.settings
-    z = jnp.asarray(settings.noise_multiplier, jnp.float32)
+    z = jnp.float32(settings.noise_multiplier)
     on_sum = z
     if settings.adaptive_clip:
         total = concrete(settings.noise_multiplier)
@@ -158,7 +157,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
 
     def init(num_clients: int) -> MechanismState:
         del num_clients
-        shared = {"clip": jnp.asarray(config.l2_norm_clip, jnp.float32)}
+        shared = {"clip": jnp.float32(config.l2_norm_clip)}
         if correlated:  # filled in by the first round that has clients
             shared["key"] = jnp.zeros((2,), jnp.uint32)
         return MechanismState(clients={}, shared=shared)
@@ -178,7 +177,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         upload_noise = base.claimed(
             counted / root_cohort,
             concentrated_epsilon(counted, config.delta),
-            jnp.where(noisy, jnp.asarray(config.delta, jnp.float32), 0.0),
+            jnp.where(noisy, jnp.float32(config.delta), 0.0),
         )
         std = on_sum / root_cohort * clip
         if correlated:
@@ -194,7 +193,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
             key=key,
         )
         if correlated:
-            zero = jnp.zeros((), jnp.float32)
+            zero = jnp.float32(0)
             info = dataclasses.replace(info, noise_std=std, step_noise_std=zero)
         return noised, state, info
 
@@ -211,7 +210,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         del before
         uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
-        count_noise = jnp.asarray(settings.count_noise_std, jnp.float32)
+        count_noise = jnp.float32(settings.count_noise_std)
         count_noise = count_noise * prng.normal(key, 1)[0]
         clip = adapted_clip(
             state.shared["clip"],
@@ -245,7 +244,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         return scaled, dataclasses.replace(state, shared={"clip": clip, "key": words})
 
     server = adapt_clip if settings.adaptive_clip else None
-    return Mechanism(
+    return base.Mechanism(
         init=init,
         update=update,
         server=add_correlated if correlated else server,
@@ -269,7 +268,7 @@ def make_dp_fedavg(config: MechanismConfig) -> Mechanism:
         ),
         least_multiplier=counted,
         most_epsilon=concentrated_epsilon(counted, config.delta),
-        most_delta=jnp.asarray(config.delta, jnp.float32),
+        most_delta=jnp.float32(config.delta),
     )
 
 

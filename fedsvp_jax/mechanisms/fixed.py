@@ -7,36 +7,35 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
 from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Law, Mechanism
 from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
 from fedsvp_jax.mechanisms.clipping import make_clipping
 from fedsvp_jax.mechanisms.config import MechanismConfig
 
 
-def make_none(config: MechanismConfig) -> Mechanism:
+def make_none(config: MechanismConfig) -> base.Mechanism:
     """FedAvg: the upload leaves as it is, and nothing is drawn."""
 
     def update(
         updates: Params, state: MechanismState, **_: Any
     ) -> tuple[Params, MechanismState, NoiseInfo]:
-        infinite = jnp.full((), jnp.inf, jnp.float32)
+        infinite = jnp.float32(jnp.inf)
         info = dataclasses.replace(
             base.nothing_private(),
-            noise_multiplier=jnp.zeros((), jnp.float32),
+            noise_multiplier=jnp.float32(0),
             sensitivity=infinite,
             epsilon=infinite,
         )
         return updates, state, info
 
     del config
-    return Mechanism(
+    return base.Mechanism(
         init=base.stateless,
         update=update,
         claim=base.Basis("none", False, "no noise, no guarantee"),
     )
 
 
-def make_gaussian(config: MechanismConfig) -> Mechanism:
+def make_gaussian(config: MechanismConfig) -> base.Mechanism:
     """The Gaussian mechanism: noise of std z·Δ on every upload, Δ of the sensitivity.
 
     z is the least that gives (ε, δ), which is proved for any ε
@@ -47,6 +46,6 @@ def make_gaussian(config: MechanismConfig) -> Mechanism:
     """
     config = dataclasses.replace(config, calibration="analytic")
     check_calibration(config)
-    one = jnp.ones((), jnp.float32)
-    law = Law(lambda _ratio, _round: scaled_claim(config, one), any_epsilon=True)
+    one = jnp.float32(1)
+    law = base.Law(lambda _ratio, _round: scaled_claim(config, one), any_epsilon=True)
     return base.chain(make_clipping(config), law)

@@ -55,10 +55,10 @@ def grid_step(grid: Grid, std: Array) -> Array:
     std is that of one client's noise, here and below.
     """
     unit = np.float32(2.0 ** (1 - grid.bits))  # first, so that no sum overflows
-    largest = grid.summed * (unit * jnp.asarray(grid.norm, jnp.float32))
+    largest = grid.summed * (unit * jnp.float32(grid.norm))
     largest += _TAILS * math.sqrt(grid.summed) * (unit * std)
     exponent = jnp.frexp(largest)[1]
-    return jnp.ldexp(jnp.ones((), jnp.float32), exponent)
+    return jnp.ldexp(jnp.float32(1), exponent)
 
 
 def add_discrete_noise(
@@ -75,9 +75,9 @@ def add_discrete_noise(
       norm, () float32. NaN both where the tree holds a number that is not finite.
     """
     vector = jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(tree)])
-    std = jnp.asarray(std, jnp.float32)
+    std = jnp.float32(std)
     step = grid_step(grid, std)
-    distance = jnp.zeros((), jnp.float32)
+    distance = jnp.float32(0)
     if grid.apart is not None:
         distance = grid.apart(jnp.asarray(num_examples))
     steps, noise_l2 = jax.pure_callback(
@@ -90,7 +90,7 @@ def add_discrete_noise(
         jax.random.key_data(key),
         std,
         step,
-        jnp.asarray(grid.norm, jnp.float32),
+        jnp.float32(grid.norm),
         distance,
         vmap_method="sequential",
     )

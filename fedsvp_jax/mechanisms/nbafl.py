@@ -55,17 +55,17 @@ def nbafl_downlink_std(config: MechanismConfig) -> Array:
     T, N, K, C and δ are the config's, ε covers L uploads (`exposures`) of one client,
     and m is the number of the smallest client's training examples.
     """
-    eps = jnp.asarray(config.epsilon, jnp.float32)
-    exposure = jnp.asarray(config.settings.exposures, jnp.float32)
+    eps = jnp.float32(config.epsilon)
+    exposure = jnp.float32(config.settings.exposures)
     size = scaled_size(config, config.min_num_examples)
-    size = jnp.asarray(size, jnp.float32)
+    size = jnp.float32(size)
     t, n, k = map(float, (config.num_rounds, config.num_clients, config.cohort_size))
     gamma = -jnp.log1p((k / n) * jnp.expm1(-eps / (exposure * math.sqrt(k))))
     needed = t > eps / gamma
     shrink = jnp.where(needed, (n / k) * jnp.expm1(-eps / t), -0.5)
     b = -(t / eps) * jnp.log1p(shrink)
     gap = jnp.square(t / b) - jnp.square(exposure) * k
-    clip = jnp.asarray(config.l2_norm_clip, jnp.float32)
+    clip = jnp.float32(config.l2_norm_clip)
     scale = 2.0 * classical_constant(config.delta) * clip
     std = scale * jnp.sqrt(jnp.maximum(gap, 0.0)) / (size * k * eps)
     return jnp.where(needed, std, 0.0)
@@ -82,10 +82,10 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     """
     check_calibration(config)
     clipping = make_clipping(config)
-    exposures = jnp.asarray(config.settings.exposures, jnp.float32)
+    exposures = jnp.float32(config.settings.exposures)
     base_bound = clipping.bound
     if config.clip.granted:
-        smallest = jnp.asarray(config.min_num_examples, jnp.float32)
+        smallest = jnp.float32(config.min_num_examples)
         clipping = clipping._replace(bound=lambda num_examples: base_bound(smallest))
 
     def server(

@@ -16,7 +16,7 @@ def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
       The tree (dtypes kept; the same bits where nothing was to clip) and whether
       it was clipped, () float32 in {0, 1}.
     """
-    bound = jnp.asarray(bound, jnp.float32)
+    bound = jnp.float32(bound)
     norm = l2_norm(tree)
     clipped = norm > bound
     scale = jnp.where(clipped, bound / jnp.where(clipped, norm, 1.0), 1.0)
@@ -34,7 +34,7 @@ def clip_into_ball(tree: Params, bound: Array | float) -> tuple[Params, Array]:
     tree is shrunk to (1 − 32u)·bound. The norm is off by 24u (`tree.l2_norm`), and the
     scale and its product by u each, as is that smaller bound.
     """
-    inner = jnp.asarray(bound, jnp.float32) * jnp.float32(1 - 32 * ROUNDOFF)
+    inner = jnp.float32(bound) * jnp.float32(1 - 32 * ROUNDOFF)
     shrunk, clipped = clip_by_l2_norm(tree, inner)
     finite = is_finite(tree)
     inside = jax.tree.map(lambda leaf: jnp.where(finite, leaf, 0), shrunk)
@@ -67,7 +67,7 @@ def add_gaussian_noise(
     Returns:
       The noised tree and the noise's L2 norm, () float32, before that rounding.
     """
-    std = jnp.asarray(std, jnp.float32)
+    std = jnp.float32(std)
     noise = _gaussian(key, std, size=num_parameters(tree))
     noised = jax.tree.map(
         lambda noisy, leaf: jnp.where(std > 0, noisy, leaf),

@@ -14,7 +14,6 @@ from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import l2_norm, num_parameters
 from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.base import Mechanism
 from fedsvp_jax.mechanisms.calibration import (
     base_multiplier,
     check_calibration,
@@ -49,10 +48,10 @@ def reestimated_clip(
       l2_norm_clip: C. norm_mix: γ in [0, 1]. local_norm: of this client's update when
         it last took part. global_norm: h, see `denoised_norm`.
     """
-    limit = jnp.asarray(l2_norm_clip, jnp.float32)
-    share = jnp.asarray(norm_mix, jnp.float32)
-    mixed = share * jnp.asarray(local_norm, jnp.float32)
-    mixed = mixed + (1.0 - share) * jnp.asarray(global_norm, jnp.float32)
+    limit = jnp.float32(l2_norm_clip)
+    share = jnp.float32(norm_mix)
+    mixed = share * jnp.float32(local_norm)
+    mixed = mixed + (1.0 - share) * jnp.float32(global_norm)
     return jnp.clip(mixed, LEAST_CLIP * limit, limit)
 
 
@@ -63,12 +62,12 @@ def denoised_norm(step: Params, aggregate_std: Leaf) -> Array:
       step: the global model's last move, noise included; d numbers.
       aggregate_std: σ_agg, std of the noise in the average.
     """
-    noise_square = jnp.square(jnp.asarray(aggregate_std, jnp.float32))
+    noise_square = jnp.square(jnp.float32(aggregate_std))
     noise_square *= float(num_parameters(step))
     return jnp.sqrt(jnp.maximum(jnp.square(l2_norm(step)) - noise_square, 0.0))
 
 
-def make_reestimation(config: MechanismConfig) -> Mechanism:
+def make_reestimation(config: MechanismConfig) -> base.Mechanism:
     """Clip the update to Ĉ, then σ = z·Δ(Ĉ): 2Ĉ/|D| under `paper`.
 
     z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`).
@@ -82,7 +81,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
     """
     check_calibration(config)
     check_clips_update(config, "reestimation")
-    limit = jnp.asarray(config.l2_norm_clip, jnp.float32)
+    limit = jnp.float32(config.l2_norm_clip)
 
     def init(num_clients: int) -> MechanismState:
         return MechanismState(
@@ -107,7 +106,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         rescaled = make_clipping(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
         clipped = clip_into_ball(updates, clip)
-        upload_noise = scaled_claim(config, jnp.ones((), jnp.float32))
+        upload_noise = scaled_claim(config, jnp.float32(1))
         bound = rescaled.bound(num_examples)
         noised, info = base.noised_upload(
             clipped,
@@ -135,7 +134,7 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
         norm = denoised_norm(step, jnp.sqrt(jnp.sum(variances)) / uploads)
         return params_after, dataclasses.replace(state, shared={"global_norm": norm})
 
-    return Mechanism(
+    return base.Mechanism(
         init=init,
         update=update,
         server=server,
@@ -145,6 +144,6 @@ def make_reestimation(config: MechanismConfig) -> Mechanism:
             proved=False,
         )._replace(client_swap=None),
         least_multiplier=base_multiplier(config),
-        most_epsilon=jnp.asarray(config.epsilon, jnp.float32),
-        most_delta=jnp.asarray(config.delta, jnp.float32),
+        most_epsilon=jnp.float32(config.epsilon),
+        most_delta=jnp.float32(config.delta),
     )

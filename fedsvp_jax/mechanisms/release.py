@@ -25,7 +25,7 @@ def bounded_ratio(ratio: Array | float) -> Array:
     `release_contribution`): a NaN, which no comparison notices, must not decide
     whether an upload gets noise.
     """
-    value = jnp.asarray(ratio, jnp.float32)
+    value = jnp.float32(ratio)
     return jnp.where(jnp.isfinite(value), jnp.clip(value, 0.0, 1.0), jnp.float32(1))
 
 
@@ -39,7 +39,7 @@ def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
     to `drawable` probabilities.
     """
     ratio = bounded_ratio(ratio)
-    eps = jnp.asarray(epsilon, jnp.float32)
+    eps = jnp.float32(epsilon)
     chance = jax.nn.sigmoid(-eps) + ratio * jnp.tanh(0.5 * eps)
     lowest = drawable(jax.nn.sigmoid(-eps))
     return jnp.clip(chance, lowest, 1 - lowest)
@@ -78,7 +78,7 @@ def release_contribution(ratio: Array, config: MechanismConfig, *, key: Array) -
     ratio = bounded_ratio(ratio)
     if release == "raw":
         return ratio
-    scale = 1.0 / jnp.asarray(epsilon, jnp.float32)
+    scale = 1.0 / jnp.float32(epsilon)
     draw = jax.random.laplace(key, ratio.shape, jnp.float32)
     return jnp.clip(ratio + scale * draw, 0.0, 1.0)
 

@@ -60,7 +60,7 @@ def _log_rate(rate: Leaf) -> Array:
     the digits already (ln .995 would be off by 6e-6)."""
     number = concrete(rate)
     if number is None:
-        return jnp.log(jnp.asarray(rate, jnp.float32))
+        return jnp.log(jnp.float32(rate))
     return jnp.asarray(np.log(number), jnp.float32)
 
 
@@ -80,7 +80,7 @@ def time_varying_factor(num_rounds: int, decay: Leaf, round_num: Array) -> Array
     """
     rate = _log_rate(decay)
     first = 0.5 * _log_mean_exp(-2.0 * rate * _rounds(num_rounds))
-    return jnp.exp(first + rate * jnp.asarray(round_num).astype(jnp.float32))
+    return jnp.exp(first + rate * jnp.float32(round_num))
 
 
 def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
@@ -99,7 +99,7 @@ def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
         return rate * (float(num_rounds) - 1.0 - t)
 
     mean = _log_mean_exp(0.5 * log_weight(_rounds(num_rounds)))
-    now = log_weight(jnp.asarray(round_num).astype(jnp.float32))
+    now = log_weight(jnp.float32(round_num))
     return jnp.exp(0.5 * (mean - 0.5 * now))
 
 

@@ -39,8 +39,8 @@ RELEASE_ASSUMPTIONS = {
 
 def risk_tolerance(contribution_ratio: Array | float, delta: Leaf) -> Array:
     """T = R − ln δ². Shape of R. Source: FedSVA (arXiv 2503.12958v2, sec. 3.2)."""
-    ratio = jnp.asarray(contribution_ratio, jnp.float32)
-    return ratio - 2.0 * jnp.log(jnp.asarray(delta, jnp.float32))
+    ratio = jnp.float32(contribution_ratio)
+    return ratio - 2.0 * jnp.log(jnp.float32(delta))
 
 
 def fedsdp_risk_tolerance(contribution_ratio: Array | float, delta: Leaf) -> Array:
@@ -49,7 +49,7 @@ def fedsdp_risk_tolerance(contribution_ratio: Array | float, delta: Leaf) -> Arr
     A reconstruction: the earlier text's further hyper-parameter is lost; its
     public code computes this x and does not use it.
     """
-    ratio = jnp.asarray(contribution_ratio, jnp.float32)
+    ratio = jnp.float32(contribution_ratio)
     return risk_tolerance(jnp.clip(0.5 * ratio - 1.0, -3.0, 1.0), delta)
 
 
@@ -61,9 +61,7 @@ def effective_delta(tolerance: Array, floor: Leaf) -> Array:
 
     Source: FedSVA (arXiv 2503.12958v2, sec. 3.3, Theorem 1).
     """
-    return 1.25 * jnp.exp(
-        -0.5 * jnp.maximum(tolerance, jnp.asarray(floor, jnp.float32))
-    )
+    return 1.25 * jnp.exp(-0.5 * jnp.maximum(tolerance, jnp.float32(floor)))
 
 
 def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
@@ -78,8 +76,8 @@ def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
 
     Source: FedSVA (arXiv 2503.12958v2, sec. 3.2).
     """
-    floored = jnp.maximum(tolerance, jnp.asarray(floor, jnp.float32))
-    return jnp.sqrt(floored) * reciprocal(jnp.asarray(epsilon, jnp.float32))
+    floored = jnp.maximum(tolerance, jnp.float32(floor))
+    return jnp.sqrt(floored) * reciprocal(jnp.float32(epsilon))
 
 
 def explanation(
@@ -131,7 +129,7 @@ def make_guided(
         return UploadNoise(
             noise_multiplier=guided_multiplier(tolerance, config.epsilon, floor),
             counted_multiplier=guided_multiplier(counted, config.epsilon, floor),
-            epsilon=jnp.asarray(config.epsilon, jnp.float32),
+            epsilon=jnp.float32(config.epsilon),
             delta=effective_delta(counted, floor),
             risk_tolerance=tolerance,
         )

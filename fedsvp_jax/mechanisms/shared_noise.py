@@ -78,6 +78,6 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
             ),
         ),
         most_epsilon=concentrated_epsilon(
-            jnp.asarray(mechanism.least_multiplier, jnp.float32), mechanism.most_delta
+            jnp.float32(mechanism.least_multiplier), mechanism.most_delta
         ),
     )

@@ -103,7 +103,7 @@ def noised_update(task: Task, work: LocalWork, update: Params) -> Release:
 
 def plain_client(task: Task) -> LocalWork:
     """Trains on all of its records."""
-    ratio = jnp.ones((), jnp.float32)
+    ratio = jnp.float32(1)
     trained = trained_weights(task, ratio)
     return LocalWork(trained, ratio)
 

@@ -96,7 +96,7 @@ def dealt_cohort(
     num_clients = eligible.shape[0]
     order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
     turns = jnp.int32(num_clients // cohort_size)
-    turn = jnp.asarray(round_num, jnp.int32) % turns
+    turn = jnp.int32(round_num) % turns
     chosen = jax.lax.dynamic_slice_in_dim(order, turn * cohort_size, cohort_size)
     return _ascending(chosen, eligible)
 

@@ -15,7 +15,6 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core import prng, tree
-from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import Array, Model, Params, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
@@ -75,7 +74,7 @@ def federated_round(
 
         def run_client(lane: Array) -> ClientResult:
             place = order[lane]
-            at = Address(key, clients[place], round_num, lane_axes)
+            at = prng.Address(key, clients[place], round_num, lane_axes)
             row, weight = rows[place], weights[place]
             examples = data.examples
             return client_round(model, plan, cell, state, examples, row, weight, at)

@@ -210,9 +210,7 @@ def _per_example_gradient(
 
 def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Array:
     """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C."""
-    return jnp.asarray(l2_norm_clip, jnp.float32) * np.float32(
-        1 / (1 + reserve(number, height + 1))
-    )
+    return jnp.float32(l2_norm_clip) * np.float32(1 / (1 + reserve(number, height + 1)))
 
 
 def _shrinking(norms: Array, bound: Array | float) -> Array:

@@ -14,11 +14,9 @@ from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.structs import Array, Examples, Rows, Split, Weights
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training
-from fedsvp_jax.round.local_training import Draws
 from fedsvp_jax.round.state import Estimation, Task
 from fedsvp_jax.shapley import estimators
 from fedsvp_jax.shapley.coalitions import EstimationPlan, Group
-from fedsvp_jax.shapley.estimators import Game
 
 
 def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
@@ -65,11 +63,11 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
             rates,
             start,
             Rows(examples, split.train, valid & coalition[attributes]),
-            Draws(key),
+            local_training.Draws(key),
             lane_axes=at.lane_axes,
         )
 
-    game = Game(
+    game = estimators.Game(
         plan=plan,
         batch_size=recipe.batch_size,
         start=start,

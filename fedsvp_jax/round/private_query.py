@@ -139,7 +139,7 @@ def mean_clipped_gradient(
     weights = chosen(params, query_parts)
     count = jnp.sum(member.astype(jnp.int32))
     size = jnp.maximum(count, 1).astype(jnp.float32)
-    bound = jnp.asarray(l2_norm_clip, jnp.float32) / (1 + reserve_of_records(size))
+    bound = jnp.float32(l2_norm_clip) / (1 + reserve_of_records(size))
     first = jnp.argsort(~member, stable=True)
     padded = jnp.pad(rows[first], (0, -rows.shape[0] % _SIDE_BY_SIDE))
 

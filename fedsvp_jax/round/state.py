@@ -21,8 +21,6 @@ import optax
 
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import optimizers, prng
-from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
-from fedsvp_jax.core.prng import Address
 from fedsvp_jax.core.structs import (
     Array,
     Examples,
@@ -37,7 +35,6 @@ from fedsvp_jax.core.structs import (
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
-from fedsvp_jax.round.private_query import QueryParts
 from fedsvp_jax.shapley.coalitions import EstimationPlan
 
 
@@ -145,10 +142,10 @@ class RoundPlan:
     test_batch_size: int
     eval_every: int
     private_classes: tuple[int, ...]  # of the private attribute; () if it is no class
-    query_parts: QueryParts  # see `private_query`; () without a query
+    query_parts: private_query.QueryParts  # see `private_query`; () without a query
     uniform_weights: bool
-    server: ServerSettings
-    client: ClientSettings
+    server: optimizers.ServerSettings
+    client: optimizers.ClientSettings
     client_chunk_size: int
     num_rounds: int
     known_trips: bool = False  # of loops over lanes; see `devices.target`
@@ -208,7 +205,7 @@ def rates_of_round(
         schedule = optax.cosine_decay_schedule(first, plan.num_rounds)
     else:
         schedule = optax.exponential_decay(first, 1, plan.client.learning_rate_decay)
-    rate = schedule(jnp.asarray(round_num).astype(jnp.float32))
+    rate = schedule(jnp.float32(round_num))
     return dataclasses.replace(cell.rates, learning_rate=rate)
 
 
@@ -223,7 +220,7 @@ class Task:
     state: ServerState  # as it was broadcast
     examples: Examples
     split: Split  # the client's row of the federation's
-    at: Address
+    at: prng.Address
 
     @cached_property
     def rates(self) -> TrainingRates:

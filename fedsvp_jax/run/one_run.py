@@ -2,14 +2,13 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core.files import replace_file, write_json
+from fedsvp_jax.core.files import Record, replace_file, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -40,7 +39,7 @@ def train(
     hooks: Sequence[RoundHook] = (),
     placement: Placement | None = None,
     options: Options = USUAL,
-) -> dict[str, Any]:
+) -> Record:
     """Runs one resolved config and writes its folder.
 
     Files: config.json, metrics.jsonl, clients.jsonl, summary.json, checkpoints/. They

@@ -4,10 +4,9 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import read_json, write_json
+from fedsvp_jax.core.files import Record, read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
@@ -39,8 +38,8 @@ def merge(
         raise ValueError("name the folders of the parts of a sweep, got none")
     first, whole = paths[0], _read(paths[0])[1]
     whole.pop(_CODE, None)
-    by_number: dict[int, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
-    codes: dict[int, dict[str, Any]] = {}  # of each part's own mechanisms
+    by_number: dict[int, tuple[list[Record], list[Record]]] = {}
+    codes: dict[int, Record] = {}  # of each part's own mechanisms
     for path in paths:
         number, config, cells = _read(path)
         codes[number] = config.pop(_CODE, {})
@@ -78,7 +77,7 @@ def merge(
 
 def _read(
     path: pathlib.Path,
-) -> tuple[int, dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[int, Record, list[Record]]:
     """I of I/N, the sweep's config with N as its `part`, and the part's cells.
 
     Raises:

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from fedsvp_jax.accounting import Account
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.round.state import ClientMetrics, RoundMetrics
@@ -24,7 +24,7 @@ def record_round(account: Account, metrics: RoundMetrics) -> Account:
     return account.record(clients.client_id, clients.noise, clients.weight)
 
 
-def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
+def round_row(metrics: RoundMetrics, *, round_num: int) -> Record:
     """A line of metrics.jsonl without the ε spent; `round_num` counts from 1."""
     clients = valid_clients(metrics)
     estimation = clients.estimation
@@ -34,7 +34,7 @@ def round_row(metrics: RoundMetrics, *, round_num: int) -> dict[str, Any]:
         numbers = np.asarray(values, np.float64)
         return float(numbers.mean()) if len(numbers) else None
 
-    row: dict[str, Any] = {
+    row: Record = {
         "round": round_num,
         "test_accuracy": metrics.test_accuracy,
         "test_loss": metrics.test_loss,
@@ -70,7 +70,7 @@ _OF_ESTIMATES = ("shapley_errors", "shapley_margins", "ratio_error", "ratio_marg
 
 def client_rows(
     account: Account, metrics: RoundMetrics, *, round_num: int
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """The lines of clients.jsonl of one round: what was counted, and what was measured.
 
     `epsilon` is what the account counts: of a claim about the average, that of the
@@ -120,7 +120,7 @@ def client_rows(
     return rows
 
 
-def value_sums(rows: Iterable[dict[str, Any]], num_clients: int) -> list[float]:
+def value_sums(rows: Iterable[Record], num_clients: int) -> list[float]:
     """(M,) the summed values of each client's uploads, from lines of clients.jsonl."""
     values: list[list[float]] = [[] for _ in range(num_clients)]
     for row in rows:
@@ -147,7 +147,7 @@ def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> No
     )
 
 
-def diverged(row: dict[str, Any]) -> bool:
+def diverged(row: Record) -> bool:
     """Whether a line of metrics.jsonl tells of NaN or infinity."""
     return len(row["diverged_clients"]) > 0 or not row["model_finite"]
 
@@ -157,7 +157,7 @@ def diverged(row: dict[str, Any]) -> bool:
 _COMPARED = ("validation_accuracy", "test_accuracy", "validation_loss", "test_loss")
 
 
-def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def score_summary(rows: list[Record]) -> Record:
     """Test scores in the best round, mean and std of the last five evaluated rounds.
 
     A row has its number `round` and the scores of `round_row`, None where unknown.
@@ -172,7 +172,7 @@ def score_summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
     accuracies = seen("test_accuracy")
     best_by = next((name for name in _COMPARED if seen(name)), "")
-    best: dict[str, Any] = (min if best_by.endswith("loss") else max)(
+    best: Record = (min if best_by.endswith("loss") else max)(
         (row for row in rows if row.get(best_by) is not None),
         key=lambda row: row[best_by],
         default={},

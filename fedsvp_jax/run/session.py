@@ -2,13 +2,12 @@
 
 import logging
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
 
 from fedsvp_jax.accounting import claims
-from fedsvp_jax.core.files import WriteError, plain
+from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.round.state import RoundMetrics
@@ -53,12 +52,12 @@ class Session:
         loggers: Loggers,
         options: Options,
         *,
-        cell_names: Sequence[dict[str, Any]] | None = None,
+        cell_names: Sequence[Record] | None = None,
     ) -> None:
         self._trainer, self.program = trainer, trainer.program
         self._config = config = self.program.configs[0]
         self._folder, self._loggers, self._options = folder, loggers, options
-        self._filter_record: dict[str, Any] | None = None  # of the first round
+        self._filter_record: Record | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
         self._rows_file = "results.jsonl" if in_sweep else "metrics.jsonl"
@@ -79,7 +78,7 @@ class Session:
                 )
             ]
         self._saved = self.done  # rounds of the newest checkpoint
-        self._rows: list[list[dict[str, Any]]] = [[] for _ in self._names]
+        self._rows: list[list[Record]] = [[] for _ in self._names]
         self.stopped_by: str | None = None
         self._go_on_after_kept_rows()
         self._bar = progress_bar(
@@ -92,7 +91,7 @@ class Session:
             disable=None if options.progress else True,
         )
 
-    def _content(self) -> dict[str, Any]:
+    def _content(self) -> Record:
         """The arrays that a checkpoint keeps."""
         accounts = [account.arrays() for account in self.accounts]
         return {"server": self.state, "accounts": accounts}
@@ -101,7 +100,7 @@ class Session:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
         mechanism = self._config.mechanism
 
-        def key(row: dict[str, Any]) -> Hashable:
+        def key(row: Record) -> Hashable:
             if row.get("mechanism", mechanism) != mechanism:
                 return None
             return row["round"], row.get("client"), *map(row.get, self._names[0])
@@ -119,12 +118,12 @@ class Session:
         values = self._names[cell].values()
         return "-".join(str(value) for value in values if value is not None)
 
-    def _note(self, cell: int, row: dict[str, Any]) -> None:
+    def _note(self, cell: int, row: Record) -> None:
         """Adds a row to those of its cell and to the loggers."""
         self._loggers.add(self._log(cell), row)
         self._rows[cell].append(row)
 
-    def run(self, stop: StopRequests) -> list[dict[str, Any]]:
+    def run(self, stop: StopRequests) -> list[Record]:
         """Runs the rounds that are left; returns one summary per cell.
 
         Args:
@@ -175,7 +174,7 @@ class Session:
                 self.stopped_by = "promise"
             else:
                 active = count  # only the turn of a cohort that is not whole
-        lines: dict[str, list[dict[str, Any]]] = {}
+        lines: dict[str, list[Record]] = {}
         try:
             # Round by round, so that the order of the lines follows no size of a call.
             for index in range(active):
@@ -196,7 +195,7 @@ class Session:
         cell: int,
         number: int,
         metrics: RoundMetrics,
-        lines: dict[str, list[dict[str, Any]]],
+        lines: dict[str, list[Record]],
     ) -> None:
         """Records a cell's round, counted from 1; its rows go to the files' `lines`."""
         config = self.program.configs[cell]
@@ -231,7 +230,7 @@ class Session:
             self._checkpointer.save(self.done, self._content())
             self._saved = self.done
 
-    def _summaries(self) -> list[dict[str, Any]]:
+    def _summaries(self) -> list[Record]:
         params = jax.device_get(self.state.params)
         return [
             {

@@ -3,14 +3,14 @@
 import dataclasses
 import os
 import re
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
-from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.files import Record, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
@@ -56,7 +56,7 @@ class SweepPlan:
         Raises:
           ValueError: the noise is to be solved for, and `total_epsilons` are missing.
         """
-        varied: list[dict[str, Any]]
+        varied: list[Record]
         if self.total_epsilons and mechanism == "none":  # which keeps no promise
             base = dataclasses.replace(base, solve="uploads")
             varied = [{"total_epsilon": None}]
@@ -117,7 +117,7 @@ class SweepPlan:
         return by_mechanism
 
 
-def cell_name(config: ResolvedConfig) -> dict[str, Any]:
+def cell_name(config: ResolvedConfig) -> Record:
     """What tells a cell's rows from the others'.
 
     `epsilon` is None where it does not set the noise: nobody claims it then. A cell
@@ -130,7 +130,7 @@ def cell_name(config: ResolvedConfig) -> dict[str, Any]:
     return name | ({"total_epsilon": config.total_epsilon} if solved else {})
 
 
-def _test_rows(test: Examples) -> dict[str, Any]:
+def _test_rows(test: Examples) -> Record:
     """How many test rows there are, and the share of their most frequent class."""
     labels = np.asarray(test.labels)
     if test.targets is not None or not len(labels):
@@ -151,7 +151,7 @@ def sweep(
     loss: ExampleLoss | None = None,
     placement: Placement | None = None,
     options: Options = USUAL,
-) -> list[dict[str, Any]]:
+) -> list[Record]:
     """Runs every cell of the plan, or of its part, and writes the sweep's folder.
 
     Files: config.json, results.jsonl (one line per cell and round), cells.json
@@ -201,7 +201,7 @@ def sweep(
     if own_code:
         settings["own_code"] = own_code
     folder.start(settings, resume=options.resume)
-    summaries: list[dict[str, Any]] = []
+    summaries: list[Record] = []
     with folder, StopRequests() as stop:
         for mechanism, configs in programs.items():
             trained = tried if len(programs) == 1 else trainer(mechanism)

@@ -13,7 +13,7 @@ import numpy as np
 from flax import serialization, traverse_util
 
 from fedsvp_jax import models
-from fedsvp_jax.core.files import read_json, replace_file
+from fedsvp_jax.core.files import Record, read_json, replace_file
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.structs import Model, Params
 from fedsvp_jax.core.tree import cell_of, params_sha256
@@ -63,9 +63,9 @@ class TrainedModel:
     params: Params
     stats: Params
     rounds: int
-    settings: dict[str, Any]
+    settings: Record
     schema: Any = None
-    claims: tuple[dict[str, Any], ...] = ()
+    claims: tuple[Record, ...] = ()
     scores: Mapping[str, Any] | None = None
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
@@ -203,7 +203,7 @@ def load_model(
 
 def _results(
     folder: pathlib.Path, params: Params
-) -> tuple[tuple[dict[str, Any], ...], dict[str, Any] | None]:
+) -> tuple[tuple[Record, ...], Record | None]:
     """Claims of summary.json, and scores if they are those of these parameters."""
     try:
         summary = read_json(folder / "summary.json")
