@@ -57,7 +57,7 @@ def merge(
     for number in range(1, whole["part"] + 1):
         if number not in by_number:
             raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
-    own_code: dict[str, list[Any]] = {}
+    own_code: dict[str, list[object]] = {}
     for number in sorted(codes):
         for mechanism, of_cells in codes[number].items():
             own_code.setdefault(mechanism, []).extend(of_cells)
