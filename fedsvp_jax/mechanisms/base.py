@@ -185,16 +185,16 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
 
 def nothing_private() -> NoiseInfo:
     """Of an upload that is a function of public data, any number of which is free."""
-    zero = jnp.float32(0)
+    zero = jnp.zeros((), jnp.float32)
     return NoiseInfo(
-        noise_multiplier=jnp.float32(jnp.inf),
+        noise_multiplier=jnp.full((), jnp.inf, jnp.float32),
         noise_std=zero,
         step_noise_std=zero,
         noise_l2=zero,
         sensitivity=zero,
         epsilon=zero,
         delta=zero,
-        risk_tolerance=jnp.float32(jnp.nan),
+        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
         clipped=zero,
     )
 
