@@ -112,7 +112,7 @@ def claimed(
         counted_multiplier=multiplier,
         epsilon=jnp.float32(epsilon),
         delta=jnp.float32(delta),
-        risk_tolerance=jnp.float32(jnp.nan),
+        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
     )
 
 
@@ -133,10 +133,10 @@ def noised_upload(
     and `sensitivity` then refer to a step. Nor is any without a key: `noise_l2` is NaN.
     """
     updates, was_clipped = clipped
-    noise_l2 = zero = jnp.float32(0)
+    noise_l2 = zero = jnp.zeros((), jnp.float32)
     if at_upload:
         if key is None:
-            noise_l2 = jnp.float32(jnp.nan)
+            noise_l2 = jnp.full((), jnp.nan, jnp.float32)
         elif grid is None:
             updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
         else:
