@@ -88,7 +88,7 @@ def federated_round(
             known_trips=plan.known_trips,
         )
         lane_of = jnp.argsort(order)
-        memories, metrics, stacked = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
+        memories, metrics, stacked = tree.cell_of(by_lane, lane_of)
 
         # The aggregate, and the hooks that measure the uploads.
         infos = metrics.noise
