@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
+Noised: TypeAlias = tuple[Params, MechanismState, NoiseInfo]  # what `update` returns
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
@@ -81,7 +82,7 @@ class Mechanism(NamedTuple):
     """
 
     init: Callable[[int], MechanismState]
-    update: Callable[..., tuple[Params, MechanismState, NoiseInfo]]
+    update: Callable[..., Noised]
     server: Callable[..., tuple[Params, MechanismState]] | None = None
     step_noise_std: Callable[..., Array] | None = None
     needs_contribution: bool = False
@@ -157,14 +158,17 @@ def noised_upload(
     return updates, info
 
 
+def num_uploads(valid: Array) -> Array:
+    """() float32: how many places of a cohort uploaded; 1 where nobody did."""
+    return jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+
+
 def counted_by(
     mechanism: Mechanism, count: Callable[[NoiseInfo], NoiseInfo]
 ) -> Mechanism:
     """The same mechanism; `count` rewrites the noise that it reports of an upload."""
 
-    def update(
-        updates: Params, state: MechanismState, **arguments: Any
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    def update(updates: Params, state: MechanismState, **arguments: Any) -> Noised:
         upload, memory, info = mechanism.update(updates, state, **arguments)
         return upload, memory, count(info)
 
@@ -238,7 +242,7 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         contribution_ratio: Array,
         round_num: Array,
         params: Params,
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    ) -> Noised:
         clipped = clip.clip(updates, params)
         bound = clip.bound(num_examples)
         upload_noise = law.calibrate(bounded_ratio(contribution_ratio), round_num)

@@ -89,7 +89,7 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         key: Array,
         num_examples: Array,
         **_: Any,
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    ) -> base.Noised:
         clip = reestimated_clip(
             limit,
             config.settings.norm_mix,
@@ -121,7 +121,7 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         valid: Array,
         **_: Any,
     ) -> tuple[Params, MechanismState]:
-        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        uploads = base.num_uploads(valid)
         variances = jnp.where(valid, jnp.square(infos.noise_std), 0.0)
         step = jax.tree.map(jnp.subtract, params_after, params_before)
         norm = denoised_norm(step, jnp.sqrt(jnp.sum(variances)) / uploads)

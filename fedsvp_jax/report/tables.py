@@ -40,6 +40,7 @@ SCORES = {
     "auc": "auc",
 }
 
+Rows: TypeAlias = Sequence[read.Row]
 Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
 BySeed: TypeAlias = dict[int, list[read.Row]]
 
@@ -104,7 +105,7 @@ class SummaryRow:
         return max(0.0, mean - half), min(1.0, mean + half)
 
 
-def groups(results: Sequence[read.Row]) -> dict[Group, BySeed]:
+def groups(results: Rows) -> dict[Group, BySeed]:
     """Rows by group and seed, sorted by round; of a repeated round the last one counts.
 
     A mechanism whose noise does not depend on ε is one group, whatever ε its rows
@@ -136,9 +137,7 @@ def _order(group: Group) -> tuple[bool, str, list[float]]:
     return mechanism != "none", mechanism, levels
 
 
-def summarize(
-    results: Sequence[read.Row], cells: Sequence[read.Row] = ()
-) -> list[SummaryRow]:
+def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
     """One row per group, in the order of `groups`.
 
     Args:
@@ -235,7 +234,7 @@ def present(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     return [value for value in numbers if value is not None]
 
 
-def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
+def _spent(last: Rows) -> dict[str, float | None]:
     """The largest ε over seeds by method, since a guarantee is for the worst case."""
     spent = [row.get("epsilon_spent") or {} for row in last]
     result: dict[str, float | None] = {}
@@ -245,13 +244,13 @@ def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
     return result
 
 
-def _status(last: Sequence[read.Row]) -> dict[str, str]:
+def _status(last: Rows) -> dict[str, str]:
     """The status by method: nominal where that of any seed is."""
     words = [item for row in last for item in (row.get("status") or {}).items()]
     return dict(sorted(words, key=lambda item: item[1], reverse=True))
 
 
-def _words(last: Sequence[read.Row], name: str) -> str | None:
+def _words(last: Rows, name: str) -> str | None:
     """A field's text. All seeds have the same, since they share the settings."""
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
 
@@ -286,7 +285,7 @@ def csv_table(rows: Sequence[SummaryRow]) -> str:
     return text.getvalue()
 
 
-def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
+def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
     """The columns of a table that is read; table.csv has all of them (`columns`).
 
     The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to
