@@ -20,13 +20,13 @@ import io
 import itertools
 import operator
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import student
-from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.core.files import Record, replace_file
 from fedsvp_jax.report import labels, read, text_table
 from fedsvp_jax.run import records
 
@@ -121,7 +121,7 @@ def groups(results: Rows) -> dict[Group, BySeed]:
     }
 
 
-def group_of(row: Mapping[str, Any]) -> Group:
+def group_of(row: Record) -> Group:
     """The group of a line of results.jsonl or an entry of cells.json."""
     by_epsilon = mechanisms.about(row["mechanism"]).epsilon_sets_noise
     return Group(
@@ -176,7 +176,7 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
 def _row(
     group: Group,
     runs: Sequence[list[read.Row]],
-    scores: Sequence[Mapping[str, Any]],
+    scores: Sequence[Record],
     before: Sequence[SummaryRow],
 ) -> SummaryRow:
     """A row from its runs and their scores; FedAvg's stands first before it."""
@@ -228,7 +228,7 @@ def wilson(share: float, rows: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def present(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+def present(rows: Sequence[Record], name: str) -> list[float]:
     """The field's finite numbers, in the rows' order."""
     numbers = (read.number(row.get(name)) for row in rows)
     return [value for value in numbers if value is not None]

@@ -82,7 +82,7 @@ def federated_round(
         (total, stats), by_lane = lanes.map_lanes(
             run_client,
             plan.cohort_size,
-            lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
+            lanes.largest(jnp.sum(valid), outer_axes),
             chunk_size=chunk_size,
             devices=devices,
             known_trips=plan.known_trips,
