@@ -11,7 +11,7 @@ from . import messages
 
 def filled_rows(
     template: str, records: Iterable[Mapping[str, Any]], **values: Any
-) -> list[dict[str, str]]:
+) -> text_table.Table:
     """Rows of a table: the template has a line `column = cell` for each column.
 
     It is filled with every record, as `row`, and with the values.

@@ -305,7 +305,7 @@ def make_victim(config: ResolvedConfig, data: Dataset, count: int) -> Victim:
     return Victim(model, params, stats, examples, data)
 
 
-def table(rows: list[Row], mean_image: float) -> list[dict[str, str]]:
+def table(rows: list[Row], mean_image: float) -> text_table.Table:
     """PSNR by defence and way of matching, as texts."""
     texts = printed.filled_rows(
         "attack_gradient_inversion.txt", rows, claim=upload_claims.claim_text

@@ -168,7 +168,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Row]:
     return rows
 
 
-def table(rows: Sequence[Row]) -> list[dict[str, str]]:
+def table(rows: Sequence[Row]) -> text_table.Table:
     """AUC and TPR at small FPR by mechanism, ε and attack, as texts."""
     return printed.filled_rows(
         "attack_membership.txt", rows, claim=upload_claims.claim_text

@@ -76,7 +76,7 @@ def define_flags() -> None:
     )
 
 
-def table(results: Record) -> list[dict[str, str]]:
+def table(results: Record) -> text_table.Table:
     """One row of texts per mechanism and reference.
 
     The increase is over the mechanism none (FedAvg), as in FedSVA, Fig. 3; it is empty

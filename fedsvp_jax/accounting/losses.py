@@ -16,13 +16,14 @@ probability of the sum.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import fft, optimize, signal, special
 
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
+Ends: TypeAlias = tuple[float, float]  # the lowest and the highest that counts
 _ERROR = 1e-5  # of ε: what the grid adds, about
 _MOST_POINTS = 2**20  # of a grid, for which it may add more
 _OUTSIDE = 30.0  # e^−30 of the tilted sum lies beyond an end of the grid, at most
@@ -92,9 +93,7 @@ class Gaussians(SampledSteps):
     def _least_loss(self) -> float:
         return math.log1p(-self.rate) if self.rate < 1 else -math.inf
 
-    def ends(
-        self, delta: float, epsilon: float, record_added: bool
-    ) -> tuple[float, float]:
+    def ends(self, delta: float, epsilon: float, record_added: bool) -> Ends:
         """x beyond which all of them together decide about no more than 1e-6·δ.
 
         What lies above counts as a loss of ∞. That raises δ(ε) by N(0, z²)'s mass there
@@ -142,9 +141,7 @@ class Responses(NamedTuple):
         loss = np.asarray([low, high])
         return loss, -np.logaddexp(0, loss)
 
-    def ends(
-        self, delta: float, epsilon: float, record_added: bool
-    ) -> tuple[float, float]:
+    def ends(self, delta: float, epsilon: float, record_added: bool) -> Ends:
         """The two losses."""
         return -self.epsilon, self.epsilon
 
@@ -251,7 +248,7 @@ class _Tilt(NamedTuple):
 
 def _tilt(
     parts: Composed,
-    ends: list[tuple[float, float]],
+    ends: list[Ends],
     delta: float,
     epsilon: float,
     record_added: bool,
@@ -302,7 +299,7 @@ def _tilt(
 def _discretized(
     part: Gaussians | Responses,
     interval: float,
-    ends: tuple[float, float],
+    ends: Ends,
     record_added: bool,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """One loss on a grid: (multiples of the interval, their masses, the mass of ∞)."""
@@ -320,7 +317,7 @@ def _discretized(
 
 def _epsilon_on_grid(
     parts: Composed,
-    ends: list[tuple[float, float]],
+    ends: list[Ends],
     tilt: _Tilt,
     interval: float,
     delta: float,

@@ -15,6 +15,7 @@ from fedsvp_jax.core.structs import Array, Model, Split
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import partition, preprocessing
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.data.train_validation import dealt
 from fedsvp_jax.run import records
 from fedsvp_jax.run.trainer import Trainer
 
@@ -48,10 +49,8 @@ def victims_images(
     Raises:
       ValueError: there are fewer than 3.
     """
-    rows, counts = np.asarray(split.train), np.asarray(split.num_train)
-    mask = np.arange(rows.shape[1]) < counts[:, None]
-    mask[attackers] = False
-    indices = np.unique(rows[mask])
+    clients, rows = dealt(split.train, split.num_train)
+    indices = np.unique(rows[~np.isin(clients, attackers)])
     indices = indices[dataset.train_labels[indices] == label]
     if len(indices) < 3:
         raise ValueError(

@@ -60,7 +60,7 @@ def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
     empty.
     """
     num_attributes = present.shape[0]
-    num_present = jnp.sum(present.astype(jnp.int32))
+    num_present = jnp.sum(present)
     weights = _weights(num_present, num_attributes)
     start_key, order_key = jax.random.split(key)
     number = jnp.arange(num_pairs, dtype=jnp.int32)
@@ -137,5 +137,5 @@ def margin(standard_error: Array, num_pairs: int, present: Array) -> Array:
 
     contrasts = np.maximum(np.arange(present.shape[0] + 1) - 1, 1)
     quantiles = stats.t.ppf(0.975, 1 + (num_pairs - 1) * contrasts)
-    number = jnp.sum(present.astype(jnp.int32))
+    number = jnp.sum(present)
     return standard_error * jnp.asarray(quantiles, jnp.float32)[number]

@@ -33,7 +33,7 @@ def norms(*, in_stages: bool) -> Iterator[None]:
 
 
 def cell_of(tree: Params, index: Any) -> Params:
-    """The part at `index` of a pytree with a leading (cells) axis."""
+    """The part at `index` of a pytree with a leading axis, of cells or of clients."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 

@@ -1,10 +1,10 @@
 """Data sets by name."""
 
-import dataclasses
 import functools
 import hashlib
 from pathlib import Path
 
+from fedsvp_jax.core.settings import part
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.datasets import DATA_SETS
 from fedsvp_jax.data.source_settings import DataSettings, TableSettings
@@ -70,8 +70,7 @@ def facts(config: DataSettings) -> Facts:
 
 def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
     """The data set of a user's file, read once for its facts and for its rows."""
-    fields = [field.name for field in dataclasses.fields(TableSettings)]
-    columns = TableSettings(**{name: getattr(settings, name) for name in fields})
+    columns = part(TableSettings, settings)
     paths = (path, columns.test_data, columns.schema)
     digests = []
     for value in paths:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,8 @@ import numpy as np
 
 from fedsvp_jax.core.prng import Draw, generator
 from fedsvp_jax.core.structs import Array, Split
+
+Sides: TypeAlias = tuple[np.ndarray, np.ndarray]  # for training and for validation
 
 
 def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
@@ -47,9 +49,7 @@ def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
     return math.ceil(batch_size / train_fraction) + 1
 
 
-def _stratified(
-    shuffled: np.ndarray, ids: np.ndarray, train_fraction: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _stratified(shuffled: np.ndarray, ids: np.ndarray, train_fraction: float) -> Sides:
     """A client's shuffled positions, divided attribute by attribute, as `ids` tells."""
     values, codes, sizes = np.unique(ids, return_inverse=True, return_counts=True)
     quota = _train_counts(sizes, train_fraction)
@@ -104,7 +104,7 @@ class Division(NamedTuple):
         client: int,
         attributes: np.ndarray,
         persons: np.ndarray | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> Sides:
         """The positions of a client's examples as `(train, validation)`.
 
         Args:
@@ -140,7 +140,7 @@ class Division(NamedTuple):
 
     def counts(
         self, sizes: np.ndarray, attributes_of: Callable[[int], np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> Sides:
         """`(train, validation)`: examples by client and attribute, (M, N).
 
         Args:
@@ -185,7 +185,7 @@ class Division(NamedTuple):
         return Split(*_pad(train), *_pad(validation))
 
 
-def dealt(padded: Array, sizes: Array) -> tuple[np.ndarray, np.ndarray]:
+def dealt(padded: Array, sizes: Array) -> Sides:
     """`(clients, examples)` of everything that padded rows hold, one after the other.
 
     Args:

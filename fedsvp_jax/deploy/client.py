@@ -63,7 +63,7 @@ def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
         split, train=places[: len(train)], validation=places[len(train) :]
     )
     return simulated._replace(
-        examples=jax.tree.map(lambda leaf: leaf[rows], simulated.examples),
+        examples=cell_of(simulated.examples, rows),
         split=jax.tree.map(lambda leaf: leaf[None, None], own_split),
         num_train=np.full((1, 1), len(train)),
     )

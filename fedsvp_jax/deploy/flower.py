@@ -84,10 +84,16 @@ def client_app(make_client: Callable[[fl.Context], Client]) -> ClientApp:
     return app
 
 
-def refused(message: fl.Message, refusal: Refused) -> fl.Message:
-    """The error that the server gets."""
-    error = fl.Error(code=_PRECONDITION_FAILED, reason=str(refusal))
-    return fl.Message(error, reply_to=message)
+def replied(message: fl.Message, reply: Callable[[], fl.Message]) -> fl.Message:
+    """The reply to a request to train, or the error that the server gets instead."""
+    try:
+        with refusing():
+            if message.metadata.message_type != fl.MessageType.TRAIN:
+                raise Refused("this client answers requests to train alone")
+            return reply()
+    except Refused as refusal:
+        error = fl.Error(code=_PRECONDITION_FAILED, reason=str(refusal))
+        return fl.Message(error, reply_to=message)
 
 
 def _reply(
@@ -98,19 +104,17 @@ def _reply(
 
     `answered` takes what was received and the round, and returns upload and record.
     """
-    try:
-        with refusing():
-            if message.metadata.message_type != fl.MessageType.TRAIN:
-                raise Refused("this client answers requests to train alone")
-            received = _arrays(message)
-            arrays, record = answered(received.to_numpy_ndarrays(), _round_of(message))
-    except Refused as refusal:
-        return refused(message, refusal)
-    (name,) = message.content.array_records
-    by_name = zip(received, map(fl.Array, arrays), strict=True)
-    metrics = fl.MetricRecord({"num-examples": record["num_examples"]})
-    content = {name: fl.ArrayRecord(dict(by_name)), "metrics": metrics}
-    return fl.Message(fl.RecordDict(content), reply_to=message)
+
+    def reply() -> fl.Message:
+        received = _arrays(message)
+        arrays, record = answered(received.to_numpy_ndarrays(), _round_of(message))
+        (name,) = message.content.array_records
+        by_name = zip(received, map(fl.Array, arrays), strict=True)
+        metrics = fl.MetricRecord({"num-examples": record["num_examples"]})
+        content = {name: fl.ArrayRecord(dict(by_name)), "metrics": metrics}
+        return fl.Message(fl.RecordDict(content), reply_to=message)
+
+    return replied(message, reply)
 
 
 def _read_training(message: fl.Message, inner: fl.Message) -> Trained:

@@ -46,9 +46,9 @@ except ImportError as error:
     ) from error
 
 from fedsvp_jax.deploy.answer import Arrays, Trained, answer
-from fedsvp_jax.deploy.flower import refused
+from fedsvp_jax.deploy.flower import replied
 from fedsvp_jax.deploy.policy import Policy
-from fedsvp_jax.deploy.refusal import Refused, refusing
+from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
 
@@ -106,14 +106,12 @@ class SumMod:
     ) -> fl.Message:
         """The protocol's reply, masked where it holds an update; or an error."""
         del call_next
-        try:
-            with refusing():
-                if message.metadata.message_type != fl.MessageType.TRAIN:
-                    raise Refused("this client answers requests to train alone")
-                self._check(message.content.config_records.get(_CONFIGS), context)
-                return client_side.secaggplus_mod(message, context, self._upload)
-        except Refused as refusal:
-            return refused(message, refusal)
+
+        def reply() -> fl.Message:
+            self._check(message.content.config_records.get(_CONFIGS), context)
+            return client_side.secaggplus_mod(message, context, self._upload)
+
+        return replied(message, reply)
 
     def _check(self, request: Any, context: fl.Context) -> None:
         """Raises Refused: a request under which the sum would show too much."""

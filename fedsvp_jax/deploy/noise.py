@@ -91,7 +91,7 @@ def add_secret_noise(
     info: NoiseInfo,
     config: MechanismConfig,
     words: Words,
-) -> tuple[Arrays, dict[str, Any]]:
+) -> tuple[list[np.ndarray], dict[str, Any]]:
     """γ(q + N_Z(0, (σ/γ)²)), q the clipped update on the grid; float64.
 
     Under `update_clip` and `weight_clip`, q lies in the ball of radius C exactly, and σ
@@ -162,7 +162,7 @@ def released(
     return np.float32(bounded_ratio(float(ratio)))
 
 
-def _reshape(vector: np.ndarray, like: Arrays) -> Arrays:
+def _reshape(vector: np.ndarray, like: Arrays) -> list[np.ndarray]:
     parts = np.split(vector, np.cumsum([leaf.size for leaf in like])[:-1])
     return [part.reshape(leaf.shape) for part, leaf in zip(parts, like, strict=True)]
 

@@ -21,7 +21,7 @@ except ImportError as error:
         "pip install --no-deps pfl"
     ) from error
 
-from fedsvp_jax.deploy.answer import Trained, answer
+from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.refusal import Refused, refusing
 from fedsvp_jax.deploy.site import Site
 
@@ -80,8 +80,8 @@ class LocalPrivacy(Postprocessor):
         return private, Metrics()
 
     def _answer(
-        self, zeros: list[np.ndarray], update: list[np.ndarray], user: UserContext
-    ) -> tuple[list[np.ndarray], int]:
+        self, zeros: Arrays, update: Arrays, user: UserContext
+    ) -> tuple[Arrays, int]:
         """The upload, and the number of examples that the log declares."""
         if user.user_id is None:
             raise Refused("pfl's users must have ids: each has a log of its own")

@@ -11,12 +11,9 @@ import numpy as np
 
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.config import ResolvedConfig, check_resolved
-from fedsvp_jax.core import prng
-from fedsvp_jax.core.losses import ExampleLoss
-from fedsvp_jax.core.optimizers import ClientSettings, ServerSettings
+from fedsvp_jax.core import losses, optimizers, prng, tree
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
 from fedsvp_jax.core.structs import Array, Model, Params
-from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Parallelism, Target, current_target
 from fedsvp_jax.federation.client_data import FederatedData
@@ -32,18 +29,15 @@ from fedsvp_jax.mechanisms import (
 from fedsvp_jax.mechanisms.base import over_data
 from fedsvp_jax.models import make_model
 from fedsvp_jax.models.last_layer import backbone_of
-from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
-from fedsvp_jax.round.client_values import ClientValueHook, plan_of
-from fedsvp_jax.round.client_work import ESTIMATING, PLAIN
-from fedsvp_jax.round.cohort import drawn_by_host, drawn_in_program
-from fedsvp_jax.round.local_training import (
-    Gradient,
-    TrainingRates,
-    TrainingRecipe,
-    upload_steps,
+from fedsvp_jax.round import (
+    client_values,
+    client_work,
+    cohort,
+    local_training,
+    private_query,
+    private_query_work,
 )
-from fedsvp_jax.round.private_query import QueryParts
-from fedsvp_jax.round.private_query_work import PRIVATE_QUERY
+from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.state import (
     Aggregator,
     Cell,
@@ -96,11 +90,11 @@ def choose_parallelism(
                 lambda p: model.apply(p, stats, batch, train=True, key=key)[0], params
             )[1]
 
-        activations = num_bytes(jax.eval_shape(residuals, params, stats, batch))
+        activations = tree.num_bytes(jax.eval_shape(residuals, params, stats, batch))
     parallelism = target.parallelism(
         clients=config.cohort_size,
         coalitions=max(planned, sampled),
-        weights=num_bytes(params),
+        weights=tree.num_bytes(params),
         activations=activations,
         alike=config.model in (*TABLE_MODELS, "small_cnn", *FEATURE_MODELS)
         and config.partition in ("iid", "paper", "shards"),
@@ -184,7 +178,7 @@ def poisson_places(config: MechanismConfig) -> int | None:
     )
 
 
-def step_gradient(config: ResolvedConfig) -> Gradient:
+def step_gradient(config: ResolvedConfig) -> local_training.Gradient:
     """The gradient that a local step follows.
 
     Every step's gradient is clipped, also under `update_clip` and in DP-FedAvg: plain
@@ -201,7 +195,7 @@ def choose_query_parts(
     model: Model,
     build: Callable[[int], Model] | None,
     data: FederatedData,
-) -> QueryParts:
+) -> private_query.QueryParts:
     """The parts of the model that the private query moves; () without one.
 
     `build` makes the model from a number of classes; None: it is not built by name.
@@ -248,7 +242,7 @@ def make_plan(
     data: FederatedData,
     target: Target,
     parallelism: Parallelism,
-    query_parts: QueryParts = (),
+    query_parts: private_query.QueryParts = (),
     *,
     aggregator: Aggregator | None = None,
     hooks: Sequence[RoundHook] = (),
@@ -261,7 +255,7 @@ def make_plan(
       hooks: beside that of `client_values`.
     """
     longest = data.split.validation.shape[-1]
-    recipe = TrainingRecipe(
+    recipe = local_training.TrainingRecipe(
         batch_size=min(config.batch_size, data.split.train.shape[-1]),
         local_epochs=config.local_epochs,
         gradient=step_gradient(config),
@@ -278,7 +272,7 @@ def make_plan(
     stacked = known_steps or parallelism.coalitions > 1
     if known_steps:
         least, most = (
-            int(upload_steps(recipe, number))
+            int(local_training.upload_steps(recipe, number))
             for number in (data.min_num_examples, data.max_num_examples)
         )
         recipe = dataclasses.replace(
@@ -287,23 +281,25 @@ def make_plan(
             all_active=0 < least == most and not query_parts,
             first_apart=target.first_apart(parallelism),
         )
-    work = ESTIMATING if mechanism.needs_contribution else PLAIN
+    work = client_work.ESTIMATING if mechanism.needs_contribution else client_work.PLAIN
     if query_parts:
-        work = PRIVATE_QUERY
+        work = private_query_work.PRIVATE_QUERY
     if aggregator is None:
         on_grid = mechanism.grid is not None and mechanism.claim.central
         aggregator = SUM_ON_GRID if on_grid else WEIGHTED_SUM
     if config.client_values != "none":
-        values_plan = plan_of(
+        values_plan = client_values.plan_of(
             config,
             config.cohort_size,
             batch_size=min(config.eval_batch_size, config.validation_examples),
             num_parallel=parallelism.clients,
         )
-        hooks = (ClientValueHook(values_plan), *hooks)
+        hooks = (client_values.ClientValueHook(values_plan), *hooks)
     return RoundPlan(
         mechanism=config.mechanism,
-        choose_cohort=drawn_in_program if data.reader is None else drawn_by_host,
+        choose_cohort=cohort.drawn_in_program
+        if data.reader is None
+        else cohort.drawn_by_host,
         work=work,
         aggregator=aggregator,
         hooks=tuple(hooks),
@@ -334,8 +330,8 @@ def make_plan(
         private_classes=data.game.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
-        server=part(ServerSettings, config),
-        client=part(ClientSettings, config),
+        server=part(optimizers.ServerSettings, config),
+        client=part(optimizers.ClientSettings, config),
         client_chunk_size=parallelism.clients,
         num_rounds=config.num_rounds,
         known_trips=target.known_trips,
@@ -352,7 +348,7 @@ def make_cells(
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
     rates = [
-        TrainingRates(
+        local_training.TrainingRates(
             c.learning_rate,
             c.l2_norm_clip,
             step_noise_std=0.0,
@@ -376,7 +372,7 @@ def make_cells(
 def recorded_settings(
     config: ResolvedConfig,
     dataset: Dataset | ClientStore,
-    loss: ExampleLoss | None = None,
+    loss: losses.ExampleLoss | None = None,
     model: Model | None = None,
 ) -> dict[str, object]:
     """What config.json records: the resolved settings and the data's fingerprint.

@@ -16,13 +16,16 @@ from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
-from fedsvp_jax.federation import checks, own_code
+from fedsvp_jax.federation import (
+    budget,
+    checks,
+    client_data,
+    cohort_stream,
+    federated_data,
+    loading,
+    own_code,
+)
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.budget import account_of, solve_noise
-from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.federation.cohort_stream import CohortStream
-from fedsvp_jax.federation.federated_data import federate
-from fedsvp_jax.federation.loading import neighbour_assumptions
 from fedsvp_jax.federation.run_digest import run_digest
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -33,7 +36,7 @@ from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
 # A sweep builds its programs twice, and solves for cells that differ in their seeds.
-_solved = lru_cache(maxsize=256)(solve_noise)
+_solved = lru_cache(maxsize=256)(budget.solve_noise)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,13 +60,13 @@ class Program:
 
     configs: tuple[ResolvedConfig, ...]
     model: Model
-    data: FederatedData
+    data: client_data.FederatedData
     plan: RoundPlan
     cells: Cell
     mechanism_configs: tuple[MechanismConfig, ...]
     target: Target
     cells_together: int
-    stream: CohortStream | None
+    stream: cohort_stream.CohortStream | None
     own_code: tuple[tuple[str, ...], ...]
     averages: bool = True
 
@@ -86,7 +89,7 @@ class Program:
     def accounts(self) -> tuple[Account, ...]:
         """One per cell, before the first round."""
         return tuple(
-            account_of(
+            budget.account_of(
                 config,
                 mechanism,
                 self.data.bought,
@@ -95,7 +98,9 @@ class Program:
                 equal_weights=self.equal_weights and not config.secret_noise,
                 averaged=self.averages,
                 nominal=STATS_LEAVE if self.keeps_stats else "",
-                assumptions=neighbour_assumptions(config, bought=self.data.bought[0]),
+                assumptions=loading.neighbour_assumptions(
+                    config, bought=self.data.bought[0]
+                ),
                 copies=copies,
             )
             for config, mechanism, copies in zip(
@@ -195,7 +200,7 @@ def build(
     model = model or by_name(dataset.num_classes)
     if loss is not None:
         model = model._replace(loss=losses.of_examples(loss))
-    data = federate(configs, dataset)
+    data = federated_data.federate(configs, dataset)
     if is_own and data.examples.targets is None:
         checks.check_outputs(model, data)
     if loss is not None:
@@ -242,7 +247,9 @@ def build(
             words.append(
                 own_code.of_mechanism(config.mechanism, *arguments, query_parts)
             )
-        allowances.append(Plan(account_of(config, mechanism, data.bought)).allowance)
+        allowances.append(
+            Plan(budget.account_of(config, mechanism, data.bought)).allowance
+        )
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest, noise_key))
         codes.append(tuple(words))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from fedsvp_jax.mechanisms.release import bounded_ratio
 from fedsvp_jax.mechanisms.subsampling import Subsampling
 
 NOTHING_ELSE = "nothing else leaves the client (no BatchNorm statistics)"
+Noised: TypeAlias = tuple[Params, MechanismState, NoiseInfo]  # what `update` returns
 _MOST_NAMED = 8  # of what was taken from the records, in one sentence
 
 
@@ -81,7 +82,7 @@ class Mechanism(NamedTuple):
     """
 
     init: Callable[[int], MechanismState]
-    update: Callable[..., tuple[Params, MechanismState, NoiseInfo]]
+    update: Callable[..., Noised]
     server: Callable[..., tuple[Params, MechanismState]] | None = None
     step_noise_std: Callable[..., Array] | None = None
     needs_contribution: bool = False
@@ -112,7 +113,7 @@ def claimed(
         counted_multiplier=multiplier,
         epsilon=jnp.float32(epsilon),
         delta=jnp.float32(delta),
-        risk_tolerance=jnp.float32(jnp.nan),
+        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
     )
 
 
@@ -133,10 +134,10 @@ def noised_upload(
     and `sensitivity` then refer to a step. Nor is any without a key: `noise_l2` is NaN.
     """
     updates, was_clipped = clipped
-    noise_l2 = zero = jnp.float32(0)
+    noise_l2 = zero = jnp.zeros((), jnp.float32)
     if at_upload:
         if key is None:
-            noise_l2 = jnp.float32(jnp.nan)
+            noise_l2 = jnp.full((), jnp.nan, jnp.float32)
         elif grid is None:
             updates, noise_l2 = noise.add_gaussian_noise(updates, std, key=key)
         else:
@@ -157,14 +158,17 @@ def noised_upload(
     return updates, info
 
 
+def num_uploads(valid: Array) -> Array:
+    """() float32: how many places of a cohort uploaded; 1 where nobody did."""
+    return jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+
+
 def counted_by(
     mechanism: Mechanism, count: Callable[[NoiseInfo], NoiseInfo]
 ) -> Mechanism:
     """The same mechanism; `count` rewrites the noise that it reports of an upload."""
 
-    def update(
-        updates: Params, state: MechanismState, **arguments: Any
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    def update(updates: Params, state: MechanismState, **arguments: Any) -> Noised:
         upload, memory, info = mechanism.update(updates, state, **arguments)
         return upload, memory, count(info)
 
@@ -185,16 +189,16 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
 
 def nothing_private() -> NoiseInfo:
     """Of an upload that is a function of public data, any number of which is free."""
-    zero = jnp.float32(0)
+    zero = jnp.zeros((), jnp.float32)
     return NoiseInfo(
-        noise_multiplier=jnp.float32(jnp.inf),
+        noise_multiplier=jnp.full((), jnp.inf, jnp.float32),
         noise_std=zero,
         step_noise_std=zero,
         noise_l2=zero,
         sensitivity=zero,
         epsilon=zero,
         delta=zero,
-        risk_tolerance=jnp.float32(jnp.nan),
+        risk_tolerance=jnp.full((), jnp.nan, jnp.float32),
         clipped=zero,
     )
 
@@ -238,7 +242,7 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         contribution_ratio: Array,
         round_num: Array,
         params: Params,
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    ) -> Noised:
         clipped = clip.clip(updates, params)
         bound = clip.bound(num_examples)
         upload_noise = law.calibrate(bounded_ratio(contribution_ratio), round_num)

@@ -170,7 +170,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         num_examples: Array,
         round_num: Array,
         **_: Any,
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    ) -> base.Noised:
         clip = state.shared["clip"]
         clipped = clip_into_ball(updates, clip)
         noisy = z > 0
@@ -208,7 +208,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         **_: Any,
     ) -> tuple[Params, MechanismState]:
         del before
-        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        uploads = base.num_uploads(valid)
         within = jnp.sum(jnp.where(valid, 1.0 - infos.clipped, 0.0))
         count_noise = jnp.float32(settings.count_noise_std)
         count_noise = count_noise * prng.normal(key, 1)[0]
@@ -239,7 +239,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
             past,
             size=num_parameters(params),
         )
-        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        uploads = base.num_uploads(valid)
         scaled = add_vector(params, z * clip / uploads * noise)
         return scaled, dataclasses.replace(state, shared={"clip": clip, "key": words})
 

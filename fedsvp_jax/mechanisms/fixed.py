@@ -5,7 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.structs import MechanismState, Params
 from fedsvp_jax.mechanisms import base
 from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
 from fedsvp_jax.mechanisms.clipping import make_clipping
@@ -15,9 +15,7 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 def make_none(config: MechanismConfig) -> base.Mechanism:
     """FedAvg: the upload leaves as it is, and nothing is drawn."""
 
-    def update(
-        updates: Params, state: MechanismState, **_: Any
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    def update(updates: Params, state: MechanismState, **_: Any) -> base.Noised:
         infinite = jnp.float32(jnp.inf)
         info = dataclasses.replace(
             base.nothing_private(),

@@ -13,13 +13,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, Params
-from fedsvp_jax.mechanisms import noise
-from fedsvp_jax.mechanisms.base import Law, Mechanism, chain
-from fedsvp_jax.mechanisms.calibration import (
-    check_calibration,
-    classical_constant,
-    scaled_claim,
-)
+from fedsvp_jax.mechanisms import base, calibration, noise
 from fedsvp_jax.mechanisms.clipping import make_clipping, scaled_size
 from fedsvp_jax.mechanisms.config import MechanismConfig
 
@@ -66,12 +60,12 @@ def nbafl_downlink_std(config: MechanismConfig) -> Array:
     b = -(t / eps) * jnp.log1p(shrink)
     gap = jnp.square(t / b) - jnp.square(exposure) * k
     clip = jnp.float32(config.l2_norm_clip)
-    scale = 2.0 * classical_constant(config.delta) * clip
+    scale = 2.0 * calibration.classical_constant(config.delta) * clip
     std = scale * jnp.sqrt(jnp.maximum(gap, 0.0)) / (size * k * eps)
     return jnp.where(needed, std, 0.0)
 
 
-def make_nbafl(config: MechanismConfig) -> Mechanism:
+def make_nbafl(config: MechanismConfig) -> base.Mechanism:
     """NbAFL: σ_U = z·L·Δ_U on each upload, σ_D on the broadcast if asked for.
 
     z is that of (ε, δ) by `--calibration` (`calibration.base_multiplier`). One upload's
@@ -80,7 +74,7 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
     Δ_U = 2C/m under `paper`, the clipping's own bound otherwise: `weight_clip` clips
     the uploaded weights to C as one vector, as Algorithm 1 does.
     """
-    check_calibration(config)
+    calibration.check_calibration(config)
     clipping = make_clipping(config)
     exposures = jnp.float32(config.settings.exposures)
     base_bound = clipping.bound
@@ -95,11 +89,11 @@ def make_nbafl(config: MechanismConfig) -> Mechanism:
         std = nbafl_downlink_std(config)
         return noise.add_gaussian_noise(params, std, key=key)[0], state
 
-    law = Law(
-        lambda _ratio, _round: scaled_claim(config, exposures),
+    law = base.Law(
+        lambda _ratio, _round: calibration.scaled_claim(config, exposures),
         any_epsilon=config.calibration == "analytic",
     )
-    mechanism = chain(clipping, law)
+    mechanism = base.chain(clipping, law)
     if not config.settings.downlink_noise:
         return mechanism
     return mechanism._replace(server=server, follows_num_rounds=True)

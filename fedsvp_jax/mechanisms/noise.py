@@ -67,7 +67,7 @@ def add_gaussian_noise(
     Returns:
       The noised tree and the noise's L2 norm, () float32, before that rounding.
     """
-    std = jnp.float32(std)
+    std = jnp.asarray(std, jnp.float32)
     noise = _gaussian(key, std, size=num_parameters(tree))
     noised = jax.tree.map(
         lambda noisy, leaf: jnp.where(std > 0, noisy, leaf),

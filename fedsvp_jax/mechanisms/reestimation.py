@@ -13,15 +13,8 @@ import jax.numpy as jnp
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import l2_norm, num_parameters
-from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.calibration import (
-    base_multiplier,
-    check_calibration,
-    scaled_claim,
-)
-from fedsvp_jax.mechanisms.clipping import check_clips_update, make_clipping
+from fedsvp_jax.mechanisms import base, calibration, clipping, noise
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
-from fedsvp_jax.mechanisms.noise import clip_into_ball
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 
@@ -79,8 +72,8 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
     Raises:
       ValueError: as `check_clips_update`.
     """
-    check_calibration(config)
-    check_clips_update(config, "reestimation")
+    calibration.check_calibration(config)
+    clipping.check_clips_update(config, "reestimation")
     limit = jnp.float32(config.l2_norm_clip)
 
     def init(num_clients: int) -> MechanismState:
@@ -96,17 +89,17 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         key: Array,
         num_examples: Array,
         **_: Any,
-    ) -> tuple[Params, MechanismState, NoiseInfo]:
+    ) -> base.Noised:
         clip = reestimated_clip(
             limit,
             config.settings.norm_mix,
             state.clients["last_norm"],
             state.shared["global_norm"],
         )
-        rescaled = make_clipping(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
+        rescaled = clipping.make_clipping(config.replace(l2_norm_clip=clip))  # type: ignore[attr-defined]
         last_norm = l2_norm(updates)
-        clipped = clip_into_ball(updates, clip)
-        upload_noise = scaled_claim(config, jnp.float32(1))
+        clipped = noise.clip_into_ball(updates, clip)
+        upload_noise = calibration.scaled_claim(config, jnp.float32(1))
         bound = rescaled.bound(num_examples)
         noised, info = base.noised_upload(
             clipped,
@@ -128,7 +121,7 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         valid: Array,
         **_: Any,
     ) -> tuple[Params, MechanismState]:
-        uploads = jnp.maximum(jnp.sum(valid.astype(jnp.float32)), 1.0)
+        uploads = base.num_uploads(valid)
         variances = jnp.where(valid, jnp.square(infos.noise_std), 0.0)
         step = jax.tree.map(jnp.subtract, params_after, params_before)
         norm = denoised_norm(step, jnp.sqrt(jnp.sum(variances)) / uploads)
@@ -139,11 +132,11 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
         update=update,
         server=server,
         claim=base.claim_of(
-            make_clipping(config),
+            clipping.make_clipping(config),
             "the clip follows the client's own past norm, which no noise hides",
             proved=False,
         )._replace(client_swap=None),
-        least_multiplier=base_multiplier(config),
+        least_multiplier=calibration.base_multiplier(config),
         most_epsilon=jnp.float32(config.epsilon),
         most_delta=jnp.float32(config.delta),
     )

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax.core.settings import Settings, unknown
 from fedsvp_jax.mechanisms import (
+    discrete_noise,
     dp_fedavg,
     fixed,
     nbafl,
     reestimation,
+    release,
     schedules,
     shapley_guided,
+    shared_noise,
 )
 from fedsvp_jax.mechanisms.base import Mechanism, free_before, nominal
 from fedsvp_jax.mechanisms.config import MechanismConfig, check_config
-from fedsvp_jax.mechanisms.discrete_noise import discrete
-from fedsvp_jax.mechanisms.release import spends_release_budget
-from fedsvp_jax.mechanisms.shared_noise import shared
 from fedsvp_jax.mechanisms.subsampling import is_poisson, subsampling
 
 
@@ -140,14 +140,14 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     if settings_class is not None and config.settings is None:
         config = dataclasses.replace(config, settings=settings_class())
     mechanism = entry.factory(config)
-    if mechanism.needs_contribution and spends_release_budget(config):
+    if mechanism.needs_contribution and release.spends_release_budget(config):
         mechanism = mechanism._replace(release_epsilon=config.release_epsilon)
     if is_poisson(config):
         mechanism = mechanism._replace(subsampling=subsampling(config))
     if config.noise_sampler == "discrete" and name != "none":
-        mechanism = discrete(mechanism, config, name)
+        mechanism = discrete_noise.discrete(mechanism, config, name)
     if config.noise_trust == "secure_aggregation" and name != "none":
-        mechanism = shared(mechanism, config, name)
+        mechanism = shared_noise.shared(mechanism, config, name)
     if config.clip.asks:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
     if from_outside(name):

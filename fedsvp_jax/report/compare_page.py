@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedsvp_jax.report import headline, page, provenance, read, tables
+from fedsvp_jax.report import headline, page, provenance, read, tables, text_table
 from fedsvp_jax.report.curves import compare_curves
 
 
@@ -41,7 +41,7 @@ def write_compare_report(
     )
 
 
-def comparison_table(files: Mapping[str, read.Files]) -> list[dict[str, str]]:
+def comparison_table(files: Mapping[str, read.Files]) -> text_table.Table:
     """The rows of `tables.shown_cells`, each with its folder: all in one table."""
     summaries = [
         (name, row)
@@ -54,7 +54,7 @@ def comparison_table(files: Mapping[str, read.Files]) -> list[dict[str, str]]:
     ]
 
 
-def _differences(files: Mapping[str, read.Files]) -> list[dict[str, str]]:
+def _differences(files: Mapping[str, read.Files]) -> text_table.Table:
     """The settings whose values differ, by folder."""
     settings = {
         name: provenance.settings_text(result.config) for name, result in files.items()

@@ -1,12 +1,12 @@
 """Texts of numbers, of ε with what it means, and of a run's data."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import read
 
 
-def data_name(config: Mapping[str, Any]) -> str:
+def data_name(config: Record) -> str:
     """The name of config.json's data: of the user's own file, its file name."""
     name, place = str(config.get("dataset")), config.get("data_dir")
     return str(place).rsplit("/", 1)[-1] if name in ("csv", "npz") and place else name
@@ -45,7 +45,7 @@ def marked(text: str, status: str | None) -> str:
     return f"{text} ({status})" if status else text
 
 
-def delta_text(method: str, row: Mapping[str, Any]) -> str:
+def delta_text(method: str, row: Record) -> str:
     """`Σδ = 0.573` for basic, `δ = 1e-05` for the others; empty where not recorded.
 
     Basic composition's ε holds at Σδ, the sum of the δ that the uploads claimed, the
@@ -61,7 +61,7 @@ def delta_text(method: str, row: Mapping[str, Any]) -> str:
     return "" if value is None else f"{symbol} = {significant(value, 3)}"
 
 
-def least_spent(row: Mapping[str, Any]) -> tuple[str, float | None]:
+def least_spent(row: Record) -> tuple[str, float | None]:
     """The accounting method of the least ε at `target_delta`, and this ε.
 
     Basic composition's, which holds at Σδ, counts where no other is known.
@@ -77,7 +77,7 @@ def least_spent(row: Mapping[str, Any]) -> tuple[str, float | None]:
     )
 
 
-def spent_columns(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def spent_columns(rows: Sequence[Record]) -> list[dict[str, str]]:
     """The columns of a table that show the least ε spent, its status and its meaning.
 
     Args:

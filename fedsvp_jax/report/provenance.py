@@ -10,7 +10,7 @@ from typing import Any
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.settings import missing_need
 from fedsvp_jax.report import read
-from fedsvp_jax.run import plugin
+from fedsvp_jax.run import plugin, records
 
 # The settings that a sweep varies, and the flags that list their values.
 _SWEPT = {"mechanism": "mechanisms", "epsilon": "epsilons", "seed": "seeds"}
@@ -58,7 +58,7 @@ def command_line(
     if plugin.missing(config) or unknown_settings(config):
         return None
     words = [f"--{name}={value}" for name, value in setting_flags(config)]
-    if any(map(read.diverged, rounds)):
+    if any(map(records.diverged, rounds)):
         words.append("--on_divergence=continue")
     words.append("--output_dir=DIR")
     return shlex.join(["fedsvp", program, *words])

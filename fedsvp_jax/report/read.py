@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedsvp_jax.run.records import score_summary
+from fedsvp_jax.run.records import diverged, score_summary
 
 Row = dict[str, Any]
 
@@ -147,11 +147,6 @@ def number(value: float | None) -> float | None:
 def guarantees(summary: Mapping[str, Any]) -> list[Row]:
     """The guarantees of summary.json or of a cell, each with its `status`."""
     return summary.get("guarantees") or []
-
-
-def diverged(row: Row) -> bool:
-    """Whether an upload or the model of the row's round was not finite."""
-    return bool(row.get("diverged_clients")) or row.get("model_finite") is False
 
 
 def _how_far(config: Row, metrics: list[Row]) -> str:

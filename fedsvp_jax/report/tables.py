@@ -20,13 +20,13 @@ import io
 import itertools
 import operator
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import student
-from fedsvp_jax.core.files import replace_file
+from fedsvp_jax.core.files import Record, replace_file
 from fedsvp_jax.report import labels, read, text_table
 from fedsvp_jax.run import records
 
@@ -40,6 +40,7 @@ SCORES = {
     "auc": "auc",
 }
 
+Rows: TypeAlias = Sequence[read.Row]
 Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
 BySeed: TypeAlias = dict[int, list[read.Row]]
 
@@ -104,7 +105,7 @@ class SummaryRow:
         return max(0.0, mean - half), min(1.0, mean + half)
 
 
-def groups(results: Sequence[read.Row]) -> dict[Group, BySeed]:
+def groups(results: Rows) -> dict[Group, BySeed]:
     """Rows by group and seed, sorted by round; of a repeated round the last one counts.
 
     A mechanism whose noise does not depend on ε is one group, whatever ε its rows
@@ -120,7 +121,7 @@ def groups(results: Sequence[read.Row]) -> dict[Group, BySeed]:
     }
 
 
-def group_of(row: Mapping[str, Any]) -> Group:
+def group_of(row: Record) -> Group:
     """The group of a line of results.jsonl or an entry of cells.json."""
     by_epsilon = mechanisms.about(row["mechanism"]).epsilon_sets_noise
     return Group(
@@ -136,9 +137,7 @@ def _order(group: Group) -> tuple[bool, str, list[float]]:
     return mechanism != "none", mechanism, levels
 
 
-def summarize(
-    results: Sequence[read.Row], cells: Sequence[read.Row] = ()
-) -> list[SummaryRow]:
+def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
     """One row per group, in the order of `groups`.
 
     Args:
@@ -177,7 +176,7 @@ def summarize(
 def _row(
     group: Group,
     runs: Sequence[list[read.Row]],
-    scores: Sequence[Mapping[str, Any]],
+    scores: Sequence[Record],
     before: Sequence[SummaryRow],
 ) -> SummaryRow:
     """A row from its runs and their scores; FedAvg's stands first before it."""
@@ -229,13 +228,13 @@ def wilson(share: float, rows: int) -> tuple[float, float]:
     return float(interval.low), float(interval.high)
 
 
-def present(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+def present(rows: Sequence[Record], name: str) -> list[float]:
     """The field's finite numbers, in the rows' order."""
     numbers = (read.number(row.get(name)) for row in rows)
     return [value for value in numbers if value is not None]
 
 
-def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
+def _spent(last: Rows) -> dict[str, float | None]:
     """The largest ε over seeds by method, since a guarantee is for the worst case."""
     spent = [row.get("epsilon_spent") or {} for row in last]
     result: dict[str, float | None] = {}
@@ -245,13 +244,13 @@ def _spent(last: Sequence[read.Row]) -> dict[str, float | None]:
     return result
 
 
-def _status(last: Sequence[read.Row]) -> dict[str, str]:
+def _status(last: Rows) -> dict[str, str]:
     """The status by method: nominal where that of any seed is."""
     words = [item for row in last for item in (row.get("status") or {}).items()]
     return dict(sorted(words, key=lambda item: item[1], reverse=True))
 
 
-def _words(last: Sequence[read.Row], name: str) -> str | None:
+def _words(last: Rows, name: str) -> str | None:
     """A field's text. All seeds have the same, since they share the settings."""
     return " or ".join(dict.fromkeys(str(r[name]) for r in last if r.get(name))) or None
 
@@ -286,7 +285,7 @@ def csv_table(rows: Sequence[SummaryRow]) -> str:
     return text.getvalue()
 
 
-def shown_cells(rows: Sequence[SummaryRow]) -> list[dict[str, str]]:
+def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
     """The columns of a table that is read; table.csv has all of them (`columns`).
 
     The accuracy stands with Student's 95 % interval over seeds, as `71.2 (69.8 to

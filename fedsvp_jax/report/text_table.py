@@ -22,6 +22,7 @@ _broken = functools.partial(
 )
 
 Row = Mapping[str, str]
+Table = list[dict[str, str]]  # rows of texts by column
 
 
 def aligned(rows: Sequence[Row]) -> str:

@@ -60,7 +60,7 @@ def client_round(
     client_id = jnp.asarray(at.client)
     valid = client_id >= 0
     at = dataclasses.replace(at, client=jnp.maximum(client_id, 0))
-    split = jax.tree.map(lambda leaf: leaf[row], cell.split)
+    split = tree.cell_of(cell.split, row)
     split = dataclasses.replace(split, num_train=jnp.where(valid, split.num_train, 0))
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     task = Task(model, plan, cell, mechanism, state, examples, split, at)

@@ -82,13 +82,13 @@ def federated_round(
         (total, stats), by_lane = lanes.map_lanes(
             run_client,
             plan.cohort_size,
-            lanes.largest(jnp.sum(valid.astype(jnp.int32)), outer_axes),
+            lanes.largest(jnp.sum(valid), outer_axes),
             chunk_size=chunk_size,
             devices=devices,
             known_trips=plan.known_trips,
         )
         lane_of = jnp.argsort(order)
-        memories, metrics, stacked = jax.tree.map(lambda leaf: leaf[lane_of], by_lane)
+        memories, metrics, stacked = tree.cell_of(by_lane, lane_of)
 
         # The aggregate, and the hooks that measure the uploads.
         infos = metrics.noise

@@ -359,7 +359,7 @@ def local_update(
         model = losses.weighted(model, recipe.class_weights)
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
     examples, indices, member = rows
-    count = jnp.sum(member.astype(jnp.int32))
+    count = jnp.sum(member)
     num_steps = upload_steps(recipe, count)
     per_example = recipe.gradient == "per_example"
     clipped_mean = (

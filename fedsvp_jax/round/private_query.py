@@ -137,7 +137,7 @@ def mean_clipped_gradient(
     params, stats = broadcast
     examples, rows, member = client_rows
     weights = chosen(params, query_parts)
-    count = jnp.sum(member.astype(jnp.int32))
+    count = jnp.sum(member)
     size = jnp.maximum(count, 1).astype(jnp.float32)
     bound = jnp.float32(l2_norm_clip) / (1 + reserve_of_records(size))
     first = jnp.argsort(~member, stable=True)

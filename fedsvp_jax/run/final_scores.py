@@ -1,11 +1,9 @@
 """Scores of the final model on the test rows of a table."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import jax
 import numpy as np
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.tree import cell_of
@@ -17,7 +15,7 @@ from fedsvp_jax.run.trained_model import TrainedModel
 
 
 def predictions(
-    session: Session, cell: int, settings: Mapping[str, Any]
+    session: Session, cell: int, settings: Record
 ) -> tuple[np.ndarray, np.ndarray]:
     """(n, classes) a cell's probabilities for the test rows, and (n,) their classes.
 
@@ -34,10 +32,10 @@ def predictions(
 def scores_of(
     session: Session,
     cell: int,
-    settings: Mapping[str, Any],
+    settings: Record,
     data: Dataset | ClientStore,
     loss: ExampleLoss | None,
-) -> dict[str, Any]:
+) -> Record:
     """`test_scores` of a table, or of features of images; {} of other data."""
     config = session.program.configs[cell]
     if loss is not None or not isinstance(data, Dataset):

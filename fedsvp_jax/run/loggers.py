@@ -12,10 +12,11 @@ import pathlib
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core import extras
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import unknown
 
 Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
@@ -38,7 +39,7 @@ _NO_SCALARS = (
 )
 
 
-def scalars(row: Mapping[str, Any]) -> dict[str, float]:
+def scalars(row: Record) -> dict[str, float]:
     """A row's numbers by name; those of a dictionary are `name/key`.
 
     The names of ε spent contain its status and δ: see `_spent_tag`.
@@ -55,7 +56,7 @@ def scalars(row: Mapping[str, Any]) -> dict[str, float]:
     return numbers
 
 
-def _spent_tag(row: Mapping[str, Any], method: str) -> str:
+def _spent_tag(row: Record, method: str) -> str:
     """`epsilon_spent/rdp_at_delta_1e-05_proved_against_server_neighbours_…`.
 
     Basic holds at `delta_spent`. TensorBoard keeps letters, digits, `_`, `-`, `.` and
@@ -170,7 +171,7 @@ class Loggers:
             shutil.rmtree(place, ignore_errors=True)
             self._open[run].append(start(place, run or self._folder.resolve().name))
 
-    def add(self, run: str, row: Mapping[str, Any]) -> None:
+    def add(self, run: str, row: Record) -> None:
         """A row's numbers at its round."""
         for logger in self._open[run]:
             logger.log(row["round"], scalars(row))

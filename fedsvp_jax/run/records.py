@@ -148,8 +148,8 @@ def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> No
 
 
 def diverged(row: Record) -> bool:
-    """Whether a line of metrics.jsonl tells of NaN or infinity."""
-    return len(row["diverged_clients"]) > 0 or not row["model_finite"]
+    """Whether a line of metrics.jsonl or results.jsonl tells of NaN or infinity."""
+    return bool(row.get("diverged_clients")) or row.get("model_finite") is False
 
 
 # By the first of these that rows have a number for, rounds are compared. A data set

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -66,7 +65,7 @@ class TrainedModel:
     settings: Record
     schema: Any = None
     claims: tuple[Record, ...] = ()
-    scores: Mapping[str, Any] | None = None
+    scores: Record | None = None
 
     def outputs(self, inputs: np.ndarray) -> np.ndarray:
         """(n, ...) float32: what the model gives for each example, say its logits.
@@ -215,7 +214,7 @@ def _results(
 
 
 def _weights(
-    model: Model | None, settings: Mapping[str, Any], saved: Mapping[str, Any]
+    model: Model | None, settings: Record, saved: Record
 ) -> tuple[Model, Params, Params]:
     """The model, by the settings' name where none is given, and its saved numbers.
 

@@ -109,5 +109,5 @@ def drawn_pairs(
     """
     pairs = paired.draw_pairs(jax.random.fold_in(key, 0), present, num_pairs)
     rows = jnp.concatenate([pairs.coalitions, pairs.complements])
-    size = jnp.sum(rows.astype(jnp.int32), axis=1, keepdims=True)
+    size = jnp.sum(rows, axis=1, keepdims=True)
     return pairs, rows & (size > 1)

@@ -6,7 +6,7 @@ whose model is the local one, and returns it too.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,7 @@ from fedsvp_jax.shapley.coalitions import (
     drawn_pairs,
 )
 
+Measured: TypeAlias = tuple[Weights, Array]  # models, and what was measured of them
 BLEND_ORDERS = 128  # random orders, each both ways, where N > shapley.MAX_EXACT
 
 
@@ -87,7 +88,7 @@ def _train_planned(
     measure: Callable[[Array, Weights], Array],
     results: Array,
     slot: Callable[[int], int],
-) -> tuple[Weights, Array]:
+) -> Measured:
     """Trains the planned coalitions of each group in turn, the full one last.
 
     The result of `measure` for a coalition goes to `results[slot(bitmask)]`.
@@ -104,11 +105,11 @@ def _train_planned(
 
                 def in_turn(
                     turn: Array,
-                    carry: tuple[Weights, Array],
+                    carry: Measured,
                     group: Group = group,
                     rows: Array = rows,
                     slots: Array = slots,
-                ) -> tuple[Weights, Array]:
+                ) -> Measured:
                     model = game.train(rows[turn], group)
                     place = carry[1].at[slots[turn]]
                     return model, place.set(measure(rows[turn], model))
@@ -124,7 +125,7 @@ def _side_by_side(
     rows: Array,
     group: Group,
     measure: Callable[[Array, Weights], Array],
-) -> tuple[Weights, Array]:
+) -> Measured:
     """Trains coalitions as stacked models: `(the last model, all that was measured)`.
 
     Chunks of `num_parallel` follow one another. The first is filled up with copies of
@@ -137,11 +138,11 @@ def _side_by_side(
     missing = -number % chunk
     filled = jnp.concatenate([jnp.repeat(rows[:1], missing, axis=0), rows])
 
-    def train_and_measure(row: Array) -> tuple[Weights, Array]:
+    def train_and_measure(row: Array) -> Measured:
         trained = game.train(row, group)
         return trained, measure(row, trained)
 
-    def turn(_: Weights, rows: Array) -> tuple[Weights, Array]:
+    def turn(_: Weights, rows: Array) -> Measured:
         models, measured = lanes.stacked(train_and_measure, rows)
         return jax.tree.map(lambda leaf: leaf[-1], models), measured
 
@@ -296,7 +297,7 @@ def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> V
         resolution=validation.resolution,
     )
     # With two attributes, all coalitions are known.
-    unknown = jnp.sum(present.astype(jnp.int32)) > 2
+    unknown = jnp.sum(present) > 2
     error = jnp.where(unknown, correction.standard_error, 0)
     errors = jnp.where(present, jnp.hypot(error, surrogate.standard_errors), 0)
     return Values(

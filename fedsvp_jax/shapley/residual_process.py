@@ -181,10 +181,7 @@ def _ranks(key: Array, present: Array) -> Array:
 def rows(key: Array, present: Array, trainings: int) -> Array:
     """(m, N) bool: the coalitions that are trained; empty where none is needed."""
     table = jnp.asarray(design(present.shape[0], trainings).rows)
-    return (
-        present[None]
-        & table[jnp.sum(present.astype(jnp.int32))][:, _ranks(key, present)]
-    )
+    return present[None] & table[jnp.sum(present)][:, _ranks(key, present)]
 
 
 def correction(
@@ -198,7 +195,7 @@ def correction(
       resolution: the least step of a utility; it counts as one more observation, so
         that few equal ones are not taken for proof.
     """
-    number, ranks = jnp.sum(present.astype(jnp.int32)), _ranks(key, present)
+    number, ranks = jnp.sum(present), _ranks(key, present)
     tables = design(present.shape[0], lacking.shape[0])
     chosen = jax.tree.map(lambda table: jnp.asarray(table)[number], tables)
     num_trained = jnp.sum(jnp.any(chosen.rows, axis=1).astype(jnp.float32))
