@@ -31,7 +31,7 @@ def pushed_model(dimension: int) -> Model:
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
         del key, example
-        return {"w": jnp.zeros((dimension,), jnp.float32)}, {}
+        return {"w": jnp.zeros(dimension, jnp.float32)}, {}
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
@@ -70,7 +70,7 @@ def neighbours(
         inputs = np.zeros((num_examples, 2), np.float32)
         inputs[:, 0] = -push if left_out and others_push else 0.0
         inputs[:replaced, 0] = sign * push
-        nobody = jnp.zeros((num_examples,), jnp.int32)
+        nobody = jnp.zeros(num_examples, jnp.int32)
         worlds.append(Examples(jnp.asarray(inputs), nobody, nobody))
     return worlds
 

@@ -4,7 +4,6 @@ What it computes is `ClientWork.prepare`, the simulator's own.
 """
 
 import dataclasses
-import os
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
+from fedsvp_jax.core.files import AnyPath
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
@@ -90,11 +90,11 @@ class Client:
         self,
         policy: Policy,
         data: FederatedData,
-        state_path: str | os.PathLike[str],
+        state_path: AnyPath,
         *,
         model: Model | None = None,
         randomness: Randomness = SECRET,
-        witness: str | os.PathLike[str] | Witness | None = None,
+        witness: AnyPath | Witness | None = None,
     ) -> None:
         self.policy, config, target = policy, policy.training, current_target()
         build = partial(models.make_model, config.model, kernels=target.platform)

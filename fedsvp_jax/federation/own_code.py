@@ -172,10 +172,8 @@ def of_mechanism(
                 memory,
                 key=key,
                 round_num=round_num,
-                infos=jax.tree.map(
-                    lambda x: jnp.full((settings.cohort_size,), x), info
-                ),
-                valid=jnp.ones((settings.cohort_size,), bool),
+                infos=jax.tree.map(lambda x: jnp.full(settings.cohort_size, x), info),
+                valid=jnp.ones(settings.cohort_size, bool),
             )
         promised = concrete.least_multiplier, concrete.most_epsilon, concrete.most_delta
         average = concrete.uniform_weights, concrete.claim.central, grid
@@ -203,7 +201,7 @@ def of_aggregator(
     """The digest of an aggregator, which encodes an upload and decodes a round's."""
     info = jax.tree.map(np.asarray, nothing_private().visible_to_server())
     places = settings.cohort_size
-    infos = jax.tree.map(lambda leaf: jnp.full((places,), leaf), info)
+    infos = jax.tree.map(lambda leaf: jnp.full(places, leaf), info)
 
     def program(params: Params, stats: Params, stacked: Weights, valid: Array) -> Any:
         upload = Upload(params, [])

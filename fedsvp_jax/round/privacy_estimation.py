@@ -105,5 +105,5 @@ def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:
 def _counts(plan: EstimationPlan, examples: Examples, split: Split) -> Array:
     """(N,) int32: the client's training examples by attribute."""
     attributes, valid = _attributes(examples, split)
-    counts = jnp.zeros((plan.num_attributes,), jnp.int32)
+    counts = jnp.zeros(plan.num_attributes, jnp.int32)
     return counts.at[attributes].add(valid.astype(jnp.int32))

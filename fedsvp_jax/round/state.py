@@ -311,8 +311,8 @@ def initial_state(
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
         answer=[jnp.zeros_like(leaf) for leaf in answer],
-        spent=jnp.zeros((plan.num_clients,), jnp.int32),
-        admitted=jnp.ones((plan.num_clients,), bool),
+        spent=jnp.zeros(plan.num_clients, jnp.int32),
+        admitted=jnp.ones(plan.num_clients, bool),
         optimizer=None
         if optimizers.averages(plan.server)
         else optimizers.server_optimizer(plan.server).init(params),

@@ -1,19 +1,16 @@
 """The parts of a sweep that ran apart, joined to the folder of the whole sweep."""
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Sequence
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import Record, read_json, write_json
+from fedsvp_jax.core.files import AnyPath, Record, read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
 
-def merge(
-    folders: Sequence[str | os.PathLike[str]], output_dir: str | os.PathLike[str]
-) -> None:
+def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     """Joins the folders of all parts of a sweep to the folder of the whole.
 
     config.json, results.jsonl and cells.json have the bytes that the sweep writes in

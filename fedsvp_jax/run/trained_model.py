@@ -12,7 +12,7 @@ import numpy as np
 from flax import serialization, traverse_util
 
 from fedsvp_jax import models
-from fedsvp_jax.core.files import Record, read_json, replace_file
+from fedsvp_jax.core.files import AnyPath, Record, read_json, replace_file
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.structs import Model, Params
 from fedsvp_jax.core.tree import cell_of, params_sha256
@@ -109,7 +109,7 @@ class TrainedModel:
         """
         return self.probabilities(inputs).argmax(-1).astype(np.int32)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Writes params and stats, by the path's ending.
 
         `.safetensors`: one tensor for each leaf, named by its path with "/" between
@@ -159,9 +159,7 @@ class TrainedModel:
         return inputs
 
 
-def load_model(
-    folder: str | os.PathLike[str], *, model: Model | None = None
-) -> TrainedModel:
+def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     """The model of a run's newest intact checkpoint: of a run that ended or stopped.
 
     Args:
