@@ -13,7 +13,14 @@ from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes
-from fedsvp_jax.data.dataset import ClientStore, Column, Dataset, check_one_client
+from fedsvp_jax.data.dataset import (
+    ClientStore,
+    Column,
+    Dataset,
+    Names,
+    Shape,
+    check_one_client,
+)
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.models import kept_features
 
@@ -40,7 +47,7 @@ def load_dataset(config: ResolvedConfig) -> Dataset:
     return evaluated_on(dataset, config.max_test_examples)
 
 
-def check_inputs(config: ResolvedConfig, example_shape: tuple[int, ...]) -> None:
+def check_inputs(config: ResolvedConfig, example_shape: Shape) -> None:
     """Raises ValueError: the model or `augment` does not go with such examples."""
     images = len(example_shape) == 3
     if config.model not in TABLE_MODELS and not images:
@@ -315,7 +322,7 @@ def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
 
 def client_names(
     config: ResolvedConfig, dataset: Dataset, parts: Sequence[np.ndarray]
-) -> tuple[str, ...] | None:
+) -> Names | None:
     """(M,) the writers' names with partition=by_writer; None if they have none."""
     writers, names = dataset.train_writers, dataset.writer_names
     if config.partition != "by_writer" or writers is None or names is None:

@@ -14,7 +14,7 @@ from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, optimizers, prng, tree
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
 from fedsvp_jax.core.structs import Array, Model, Params
-from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.devices.target import Parallelism, Target, current_target
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.federation.run_digest import with_run_claim
@@ -149,7 +149,7 @@ def make_configured_mechanism(
 def finished_mechanism(
     config: ResolvedConfig,
     settings: MechanismConfig,
-    from_records: tuple[str, ...] = (),
+    from_records: Names = (),
 ) -> Mechanism:
     """The mechanism with the claim that a run of the config leaves to it.
 
