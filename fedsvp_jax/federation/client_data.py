@@ -7,7 +7,6 @@ import jax
 import numpy as np
 
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Split
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
@@ -95,7 +94,7 @@ class FederatedData(NamedTuple):
         self, model: Model, query_parts: private_query.QueryParts
     ) -> Params:
         """The shapes of the parameters that get noise; without a query, of all."""
-        params, _ = jax.eval_shape(model.init, prng.root_key(0), self.example)
+        params, _ = model.shapes(self.example)
         return jax.eval_shape(lambda p: private_query.chosen(p, query_parts), params)
 
     @property

@@ -96,7 +96,7 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
       dtype: of the products in training (`adapters.in_dtype`).
     """
     key, trained_model = prng.root_key(0), adapters.in_dtype(model, dtype)
-    params, stats = jax.eval_shape(model.init, key, data.example)
+    params, stats = model.shapes(data.example)
     inputs, targets = (
         jax.ShapeDtypeStruct((batch_size, *leaf.shape[1:]), leaf.dtype)
         for leaf in (data.example, data.examples.wanted)
@@ -210,7 +210,7 @@ def of_aggregator(
             aggregator.decode(mechanism, upload, stacked, infos, valid),
         )
 
-    weights = Weights(*jax.eval_shape(model.init, prng.root_key(0), data.example))
+    weights = model.shapes(data.example)
     stacked = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((places, *leaf.shape), leaf.dtype), weights
     )

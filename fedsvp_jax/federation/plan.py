@@ -80,7 +80,7 @@ def choose_parallelism(
     sampled = 0 if config.shapley == "exact" else config.shapley_trainings
     shape = (config.batch_size, *example_shape)
     batch = jax.ShapeDtypeStruct(shape, jnp.float32)
-    params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
+    params, stats = model.shapes(batch)
     activations = 0
     if target.platform != "cpu":
 
@@ -213,7 +213,7 @@ def choose_query_parts(
             "private_margin must be 0 where the private attribute is no class, got "
             f"{config.private_margin:g}"
         )
-    params, _ = jax.eval_shape(model.init, jax.random.key(0), data.example)
+    params, _ = model.shapes(data.example)
     leaves = jax.tree.leaves(params)
     if layers == "all":
         return (True,) * len(leaves)

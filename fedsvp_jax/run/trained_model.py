@@ -222,7 +222,7 @@ def _weights(
         settings["model"], num_classes=settings["num_classes"]
     )
     example = jax.ShapeDtypeStruct((1, *settings["example_shape"]), np.float32)
-    params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
+    params, stats = model.shapes(example)
     shapes = {"params": params, "stats": stats}
     values = {name: saved.get(name, {}) for name in shapes}
     try:
