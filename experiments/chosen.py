@@ -28,7 +28,7 @@ def text(
         "chosen.txt",
         config=config,
         dataset=dataset,
-        schema=getattr(dataset, "schema", None),
+        schema=dataset.schema,
         sized={name: getattr(config, name) for name in names} if is_own else {},
         as_published=config.delta == 1 / max(config.batch_size, 2),
         attributes=attributes,

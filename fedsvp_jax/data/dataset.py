@@ -5,7 +5,7 @@ import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -363,6 +363,13 @@ class ClientStore:
     most_copies: int = 1
     from_records: Names = ()
     public_test: bool = False
+
+    # What a data set in memory may have, and a store does not.
+    class_names: ClassVar[None] = None
+    train_targets: ClassVar[None] = None
+    test_targets: ClassVar[None] = None
+    test_columns: ClassVar[Mapping[str, Column]] = MappingProxyType({})
+    schema: ClassVar[None] = None
 
     @property
     def example_shape(self) -> Shape:

@@ -26,7 +26,7 @@ def check_loss(
     loss: losses.ExampleLoss | None,
 ) -> None:
     """Refuses targets without a loss or a model, and settings with no meaning here."""
-    has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+    has_targets = dataset.train_targets is not None
     if has_targets and (loss is None or model is None):
         raise ValueError(
             "the data set has targets, so training needs a loss that compares the "

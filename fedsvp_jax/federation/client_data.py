@@ -41,7 +41,7 @@ def game_of(
     Args:
       tested: each test example's attribute; None where it is not known.
     """
-    targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+    targets = dataset.train_targets is not None
     masks = planned_coalitions(config.shapley, counts.shape[1])
     rows = coalition_rows(masks, counts.shape[1])
     num_private = counts[:, attributes.private]

@@ -132,9 +132,8 @@ def withhold_validation(
     order = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
     chosen, rest = np.sort(order[:size]), np.sort(order[size:])
     selected = _only(dataset, "test", chosen)
-    targets = selected.test_targets if isinstance(selected, Dataset) else None
     validation = preprocessing.device_examples(
-        selected.test_inputs, selected.test_labels, targets=targets
+        selected.test_inputs, selected.test_labels, targets=selected.test_targets
     )
     return _only(dataset, "test", rest), validation
 
@@ -146,12 +145,10 @@ def test_attributes(
 
     None too where it has targets: a score by attribute is an accuracy.
     """
-    columns: Mapping[str, Column] = {}
-    if isinstance(dataset, Dataset):
-        columns = dataset.test_columns
-        if dataset.test_targets is not None:
-            return None
-    if config.num_attributes == 1 or config.column not in (None, *columns):
+    columns = dataset.test_columns
+    if dataset.test_targets is not None or config.num_attributes == 1:
+        return None
+    if config.column not in (None, *columns):
         return None
     return attributes_of(config, dataset, dataset.test_labels, columns).ids
 
@@ -177,7 +174,7 @@ def attributes_of(
             private,
             num_classes=dataset.num_classes,
             num_attributes=config.num_attributes,
-            class_names=dataset.class_names if isinstance(dataset, Dataset) else None,
+            class_names=dataset.class_names,
         )
     if name is None:
         raise ValueError(

@@ -395,11 +395,11 @@ def recorded_settings(
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
     }
-    schema = getattr(dataset, "schema", None)
+    schema = dataset.schema
     if schema is not None and schema.bounds_draws:
         settings["bounds_epsilon"] = schema.bounds_epsilon
     if loss is not None:
-        has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+        has_targets = dataset.train_targets is not None
         name = getattr(loss, "__qualname__", type(loss).__qualname__)
         settings |= {"loss": name, "has_targets": has_targets}
     return settings

@@ -99,7 +99,7 @@ def train(
         secrets[noise_key.FILE] = secret
         settings["noise_key"] = noise_key.sha256(secret)
     folder.start(settings, resume=options.resume, secrets=secrets)
-    if isinstance(data, Dataset) and data.schema is not None:
+    if data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:
