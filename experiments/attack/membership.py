@@ -141,7 +141,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
         return membership.confidences(logits, true_labels), right
 
     state, metrics = trainer.advance(trainer.initial_state(), 0, num_rounds)
-    phi, right = jax.device_get(scored(state.params, state.stats))
+    phi, right = jax.device_get(scored(*state.weights))
     rows = []
     for start in range(0, len(configs), shadows):
         cells = slice(start, start + shadows)

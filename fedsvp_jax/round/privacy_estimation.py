@@ -31,7 +31,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
 
     Steps have no noise and batches are shuffled, whatever the recipe says.
     """
-    recipe, rates, start = task.plan.recipe, task.rates, task.broadcast
+    recipe, rates, start = task.plan.recipe, task.rates, task.state.weights
     model, examples, split, at = task.model, task.examples, task.split, task.at
     plan = task.plan.estimation
     if recipe.gradient == "per_example":

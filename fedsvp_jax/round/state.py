@@ -193,6 +193,11 @@ class ServerState:
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
     optimizer: optax.OptState | None = None  # the server's; None in FedAvg
 
+    @property
+    def weights(self) -> Weights:
+        """The server's model."""
+        return Weights(self.params, self.stats)
+
 
 def rates_of_round(
     plan: RoundPlan, cell: Cell, round_num: Array | int
@@ -226,11 +231,6 @@ class Task:
     def rates(self) -> TrainingRates:
         """The rates of the round."""
         return rates_of_round(self.plan, self.cell, self.at.round_num)
-
-    @property
-    def broadcast(self) -> Weights:
-        """The server's model."""
-        return Weights(self.state.params, self.state.stats)
 
     @property
     def memory(self) -> MechanismState:
