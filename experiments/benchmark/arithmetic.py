@@ -124,7 +124,8 @@ def round_flops(trainer: Trainer) -> tuple[int, int]:
       `(training, estimation)`: of the local models, as in FedAvg; of the other
       coalitions' models and of all utilities.
     """
-    plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
+    program = trainer.program
+    plan, shape = program.plan, program.data.examples.inputs.shape[1:]
     coalitions = coalition_steps(trainer)
     flops_of_batch = functools.cache(partial(step_flops, trainer))
     costs = {
@@ -133,12 +134,12 @@ def round_flops(trainer: Trainer) -> tuple[int, int]:
     }
     training = costs[max(coalitions)]
     estimation = sum(costs.values()) - training
-    if trainer.program.mechanism.needs_contribution:
+    if program.mechanism.needs_contribution:
         batch = plan.estimation.validation_batch_size
-        longest = trainer.program.data.split.validation.shape[-1]
+        longest = program.data.split.validation.shape[-1]
         utility = product_flops(
-            partial(trainer.program.model.apply, train=False, key=None),
-            *trainer.program.model.shapes(trainer.program.data.example),
+            partial(program.model.apply, train=False, key=None),
+            *program.model.shapes(program.data.example),
             jax.ShapeDtypeStruct((batch, *shape), jnp.float32),
         )
         estimation += len(coalitions) * -(-longest // batch) * utility
