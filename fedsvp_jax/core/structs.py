@@ -40,7 +40,7 @@ class Model(NamedTuple):
     gradient_scale: Callable[[Array], Array] | None = None
     loss: Loss = cross_entropy
 
-    def shapes(self, example: Array) -> "Weights":
+    def shapes(self, example: Array | jax.ShapeDtypeStruct) -> "Weights":
         """The shapes and types of what `init` gives, which is not computed."""
         return Weights(*jax.eval_shape(self.init, jax.random.key(0), example))
 
