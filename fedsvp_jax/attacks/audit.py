@@ -27,6 +27,7 @@ from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
 from fedsvp_jax.round import client_work, cohort, private_query_work
@@ -209,7 +210,7 @@ def _transcript(
             return noised, mean, std, after, info
 
         both = jax.vmap(release)(updates, ratios, carry.states)
-        noised, _, _, state, info = jax.tree.map(lambda leaf: leaf[world], both)
+        noised, _, _, state, info = cell_of(both)
         _, means, stds, states, worlds_info = both
 
         def silent(client_id: Array) -> tuple[Array, NoiseInfo]:

@@ -14,6 +14,7 @@ import numpy as np
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 from fedsvp_jax.round import client_work, private_query
@@ -233,7 +234,7 @@ def training_player(
     shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
 
     def transcript(world: Array, key: Array) -> Transcript:
-        data = jax.tree.map(lambda leaf: leaf[world], stacked)
+        data = cell_of(stacked)
 
         def step(score: Array, round_num: Array) -> tuple[Array, Transcript]:
             round_key = prng.round_key(key, round_num)

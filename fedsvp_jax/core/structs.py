@@ -15,6 +15,7 @@ import optax
 Array: TypeAlias = jax.Array
 Params: TypeAlias = Any  # a pytree of float arrays
 # (outputs (b, ...), targets (b, ...)) -> (b,) float32
+Outputs: TypeAlias = tuple[Array, Params]  # of a batch, and the statistics after it
 Loss: TypeAlias = Callable[[Array, Array], Array]
 cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
@@ -36,7 +37,7 @@ class Model(NamedTuple):
     """
 
     init: Callable[..., tuple[Params, Params]]
-    apply: Callable[..., tuple[Array, Params]]
+    apply: Callable[..., Outputs]
     gradient_scale: Callable[[Array], Array] | None = None
     loss: Loss = cross_entropy
 

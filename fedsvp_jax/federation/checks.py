@@ -1,14 +1,14 @@
 """Settings, data and mechanism that do not fit together are refused before a run."""
 
 import re
+from functools import partial
 
 import jax
 
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import losses
-from fedsvp_jax.core.structs import Array, Model, cross_entropy
+from fedsvp_jax.core.structs import Model, cross_entropy
 from fedsvp_jax.core.tree import num_parameters
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
@@ -52,12 +52,9 @@ def check_loss(
 
 def check_outputs(model: Model, data: FederatedData) -> None:
     """Refuses a model from outside that has not one output for each class."""
-
-    def outputs(inputs: Array) -> Array:
-        params, stats = model.init(jax.random.key(0), preprocessing.normalize(inputs))
-        return outputs_for(model, params, stats, inputs)
-
-    logits = jax.eval_shape(outputs, data.examples.inputs[:1])
+    outputs = partial(outputs_for, model)
+    inputs = data.examples.inputs[:1]
+    logits = jax.eval_shape(outputs, *model.shapes(data.example), inputs)
     if logits.shape != (1, data.num_classes):
         raise ValueError(
             f"model must have {data.num_classes} outputs, one for each class of the "
