@@ -210,7 +210,7 @@ def _transcript(
             return noised, mean, std, after, info
 
         both = jax.vmap(release)(updates, ratios, carry.states)
-        noised, _, _, state, info = cell_of(both)
+        noised, _, _, state, info = cell_of(both, world)
         _, means, stds, states, worlds_info = both
 
         def silent(client_id: Array) -> tuple[Array, NoiseInfo]:

@@ -234,7 +234,7 @@ def training_player(
     shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
 
     def transcript(world: Array, key: Array) -> Transcript:
-        data = cell_of(stacked)
+        data = cell_of(stacked, world)
 
         def step(score: Array, round_num: Array) -> tuple[Array, Transcript]:
             round_key = prng.round_key(key, round_num)
