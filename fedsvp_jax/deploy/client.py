@@ -25,10 +25,9 @@ from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
+from fedsvp_jax.federation import checks, federated_data
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.checks import check_unit
 from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.round.private_query_work import query_gradient
 from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
@@ -50,7 +49,7 @@ def own_data(config: ResolvedConfig, dataset: Dataset) -> FederatedData:
         partition="iid",
         split="by_position",
     )
-    return federate([single], dataset)
+    return federated_data.federate([single], dataset)
 
 
 def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
@@ -113,7 +112,7 @@ class Client:
                 "the bounds of the schema were bought (private_bounds), and a client's "
                 "log does not count their ε: state the bounds instead"
             )
-        check_unit(config, policy.mechanism, data)
+        checks.check_unit(config, policy.mechanism, data)
         attributes = np.asarray(data.examples.attributes)[
             np.asarray(split.train)[: self.num_examples]
         ]

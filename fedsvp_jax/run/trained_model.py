@@ -18,9 +18,7 @@ from fedsvp_jax.core.structs import Model, Params
 from fedsvp_jax.core.tree import cell_of, params_sha256
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.tables import schema as schemas
-from fedsvp_jax.models import kept_features
-from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.models.evaluation import outputs_for
+from fedsvp_jax.models import batches, evaluation, kept_features
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import identity
 
@@ -87,8 +85,10 @@ class TrainedModel:
             )
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
-        apply = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
-        return np.concatenate(list(in_batches(apply, prepared, _BATCH)))
+        apply = jax.jit(
+            partial(evaluation.outputs_for, self.model, self.params, self.stats)
+        )
+        return np.concatenate(list(batches.in_batches(apply, prepared, _BATCH)))
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """(n, classes) float32: softmax of the logits, a row for each example.
