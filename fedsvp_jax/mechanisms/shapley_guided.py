@@ -1,11 +1,11 @@
 """FedSVA and FedSDP: noise guided by the contribution ratio R."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import flax.struct
 import jax.numpy as jnp
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array
@@ -80,13 +80,13 @@ def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
 
 def explanation(
     formula: str, tolerance_of: Callable[[float, float], Array]
-) -> Callable[[Mapping[str, Any]], str]:
+) -> Callable[[Record], str]:
     """For pages: how σ follows from R and how much it can, from a run's settings.
 
     The formula of T stands there in words.
     """
 
-    def explained(config: Mapping[str, Any]) -> str:
+    def explained(config: Record) -> str:
         delta, floor = (float(config.get(n) or 0) for n in ("delta", "noise_floor"))
         if not delta:
             return ""

@@ -67,12 +67,9 @@ def _read(
     """I of I/N, the sweep's config with N as its `part`, and the part's cells.
 
     Raises:
-      ValueError: the folder is no finished part of a sweep.
+      ValueError, OSError: the folder is no finished part of a sweep.
     """
-    try:
-        config = read_json(path / "config.json")
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} has no config.json") from error
+    config = read_json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
     names = {field.name for field in dataclasses.fields(SweepPlan)}
