@@ -54,8 +54,7 @@ def num_parameters(params: Params) -> int:
 
 def num_bytes(tree: Params) -> int:
     """The bytes of all leaves; shapes suffice."""
-    leaves = jax.tree.leaves(tree)
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def cut(vector: Array, like: Params) -> Params:

@@ -53,8 +53,9 @@ def check_loss(
 def check_outputs(model: Model, data: FederatedData) -> None:
     """Refuses a model from outside that has not one output for each class."""
     outputs = partial(outputs_for, model)
-    inputs = data.examples.inputs[:1]
-    logits = jax.eval_shape(outputs, *model.shapes(data.example), inputs)
+    logits = jax.eval_shape(
+        outputs, *model.shapes(data.example), data.examples.inputs[:1]
+    )
     if logits.shape != (1, data.num_classes):
         raise ValueError(
             f"model must have {data.num_classes} outputs, one for each class of the "
