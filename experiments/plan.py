@@ -196,18 +196,17 @@ def main(arguments: Sequence[str]) -> None:
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
-    main, points = _main(document["points"][0]), document["points"]
-    rows = [_row(point, counts) for point in (*points, _bare(document["fedavg"]))]
+    main = _main(document["points"][0])
+    points = (*document["points"], _bare(document["fedavg"]))
+    rows = [_row(point, counts) for point in points]
     print(
         messages.filled(
             "plan.txt",
             sizes=sizes,
             num_clients=int(client.max()) + 1,
             main=main,
-            change=headline.change(main),
+            change=headline.filled("change", main),
             document=document,
-            areas=areas,
-            spread=max(point["accuracy"]["auc_std"] for point in points),
             table=text_table.render(rows),
             tested=tested,
             from_records=schema.from_records,

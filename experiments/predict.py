@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
     if trained.scores is not None and not trained.scores["useful"]:
-        quality = headline.quality({"test_scores": trained.scores})
+        quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)
     source = Path(arguments[2])
     carried: dict[str, list[str]] = {}
@@ -103,7 +103,9 @@ def main(arguments: Sequence[str]) -> None:
         "predicted": [names[code] for code in chances.argmax(-1)],
     }
     for name, of_class in zip(names, chances.T, strict=True):
-        columns[f"probability of {name}"] = [f"{chance:.4f}" for chance in of_class]
+        columns[f"probability of {name}"] = [
+            f"{chance:.4f}" for chance in of_class.tolist()
+        ]
     for name, texts in carried.items():
         name = name or "row name"
         columns[f"{name} (as written)" if name in columns else name] = texts

@@ -88,8 +88,6 @@ _MARK = re.compile(
     re.M,
 )
 
-_WITHIN = {"date": (-1e5, 1e5), "time": (0.0, 23.9)}  # that have a date or a time
-
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data` marks what was read off the records; beside bounds it has their least
 and largest value. State what is known without them, then delete the line; while one is
@@ -156,67 +154,6 @@ def _of_records(column: Any, bought: bool) -> list[str]:
     return [name for name, holds in parts.items() if holds]
 
 
-def with_bought_bounds(schema: Any, table: Any, epsilon: float) -> Any:
-    """The draft whose bounds private quantiles bought, and whose fills lie amid them.
-
-    Columns of the bounds 0 and 1 keep them. The first row of each person is asked.
-
-    Args:
-      schema: a draft.
-      table: its columns by name.
-      epsilon: of all bounds together.
-
-    Raises:
-      ValueError: no column has bounds, or the table has too few rows.
-    """
-    import numpy as np
-
-    from fedsvp_jax.data.tables import cells
-    from fedsvp_jax.mechanisms import private_bounds
-
-    with_bounds = {
-        name: column
-        for name, column in schema.columns.items()
-        if isinstance(column.from_data, tuple) and column.bounds != (0, 1)
-    }
-    rows = np.arange(len(table[schema.label]))
-    if schema.person is not None:
-        rows = np.unique(cells.distinct(table[schema.person])[1], return_index=True)[1]
-    draws = 2 * len(with_bounds)
-    beyond = private_bounds.rows_beyond(epsilon / draws) if draws * epsilon > 0 else 0
-    if not 0 < 2 * beyond < len(rows):
-        raise ValueError(
-            f"bounds_epsilon = {epsilon:g} for {len(with_bounds)} columns leaves about "
-            f"{beyond} rows beyond each bound, of {len(rows)}: raise it, leave columns "
-            "out (--drop_columns), or state bounds that a form or a codebook gives"
-        )
-    columns = dict(schema.columns)
-    for name, column in with_bounds.items():
-        values = cells.values_of(
-            table[name], column.type, schema.notation, column.form
-        ).copy()
-        values[cells.holds(table[name], column.missing)] = np.nan
-        low, high = private_bounds.private_bounds(
-            values[rows],
-            epsilon / draws,
-            _WITHIN.get(column.type, (-np.inf, np.inf)),
-        )
-        columns[name] = dataclasses.replace(
-            column,
-            bounds=(low, high),
-            fill=(low + high) / 2,
-            log=False,
-            from_data=True,
-        )
-    return dataclasses.replace(
-        schema,
-        columns=columns,
-        bounds_epsilon=epsilon,
-        bounds_draws=draws,
-        bounds_unit=schema.unit,
-    )
-
-
 def main(arguments: Sequence[str]) -> None:
     """Writes the draft, and prints what the user must still check."""
     if _CONFIRM.value is not None:
@@ -269,6 +206,8 @@ def main(arguments: Sequence[str]) -> None:
         form=form,
     )
     if _BOUNDS_EPSILON.value is not None:
+        from .bought_bounds import with_bought_bounds
+
         drafted = with_bought_bounds(drafted, columns, _BOUNDS_EPSILON.value)
     for name in guessed:
         notes[name] = "; ".join(filter(None, ("guessed, check it", notes.get(name))))

@@ -329,7 +329,6 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
         or account.even_cohort < 2
         or not participation.equal_weights
         or account.passes
-        or account.filter_cost.bounds
         or account.release_epsilon > 0
         or participation.max_uploads is not None
         or account.terms.total_epsilon is not None

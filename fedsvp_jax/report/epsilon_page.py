@@ -117,6 +117,6 @@ def write_epsilon_page(folder: str | Path, content: Mapping[str, Any]) -> list[P
 
 def _with_sentences(claim: Mapping[str, Any]) -> dict[str, Any]:
     guess, known = protection.risk_sentences(claim)
-    sentence = headline.claim(claim, protection.STATUS[claim["status"]])
+    sentence = headline.filled("claim", claim, protection.STATUS[claim["status"]])
     sentences = {"claim": sentence, "guess": guess, "known": known}
-    return {**claim, **sentences, "relation": headline.change(claim)}
+    return {**claim, **sentences, "relation": headline.filled("change", claim)}

@@ -49,7 +49,7 @@ def privacy(summary: Mapping[str, Any]) -> str:
         if (bound := _epsilon(least(adversary, False))) > _epsilon(row)
     }
     with_copies = copies and (copies["copies"], _epsilon(copies))
-    return _filled("privacy", row, _status(row), with_copies, stronger)
+    return filled("privacy", row, _status(row), with_copies, stronger)
 
 
 def _epsilon(row: Mapping[str, Any]) -> float:
@@ -67,36 +67,15 @@ def _status(row: Mapping[str, Any]) -> str:
     return why[0] if why else "nominal, not proved"
 
 
-def claim(row: Mapping[str, Any], status: str) -> str:
-    """A guarantee as a sentence."""
-    return _filled("claim", row, status)
-
-
-def change(row: Mapping[str, Any]) -> str:
-    """What may change under a guarantee's relation, plainly if it is that of a step."""
-    return _filled("change", row)
-
-
 def spent(summary: Mapping[str, Any]) -> str:
     """The terminal's line: `epsilon_spent (against: …): basic 10.5 at Σδ = 0.57 …`."""
-    return _filled("spent", summary, meaning(summary))
-
-
-def quality(summary: Mapping[str, Any], fedavg: Mapping[str, Any] | None = None) -> str:
-    """Whether the model is useful; AUC and accuracy, of FedAvg too; "" if none."""
-    other = (fedavg or {}).get("test_scores")
-    return _filled("quality", summary.get("test_scores"), other)
-
-
-def details(summary: Mapping[str, Any]) -> str:
-    """The other scores of a table's test rows, in a line; "" where there are none."""
-    return _filled("details", summary.get("test_scores"))
+    return filled("spent", summary, meaning(summary))
 
 
 def published(summary: Mapping[str, Any]) -> str:
     """The accuracy that may be published, and what it claims; "" if there is none."""
     scores = summary.get("published_scores") or {}
-    return _filled("published", scores, _status(scores))
+    return filled("published", scores, _status(scores))
 
 
 def unprotected(config: Mapping[str, Any]) -> str:
@@ -105,10 +84,10 @@ def unprotected(config: Mapping[str, Any]) -> str:
     Args:
       config: config.json of a run or a sweep.
     """
-    return _filled("unprotected", config)
+    return filled("unprotected", config)
 
 
-def _filled(macro: str, *values: Any) -> str:
+def filled(macro: str, *values: Any) -> str:
     """The sentences of a macro of templates/sentences.txt, in one line."""
     macros = page.templates().get_template("sentences.txt").module
     return " ".join(getattr(macros, macro)(*values).split())
@@ -119,7 +98,7 @@ def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
     config = _content(folder / "config.json")
     fedavg = _content(folder / REFERENCE / "summary.json")
     written = [privacy(summary), published(summary), unprotected(config)]
-    written += [quality(summary, fedavg), details(summary)]
+    written += [filled("quality", summary, fedavg), filled("details", summary)]
     return [sentence for sentence in written if sentence]
 
 

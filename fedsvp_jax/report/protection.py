@@ -58,31 +58,9 @@ def _rank(row: read.Row) -> tuple[bool, float, bool]:
     return row["status"] != "proved", epsilon, row["method"] not in METHODS
 
 
-# The unit of privacy, by words of a claim's relation.
-_UNITS = {
-    "all records of a client": "client",
-    "remove a client": "client",
-    "replace a client": "client",
-    "person": "person",
-}
-
-
-def _unit(claim: Mapping[str, Any]) -> str:
-    relation = str(claim["relation"])
-    return next((unit for words, unit in _UNITS.items() if words in relation), "row")
-
-
-def risk_sentences(claim: Mapping[str, Any]) -> tuple[str, str]:
+def risk_sentences(claim: Mapping[str, Any]) -> list[str]:
     """A claim's risk as natural frequencies (Nanayakkara et al. 2023, 2303.00738)."""
-    unit, risk = _unit(claim), claim["risk"]
-    recognised = math.ceil(1000 * risk["recognised"] - 1e-9)
-    return (
-        f"Somebody who knows everything but one {unit} guesses, at even odds, whether "
-        f"it was there. At most {claim['right']} of 100 guesses are right; without a "
-        "run, 50.",
-        f"Of 1,000 {unit}s that were there, at most {recognised} are recognised, if 10 "
-        "of 1,000 that were not are wrongly accused; without a run, 10.",
-    )
+    return [headline.filled(name, claim) for name in ("guess", "recognised")]
 
 
 def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
@@ -100,7 +78,7 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     written = (folder / "summary.json").stat().st_mtime
     release = headline.published(summary)
     if config.get("public_test"):
-        release = headline.quality(summary) or release
+        release = headline.filled("quality", summary) or release
     hashes = [("final parameters", summary["params_sha256"])]
     schema = folder / "schema.toml"
     if claim["status"] == "proved" and schema.is_file():
@@ -121,5 +99,5 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         published=summary.get("published_scores"),
         exact=headline.privacy(summary),
         sentences=risk_sentences(claim),
-        unit=_unit(claim),
+        unit=headline.filled("unit", claim),
     )

@@ -94,7 +94,8 @@ def _below(key: Array, size: int, limit: Array) -> Array:
     """(size,) uint32 in [0, limit): each a word of 64 bits modulo limit () < 2^31.
 
     `jax.random.randint` draws the same numbers up to a limit of 2^16, above which its
-    product with 2^32 mod limit overflows. Here the upper half is doubled 32 times.
+    product with 2^32 mod limit overflows. Here the upper half is doubled 32 times, and
+    its rest is the smaller of d and d - limit, which wraps where d < limit.
     """
     limit = limit.astype(jnp.uint32)
     upper, lower = (
@@ -103,7 +104,7 @@ def _below(key: Array, size: int, limit: Array) -> Array:
     )
 
     def doubled(_: Array, rest: Array) -> Array:
-        return 2 * rest % limit
+        return jnp.minimum(2 * rest, 2 * rest - limit)
 
     return (jax.lax.fori_loop(0, 32, doubled, upper) + lower) % limit
 

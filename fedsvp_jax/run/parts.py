@@ -9,6 +9,8 @@ from fedsvp_jax.core.files import AnyPath, Record, read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
+_CODE = "own_code"  # of the part's cells alone, by mechanism
+
 
 def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     """Joins the folders of all parts of a sweep to the folder of the whole.
@@ -32,9 +34,12 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     if not paths:
         raise ValueError("name the folders of the parts of a sweep, got none")
     first, whole = paths[0], _read(paths[0])[1]
+    whole.pop(_CODE, None)
     by_number: dict[int, tuple[list[Record], list[Record]]] = {}
+    codes: dict[int, Record] = {}  # of each part's own mechanisms
     for path in paths:
         number, config, cells = _read(path)
+        codes[number] = config.pop(_CODE, {})
         if changed := differences(whole, config):
             raise ValueError(
                 f"{path} is a part of another sweep than {first}, or of another "
@@ -49,6 +54,12 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     for number in range(1, whole["part"] + 1):
         if number not in by_number:
             raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
+    own_code: dict[str, list[object]] = {}
+    for number in sorted(codes):
+        for mechanism, of_cells in codes[number].items():
+            own_code.setdefault(mechanism, []).extend(of_cells)
+    if own_code:
+        whole[_CODE] = own_code
     merged = RunFolder(output_dir)
     merged.start(whole | {"part": None}, resume=False)
     order = whole["mechanisms"].index

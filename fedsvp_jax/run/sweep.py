@@ -191,12 +191,13 @@ def sweep(
     for mechanism in programs:
         tried = trainer(mechanism)
         chosen = max(chosen, tried.cell_chunk)
-        own_code[mechanism] = tried.program.own_code
+        if any(tried.program.own_code):
+            own_code[mechanism] = tried.program.own_code
     folder = RunFolder(output_dir)
     loggers = Loggers(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
-    if any(map(any, own_code.values())):
+    if own_code:
         settings["own_code"] = own_code
     folder.start(settings, resume=options.resume)
     summaries: list[Record] = []

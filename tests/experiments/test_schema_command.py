@@ -116,7 +116,7 @@ def test_columns_names_the_features(tmp_path: pathlib.Path) -> None:
     lines = [f"{n // 2},{n % 3},{n % 40},{n % 7},{'ab'[n % 2]}" for n in range(60)]
     data.write_text("\n".join(["patient,stage,age,dose,ill", *lines]) + "\n")
     draft = ("experiments.schema", str(data), f"--output={schema}")
-    assert_sentence(command(*draft, "--columns=Age"), "(did you mean age?)")
+    assert_sentence(command(*draft, "--columns=AGE"), "(did you mean age?)")
     stated = succeeds(*draft, "--columns=stage,age,dose", "--drop_columns=dose").stdout
     drafted = from_toml(schema.read_text(), "schema.toml")
     kinds = {name: column.type for name, column in drafted.columns.items()}

@@ -123,6 +123,18 @@ def test_the_rate_of_such_words_is_the_claimed_one_to_2_64(size: int):
     assert found == [(u << 32 | v) % size for u, v in zip(upper, lower, strict=True)]
 
 
+@pytest.mark.hole
+def test_a_word_is_reduced_with_three_divisions_however_many_records() -> None:
+    """A division in each of 32 doublings took three quarters of a draw's time."""
+    draw = jax.make_jaxpr(lambda key, size: local_training._below(key, 9, size))
+    [loop] = (
+        equation
+        for equation in draw(jax.random.key(0), jnp.int32(70_000)).eqns
+        if equation.primitive.name == "scan"
+    )
+    assert "rem" not in str(loop.params["jaxpr"])
+
+
 AT = np.linspace(-12, 12, 4801)
 
 

@@ -70,21 +70,21 @@ def test_accuracy_stands_beside_guessing_and_fedavg(tmp_path: pathlib.Path) -> N
     for part in ("accuracy 0.800 on 100 test rows", "FedAvg", "0.850", "0.700"):
         assert part in told
     assert "log loss 0.400; test rows by class: no 70, yes 30" in more
-    assert headline.quality({}) == headline.details({}) == ""
+    assert headline.filled("quality", {}) == headline.filled("details", {}) == ""
 
 
 @pytest.mark.hole
 def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
     """AUC .9 was "no better than guessing, though it ranks" where accuracy was not."""
-    told = headline.quality({"test_scores": SCORES | {"accuracy": 0.7}})
+    told = headline.filled("quality", {"test_scores": SCORES | {"accuracy": 0.7}})
     assert told == (
         "Useful: AUC 0.900 (95 %: 0.820 to 0.947), accuracy 0.700 on 100 test rows. "
         "Guessing: AUC 0.5, accuracy 0.700 by the most frequent class."
     )
-    told = headline.quality({"test_scores": SCORES | {"useful": False}})
+    told = headline.filled("quality", {"test_scores": SCORES | {"useful": False}})
     assert told.startswith("Not shown to be useful: AUC 0.900")
     unknown = {"auc": None, "auc_interval": [0.0, 1.0]}
-    assert "AUC – (95" in headline.quality({"test_scores": SCORES | unknown})
+    assert "AUC – (95" in headline.filled("quality", {"test_scores": SCORES | unknown})
 
 
 @pytest.mark.hole
@@ -94,7 +94,7 @@ def test_the_mean_predicted_risk_stands_beside_the_observed_share() -> None:
         {"chance": 0.2, "rows": 40, "positive": 5},
         {"chance": 0.4, "rows": 60, "positive": 25},
     ]
-    told = headline.details({"test_scores": SCORES | {"calibration": bins}})
+    told = headline.filled("details", {"test_scores": SCORES | {"calibration": bins}})
     assert told.startswith(
         "Share of class yes on the test rows: predicted 32.0 % on average, observed "
         "30.0 % (95 %: 21.9 to 39.6), which, published, tells how many of these rows "
@@ -112,9 +112,9 @@ def test_a_row_that_is_left_out_is_said_plainly() -> None:
         "= 1e-05 (proved, unless one of its 2 assumptions fails). More or less: left "
         "out of the client's batches, whose other rows and divisors stay."
     )
-    assert headline.change(row) == "one row more or less"
+    assert headline.filled("change", row) == "one row more or less"
     person = rule.format("all rows of a person (at most 3)") + "stay"
-    assert headline.change({"relation": person}) == (
+    assert headline.filled("change", {"relation": person}) == (
         "all rows of a person (at most 3) more or less"
     )
-    assert headline.change(ROW) == ROW["relation"]
+    assert headline.filled("change", ROW) == ROW["relation"]

@@ -6,10 +6,12 @@ import pathlib
 from typing import Any
 
 import pytest
+from small_runs import digits, small
 
+from fedsvp_jax import models
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.run.parts import merge
-from fedsvp_jax.run.sweep import SweepPlan
+from fedsvp_jax.run.sweep import SweepPlan, sweep
 
 MECHANISMS = ("none", "fedsva", "gaussian")
 PLAN = SweepPlan(MECHANISMS, epsilons=(0.2, 0.5), seeds=(0, 2))
@@ -76,3 +78,20 @@ def test_a_missing_or_unfinished_part_is_named(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match="finished 0 of its 2 cells; run its command"):
         merge([first, second], tmp_path / "merged")
     assert not (tmp_path / "merged").exists()
+
+
+@pytest.mark.hole
+def test_parts_of_a_sweep_of_own_code_are_merged(tmp_path: pathlib.Path) -> None:
+    """Each part has the digests of its own cells, and was "of another sweep"."""
+    plan = SweepPlan(("nbafl", "none"), epsilons=(0.2,), seeds=(0,))
+    model = models.make_model("mlp", num_classes=10)  # as one of one's own
+    for name, part in (("whole", None), ("one", "1/2"), ("two", "2/2")):
+        divided = dataclasses.replace(plan, part=part)
+        base = small(num_rounds=1)
+        sweep(base, divided, tmp_path / name, dataset=digits(), model=model)
+    merge([tmp_path / "two", tmp_path / "one"], tmp_path / "merged")
+    for name in ("config.json", "results.jsonl", "cells.json"):
+        whole, merged = (tmp_path / made / name for made in ("whole", "merged"))
+        assert whole.read_bytes() == merged.read_bytes(), name
+    config = json.loads((tmp_path / "merged" / "config.json").read_text())
+    assert [len(codes) for codes in config["own_code"].values()] == [1, 1]

@@ -381,14 +381,14 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     )
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
-    apart = [f"{end:g}" for end in (low, high) if _stands_apart(end, present)]
+    marks = [f"{end:g}" for end in (low, high) if _stands_apart(end, present)]
     few = 2 < len(codes) <= _MOST_LABELS and not (codes % 1).any()
     notes = {
         f"binary: {low:g} or {high:g}": binary and column.type == "number",
         f"{len(codes)} whole numbers: a code? in the place of bounds: "
         f'type = "category", values = {json.dumps(listed)}': few
         and column.type == "number",
-        f"{', '.join(apart)}: a missing number? state it in missing": apart
+        f"{', '.join(marks)}: a missing number? state it in missing": marks
         and column.type == "number",
         f"{100 * blank:.2g} % of the cells are missing": blank,
     }
@@ -397,13 +397,11 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
 
 def _stands_apart(end: float, numbers: np.ndarray) -> bool:
     """Whether -9, 99, -999 and the like end the numbers, apart from all others."""
-    others = numbers[numbers != end]
-    nines = re.fullmatch("-9+|99+", f"{end:.0f}") and end % 1 == 0
-    size = np.abs(others).max(initial=0)
+    rest = numbers[numbers != end]
     return bool(
-        nines
-        and len(others) < len(numbers) - 1
-        and ((end < 0 <= others.min(initial=0)) or end > 3 * size)
+        re.fullmatch("-9+|99+", f"{end:g}")
+        and len(rest) < len(numbers) - 1
+        and (end < 0 <= rest.min(initial=0) or end > 3 * np.abs(rest).max(initial=0))
     )
 
 

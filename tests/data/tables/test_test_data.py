@@ -89,3 +89,20 @@ def test_an_npz_file_may_have_its_test_arrays_in_another(
         sources.load("npz", one, TableSettings(classes=2))
     with pytest.raises(ValueError, match=r"one\.npz lacks x_test, y_test; it must"):
         sources.load("npz", one, TableSettings(test_data=str(one)))
+
+
+@pytest.mark.hole
+def test_the_rows_that_clients_train_on_are_no_rows_of_people_who_agreed(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Their exact scores stood in protection.html, as a published test set's."""
+    table, copy = tmp_path / "rows.csv", tmp_path / "agreed.csv"
+    table.write_text("a,ill\n" + "".join(f"{i % 5},{i % 2}\n" for i in range(40)))
+    for again in (table, copy):
+        again.write_bytes(table.read_bytes())
+        settings = TableSettings(label_column="ill", test_data=str(again))
+        with pytest.raises(ValueError, match="which clients train on: name rows of"):
+            sources.load("csv", table, settings)
+    copy.write_text("a,ill\n1,1\n2,0\n")
+    settings = TableSettings(label_column="ill", test_data=str(copy))
+    assert sources.load("csv", table, settings).public_test

@@ -1,0 +1,68 @@
+"""Bounds of a drafted schema that private quantiles buy: `fedsvp schema`."""
+
+import dataclasses
+
+import numpy as np
+
+from fedsvp_jax.data.tables import cells
+from fedsvp_jax.data.tables.cells import Columns
+from fedsvp_jax.data.tables.schema import Schema
+from fedsvp_jax.mechanisms import private_bounds
+
+_WITHIN = {"date": (-1e5, 1e5), "time": (0.0, 23.9)}  # that have a date or a time
+
+
+def with_bought_bounds(schema: Schema, table: Columns, epsilon: float) -> Schema:
+    """The draft whose bounds private quantiles bought, and whose fills lie amid them.
+
+    Columns of the bounds 0 and 1 keep them. The first row of each person is asked.
+
+    Args:
+      schema: a draft.
+      table: its columns by name.
+      epsilon: of all bounds together.
+
+    Raises:
+      ValueError: no column has bounds, or the table has too few rows.
+    """
+    with_bounds = {
+        name: column
+        for name, column in schema.columns.items()
+        if isinstance(column.from_data, tuple) and column.bounds != (0, 1)
+    }
+    rows = np.arange(len(next(iter(table.values()))))
+    if schema.person is not None:
+        rows = np.unique(cells.distinct(table[schema.person])[1], return_index=True)[1]
+    draws = 2 * len(with_bounds)
+    beyond = private_bounds.rows_beyond(epsilon / draws) if draws * epsilon > 0 else 0
+    if not 0 < 2 * beyond < len(rows):
+        raise ValueError(
+            f"bounds_epsilon = {epsilon:g} for {len(with_bounds)} columns leaves about "
+            f"{beyond} rows beyond each bound, of {len(rows)}: raise it, leave columns "
+            "out (--drop_columns), or state bounds that a form or a codebook gives"
+        )
+    columns = dict(schema.columns)
+    for name, column in with_bounds.items():
+        values = cells.values_of(
+            table[name], column.type, schema.notation, column.form
+        ).copy()
+        values[cells.holds(table[name], column.missing)] = np.nan
+        low, high = private_bounds.private_bounds(
+            values[rows],
+            epsilon / draws,
+            _WITHIN.get(column.type, (-np.inf, np.inf)),
+        )
+        columns[name] = dataclasses.replace(
+            column,
+            bounds=(low, high),
+            fill=(low + high) / 2,
+            log=False,
+            from_data=True,
+        )
+    return dataclasses.replace(
+        schema,
+        columns=columns,
+        bounds_epsilon=epsilon,
+        bounds_draws=draws,
+        bounds_unit=schema.unit,
+    )
