@@ -2,20 +2,18 @@
 
 from collections.abc import Collection
 
-from fedsvp_jax.config import SIZED, ResolvedConfig
+from fedsvp_jax.config import OWN_DATA, SIZED, ResolvedConfig
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation import loading
 
 from . import messages
-
-_OWN = ("npz", "csv", "store")
 
 
 def text(
     config: ResolvedConfig, untyped: Collection[str], dataset: Dataset | ClientStore
 ) -> str:
     """Lines for the defaults from the data, the private attribute, and omissions."""
-    is_own = config.dataset in _OWN
+    is_own = config.dataset in OWN_DATA
     names = [name for name in (*SIZED, "l2_norm_clip", "delta") if name in untyped]
     attributes = None
     if isinstance(dataset, Dataset) and (is_own or config.dataset == "adult"):
@@ -28,7 +26,7 @@ def text(
         "chosen.txt",
         config=config,
         dataset=dataset,
-        schema=getattr(dataset, "schema", None),
+        schema=dataset.schema,
         sized={name: getattr(config, name) for name in names} if is_own else {},
         as_published=config.delta == 1 / max(config.batch_size, 2),
         attributes=attributes,

@@ -7,7 +7,6 @@ but for the seconds: these are of a few rounds whose results are thrown away.
 
 import time
 
-import jax
 import numpy as np
 
 from fedsvp_jax.accounting import Plan
@@ -92,7 +91,7 @@ def _price(program: Program) -> Record:
     `examples` is how many times as many the largest client's trainings see.
     """
     data = program.data
-    shapes, _ = jax.eval_shape(program.model.init, jax.random.key(0), data.example)
+    shapes, _ = program.model.shapes(data.example)
     sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
     full = 2 ** len(data.game.attributes.names) - 1
     coalitions = [size for mask, size in sizes.items() if mask != full]

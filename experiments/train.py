@@ -135,7 +135,7 @@ def main(_: list[str]) -> None:
             dataset=data,
             options=run.Options(resume=values.resume),
         )
-    if isinstance(data, Dataset) and data.schema is not None:
+    if data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
     print(
         messages.filled(

@@ -108,7 +108,7 @@ _COMMON = {
 SIZED = ("partition", "num_clients", "cohort_size", "num_hbc_clients", "batch_size")
 # At the papers' C = 20 the noise on a small client drowns its update.
 _OWN: dict[str, Any] = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
-_DEFAULTS: dict[str, Mapping[str, Any]] = {
+OWN_DATA: dict[str, Mapping[str, Any]] = {
     "npz": _OWN,
     "csv": _OWN,
     "store": _OWN | {"partition": "by_writer"},
@@ -122,10 +122,10 @@ def defaults_of(name: str) -> dict[str, Any]:
       ValueError: there is no such data set.
     """
     family = name.partition(":")[0]
-    if family in _DEFAULTS:
-        return {**_COMMON, **_DEFAULTS[family]}
+    if family in OWN_DATA:
+        return {**_COMMON, **OWN_DATA[family]}
     if family not in DATA_SETS:
-        choices = [*DATA_SETS, *_DEFAULTS, "tfds:NAME"]
+        choices = [*DATA_SETS, *OWN_DATA, "tfds:NAME"]
         raise ValueError(unknown("dataset", name, choices))
     return {**_COMMON, **DATA_SETS[family].defaults}
 
@@ -198,7 +198,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
 
 def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
     """The defaults that follow from the data, of settings that are not given."""
-    sized = config.dataset in ("npz", "csv", "store")
+    sized = config.dataset in OWN_DATA
     needs_facts = config.private_category is not None
     needs_facts |= config.num_attributes is None and config.column is not None
     if facts is None:

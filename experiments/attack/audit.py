@@ -142,7 +142,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     )
     seeds = range(config.seed, config.seed + values.audit_seeds)
 
-    def play(case: Case) -> list[list[audit_play.Row]]:
+    def play(case: Case) -> list[list[Record]]:
         prepared = audit_play.prepare(setting, case)
         return [audit_play.rows_of(setting, case, prepared, seed) for seed in seeds]
 

@@ -2,16 +2,16 @@
 
 import dataclasses
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedsvp_jax.config import ResolvedConfig
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import MechanismConfig
 
 _CASES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Record = {}
 # Settings of all cases of a mechanism. At this ε those of gaussian tell worlds apart.
 # Noise that depends on R is calibrated by the formula of its source.
 _LOUD = {"epsilon": 10.0}
@@ -25,7 +25,7 @@ class Case(NamedTuple):
     clipping: str
     relation: str  # replace_one or add_remove, as in the settings
     worlds: str
-    changes: Mapping[str, Any] = _NOTHING  # settings that the worlds need
+    changes: Record = _NOTHING  # settings that the worlds need
     claimed: bool = True  # whether the worlds are neighbours as the claim means it
     wide: bool = False  # the noise scale is to be read from the upload
     promised: bool = False  # whether a promise ends the uploads

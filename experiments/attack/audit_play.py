@@ -6,7 +6,7 @@ The games of a case are compiled once and played with every seed's key.
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedsvp_jax.accounting import Account, Participation, Plan, composed_epsilon
 from fedsvp_jax.accounting.settings import PromiseSettings
@@ -18,6 +18,7 @@ from fedsvp_jax.attacks import (
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.clips import CLIPS
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -38,8 +39,6 @@ _PRESENT = 2  # clients in a partial cohort
 _WEIGHTS = (0.7, 0.1, 0.1, 0.1)  # of a cohort in which one client is the largest
 _BATCHES = 40  # so many times a secret batch's records the client has
 _PRIVATE = 4  # one in so many of the client's records has the private attribute
-
-Row = dict[str, Any]
 
 
 class Setting(NamedTuple):
@@ -231,7 +230,9 @@ def promise_of(
     )
 
 
-def rows_of(setting: Setting, case: Case, prepared: Prepared, seed: int) -> list[Row]:
+def rows_of(
+    setting: Setting, case: Case, prepared: Prepared, seed: int
+) -> list[Record]:
     """One seed's games: one row after one upload and one after all of them."""
     key = prng.stream_key(prng.root_key(seed), prng.Stream.CANARY)
     scores, target_delta = prepared.play(key), setting.config.target_delta

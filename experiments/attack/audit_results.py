@@ -1,14 +1,12 @@
 """The verdicts of an audit."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.student import holm_adjusted
 
-Row = dict[str, Any]
 
-
-def with_verdicts(rows: Sequence[Row]) -> list[Row]:
+def with_verdicts(rows: Sequence[Record]) -> list[Record]:
     """The rows of one seed with the claims that Holm's test rejects, and a verdict.
 
     The family is every claim of every row: with a probability of 95 % no true claim is
@@ -26,7 +24,7 @@ def with_verdicts(rows: Sequence[Row]) -> list[Row]:
     return with_status
 
 
-def over_seeds(by_seed: Sequence[Sequence[Row]]) -> list[Row]:
+def over_seeds(by_seed: Sequence[Sequence[Record]]) -> list[Record]:
     """The first seed's rows, each with the number of seeds in which it is VIOLATED."""
     return [
         same_row[0] | {"violated_in": sum(r["status"] == "VIOLATED" for r in same_row)}

@@ -40,6 +40,7 @@ from fedsvp_jax import models
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng, tree
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.structs import (
     Array,
     Examples,
@@ -78,8 +79,6 @@ DEFAULTS = {
 }
 _CLIPPINGS = ("paper", "update_clip", "per_example")
 _DEFENCE = re.compile(rf"(\w+):({'|'.join(_CLIPPINGS)})(?::(\d+\.?\d*(?:e\d+)?))?")
-
-Row = dict[str, Any]
 
 
 def define_flags() -> None:
@@ -225,7 +224,7 @@ def attack_defence(
     defence: ResolvedConfig,
     victim: Victim,
     invert: Mapping[inversion.Match, Any],
-) -> list[Row]:
+) -> list[Record]:
     """One row per way of matching, over all victims."""
     key = prng.round_key(prng.root_key(defence.seed), 0)
     no_defence = dataclasses.replace(defence, mechanism="none")
@@ -305,7 +304,7 @@ def make_victim(config: ResolvedConfig, data: Dataset, count: int) -> Victim:
     return Victim(model, params, stats, examples, data)
 
 
-def table(rows: list[Row], mean_image: float) -> text_table.Table:
+def table(rows: list[Record], mean_image: float) -> text_table.Table:
     """PSNR by defence and way of matching, as texts."""
     texts = printed.filled_rows(
         "attack_gradient_inversion.txt", rows, claim=upload_claims.claim_text
@@ -341,7 +340,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         for match in inversion.MATCHES
     }
 
-    def finish(by_defence: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+    def finish(by_defence: Record, folder: pathlib.Path) -> Record:
         rows = [row for rows in by_defence.values() for row in rows]
         guess = data.train_inputs.mean(axis=0) / 255
         images = truth(victim)

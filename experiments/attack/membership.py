@@ -33,6 +33,7 @@ from absl import flags
 
 from fedsvp_jax.attacks import membership
 from fedsvp_jax.config import ResolvedConfig
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.prng import Stream
 from fedsvp_jax.core.structs import Split
 from fedsvp_jax.data import preprocessing
@@ -64,8 +65,6 @@ DEFAULTS = {
 }
 LABEL_NOISE = 0.2  # share of the examples whose label is drawn at random
 ROC_POINTS = np.concatenate([[0.0], np.logspace(-4, 0, 81)])  # false positive rates
-
-Row = dict[str, Any]
 
 
 def define_flags() -> None:
@@ -115,7 +114,7 @@ def members(split: Split, num_examples: int) -> np.ndarray:
     return member
 
 
-def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Row]:
+def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Record]:
     """Trains the cells and attacks their models after the last round.
 
     Args:
@@ -142,7 +141,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Row]:
         return membership.confidences(logits, true_labels), right
 
     state, metrics = trainer.advance(trainer.initial_state(), 0, num_rounds)
-    phi, right = jax.device_get(scored(state.params, state.stats))
+    phi, right = jax.device_get(scored(*state.weights))
     rows = []
     for start in range(0, len(configs), shadows):
         cells = slice(start, start + shadows)
@@ -168,14 +167,14 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Row]:
     return rows
 
 
-def table(rows: Sequence[Row]) -> text_table.Table:
+def table(rows: Sequence[Record]) -> text_table.Table:
     """AUC and TPR at small FPR by mechanism, ε and attack, as texts."""
     return printed.filled_rows(
         "attack_membership.txt", rows, claim=upload_claims.claim_text
     )
 
 
-def draw(path: pathlib.Path, rows: Sequence[Row]) -> None:
+def draw(path: pathlib.Path, rows: Sequence[Record]) -> None:
     """ROC curves, both axes logarithmic, one panel per attack."""
 
     def panel(axes: Any, attack: str) -> None:
@@ -222,7 +221,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     for configs in sweeps.values():  # what cannot run is refused first
         Trainer(build(configs, data))
 
-    def finish(rows_by_sweep: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
+    def finish(rows_by_sweep: Record, folder: pathlib.Path) -> Record:
         rows = [row for rows in rows_by_sweep.values() for row in rows]
         draw(folder / "roc.svg", rows)
         print(text_table.render(table(rows)))

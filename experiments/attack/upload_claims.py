@@ -1,13 +1,11 @@
 """The claim of one upload, as results keep it and as tables show it."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from fedsvp_jax.accounting import Account, Participation
 from fedsvp_jax.accounting.claims import adversary, meaning, upload_status
 from fedsvp_jax.accounting.participation import STATS_LEAVE
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.report import labels
 
@@ -16,7 +14,7 @@ NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 
 def claim_of_upload(
     mechanism: Mechanism, epsilon: float, delta: float, *, keeps_stats: bool
-) -> dict[str, Any]:
+) -> Record:
     """The fields of `NOTHING`; None in all where nothing is claimed."""
     account = Account.of(
         mechanism, Participation(nominal=STATS_LEAVE if keeps_stats else "")
@@ -26,7 +24,7 @@ def claim_of_upload(
     return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
 
 
-def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> dict[str, Any]:
+def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> Record:
     """`claim_of_upload` for the least noise that a mechanism may add."""
     return claim_of_upload(
         mechanism,
@@ -36,7 +34,7 @@ def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> dict[str, Any]:
     )
 
 
-def claim_text(row: Mapping[str, Any]) -> str:
+def claim_text(row: Record) -> str:
     """`0.1 at δ = 1e-05 (nominal; against: …)`; a dash where nothing is claimed."""
     if row["status"] is None:
         return labels.significant(None)

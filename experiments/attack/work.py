@@ -21,7 +21,7 @@ class Work(NamedTuple):
     """
 
     data: Dataset | None
-    settings: Mapping[str, Any]
+    settings: Record
     pieces: Mapping[str, Callable[[], Any]]
     finish: Callable[[Record, pathlib.Path], Record]
 

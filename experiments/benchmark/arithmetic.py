@@ -63,13 +63,6 @@ def _inside(equation: Any) -> Iterator[Any]:
                 yield inner
 
 
-def _weights(trainer: Trainer) -> Weights:
-    """Shapes of the model's parameters and statistics."""
-    program = trainer.program
-    init = jax.eval_shape(program.model.init, jax.random.key(0), program.data.example)
-    return Weights(*init)
-
-
 def step_flops(trainer: Trainer, batch_size: int) -> int:
     """FLOPs of one training step, by the kernels of the trainer's target.
 
@@ -94,7 +87,7 @@ def step_flops(trainer: Trainer, batch_size: int) -> int:
             local_training.Draws(prng.root_key(0)),
         )
 
-    return product_flops(update, _weights(trainer), rate, rows)
+    return product_flops(update, program.model.shapes(program.data.example), rate, rows)
 
 
 def coalition_steps(trainer: Trainer) -> dict[int, tuple[int, int]]:
@@ -131,7 +124,8 @@ def round_flops(trainer: Trainer) -> tuple[int, int]:
       `(training, estimation)`: of the local models, as in FedAvg; of the other
       coalitions' models and of all utilities.
     """
-    plan, shape = trainer.program.plan, trainer.program.data.examples.inputs.shape[1:]
+    program = trainer.program
+    plan, shape = program.plan, program.data.examples.inputs.shape[1:]
     coalitions = coalition_steps(trainer)
     flops_of_batch = functools.cache(partial(step_flops, trainer))
     costs = {
@@ -140,12 +134,12 @@ def round_flops(trainer: Trainer) -> tuple[int, int]:
     }
     training = costs[max(coalitions)]
     estimation = sum(costs.values()) - training
-    if trainer.program.mechanism.needs_contribution:
+    if program.mechanism.needs_contribution:
         batch = plan.estimation.validation_batch_size
-        longest = trainer.program.data.split.validation.shape[-1]
+        longest = program.data.split.validation.shape[-1]
         utility = product_flops(
-            partial(trainer.program.model.apply, train=False, key=None),
-            *_weights(trainer),
+            partial(program.model.apply, train=False, key=None),
+            *program.model.shapes(program.data.example),
             jax.ShapeDtypeStruct((batch, *shape), jnp.float32),
         )
         estimation += len(coalitions) * -(-longest // batch) * utility

@@ -16,6 +16,7 @@ uploads alone it is exact, and TPR = Φ(μ − Φ⁻¹(1 − FPR)), right = Φ(�
 
 import math
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,14 +26,13 @@ from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.mechanisms.calibration import analytic_multiplier
 
+Pairs: TypeAlias = Iterable[tuple[float, float]]  # (ε, δ) that hold
 FALSE_ALARMS = 0.01
 _DELTAS = np.concatenate([np.logspace(-4, -2, 5), np.linspace(0.02, 0.5, 13)])
 _LARGEST = 700.0  # of an exponent
 
 
-def recognised(
-    pairs: Iterable[tuple[float, float]], accused: float = FALSE_ALARMS
-) -> float:
+def recognised(pairs: Pairs, accused: float = FALSE_ALARMS) -> float:
     """The largest TPR at FPR `accused`, of (ε, δ) that hold."""
     return min(
         min(odds * accused + delta, 1 - (1 - accused - delta) / odds, 1.0)
@@ -40,7 +40,7 @@ def recognised(
     )
 
 
-def right_of_100(pairs: Iterable[tuple[float, float]]) -> float:
+def right_of_100(pairs: Pairs) -> float:
     """The most of 100 guesses at even odds that are right, of (ε, δ) that hold."""
     return min(
         min(100.0, 50 + 50 * (odds - 1 + 2 * delta) / (odds + 1))
@@ -48,11 +48,11 @@ def right_of_100(pairs: Iterable[tuple[float, float]]) -> float:
     )
 
 
-def _odds(pairs: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+def _odds(pairs: Pairs) -> list[tuple[float, float]]:
     return [(math.exp(min(epsilon, _LARGEST)), delta) for epsilon, delta in pairs]
 
 
-def risk(pairs: Iterable[tuple[float, float]], *, exact: bool = False) -> Record:
+def risk(pairs: Pairs, *, exact: bool = False) -> Record:
     """`mu`, `recognised` at 1 % false alarms, `right_of_100`, and `exact`.
 
     Where μ is exact its own rates hold too.

@@ -27,6 +27,7 @@ from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
 from fedsvp_jax.round import client_work, cohort, private_query_work
@@ -133,7 +134,7 @@ def _cohorts(
     """
     cyclic, size = settings.cohorts == "cyclic", 1 + len(game.others)
     num_clients = settings.num_clients if cyclic else size
-    everybody = jnp.ones((num_clients,), bool)
+    everybody = jnp.ones(num_clients, bool)
 
     def cohort_of(spent: Array, round_num: Array | int, admitted: Array) -> Array:
         return cohort.cohort_of_round(
@@ -146,7 +147,7 @@ def _cohorts(
             admitted=admitted,
         )
 
-    first = cohort_of(jnp.zeros((num_clients,), jnp.int32), 0, everybody)
+    first = cohort_of(jnp.zeros(num_clients, jnp.int32), 0, everybody)
     thinned = everybody.at[first[game.admitted or size :]].set(False)
 
     def of_round(spent: Array, round_num: Array | int) -> Array:
@@ -164,7 +165,7 @@ def _transcript(
     key: Array,
 ) -> Transcript:
     """One game in `world` (0: in, 1: out)."""
-    axis = jnp.zeros((game.dimension,), jnp.float32).at[0].set(1.0)
+    axis = jnp.zeros(game.dimension, jnp.float32).at[0].set(1.0)
     updates = jnp.asarray(game.updates, jnp.float32)[:, None] * axis[None]
     nothing = jnp.zeros_like(axis)
     factors = jnp.asarray((1.0, *game.others), jnp.float32)
@@ -209,7 +210,7 @@ def _transcript(
             return noised, mean, std, after, info
 
         both = jax.vmap(release)(updates, ratios, carry.states)
-        noised, _, _, state, info = jax.tree.map(lambda leaf: leaf[world], both)
+        noised, _, _, state, info = cell_of(both, world)
         _, means, stds, states, worlds_info = both
 
         def silent(client_id: Array) -> tuple[Array, NoiseInfo]:
@@ -270,7 +271,7 @@ def _transcript(
 
     rounds = jnp.arange(settings.num_rounds, dtype=jnp.int32)
     both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
-    spent = jnp.zeros((num_clients,), jnp.int32)
+    spent = jnp.zeros(num_clients, jnp.int32)
     _, seen = jax.lax.scan(step, _Carry(both, start, spent), rounds)
     gaps, variances = seen.gaps, seen.variances
     if (num_bands := getattr(own_settings, "noise_bands", 1)) > 1:

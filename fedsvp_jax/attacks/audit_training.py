@@ -14,6 +14,7 @@ import numpy as np
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
 from fedsvp_jax.round import client_work, private_query
@@ -31,7 +32,7 @@ def pushed_model(dimension: int) -> Model:
 
     def init(key: Array, example: Array) -> tuple[Params, Params]:
         del key, example
-        return {"w": jnp.zeros((dimension,), jnp.float32)}, {}
+        return {"w": jnp.zeros(dimension, jnp.float32)}, {}
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
@@ -70,7 +71,7 @@ def neighbours(
         inputs = np.zeros((num_examples, 2), np.float32)
         inputs[:, 0] = -push if left_out and others_push else 0.0
         inputs[:replaced, 0] = sign * push
-        nobody = jnp.zeros((num_examples,), jnp.int32)
+        nobody = jnp.zeros(num_examples, jnp.int32)
         worlds.append(Examples(jnp.asarray(inputs), nobody, nobody))
     return worlds
 
@@ -233,7 +234,7 @@ def training_player(
     shifted = jnp.bool_(recipe.places is None)  # else the worlds are mixtures
 
     def transcript(world: Array, key: Array) -> Transcript:
-        data = jax.tree.map(lambda leaf: leaf[world], stacked)
+        data = cell_of(stacked, world)
 
         def step(score: Array, round_num: Array) -> tuple[Array, Transcript]:
             round_key = prng.round_key(key, round_num)

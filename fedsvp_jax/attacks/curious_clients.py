@@ -103,9 +103,7 @@ def attacked_federation(
         records.check_finite(round_metrics, round_num=round_num + 1, mechanism=name)
         # As host arrays: on the trainer's mesh they would place the attack's results
         # there too, and the next attack would be compiled again for that placement.
-        params, stats = jax.device_get(
-            (cell_of(server.params, 0), cell_of(server.stats, 0))
-        )
+        params, stats = jax.device_get(cell_of(server.weights, 0))
         state = reconstruction.attack_round(
             plan,
             model,

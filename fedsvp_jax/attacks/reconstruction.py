@@ -210,7 +210,7 @@ def reconstruct(
     def generate(generator: Params, client: Array) -> Array:
         latent_key = jax.random.fold_in(key, client)
         latents = jax.random.normal(latent_key, (count, LATENT_SIZE))
-        labels = jnp.full((count,), plan.target, jnp.int32)
+        labels = jnp.full(count, plan.target, jnp.int32)
         return plan.generator().apply(generator, latents, labels)
 
     return jax.vmap(generate)(generators, attackers)

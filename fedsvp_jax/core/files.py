@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+AnyPath: TypeAlias = str | os.PathLike[str]
 Record: TypeAlias = dict[str, Any]  # names and plain values: settings, a row, a summary
 BESIDE = ".tmp"  # ends the name of a file that is not whole yet
 
@@ -73,7 +74,7 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
         raise WriteError(path, error.strerror or str(error)) from error
 
 
-def sync(path: str | os.PathLike[str]) -> None:
+def sync(path: AnyPath) -> None:
     """Returns when a file's content, or the names in a folder, are on the disk."""
     number = os.open(path, os.O_RDONLY)
     try:

@@ -38,12 +38,8 @@ def weighted(model: Model, class_weights: tuple[float, ...]) -> Model:
 
 def check_shape(model: Model, examples: Examples, example: Array) -> None:
     """Refuses a loss that does not give one number per example."""
-    outputs, _ = jax.eval_shape(
-        lambda x: model.apply(
-            *model.init(jax.random.key(0), x), x, train=False, key=None
-        ),
-        example,
-    )
+    apply = functools.partial(model.apply, train=False, key=None)
+    outputs, _ = jax.eval_shape(apply, *model.shapes(example), example)
     targets = jax.eval_shape(lambda: examples.wanted[:1])
     shapes = f"an output of the shape {outputs.shape[1:]} and a target of the shape "
     shapes += f"{targets.shape[1:]}"

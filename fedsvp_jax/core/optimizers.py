@@ -17,7 +17,6 @@ where the server itself adds the noise after its step (`config.resolve` refuses 
 """
 
 import dataclasses
-from functools import partial
 
 import optax
 
@@ -120,12 +119,9 @@ def server_optimizer(settings: ServerSettings) -> optax.GradientTransformation:
         return optax.sgd(rate, momentum=settings.server_momentum or None)
     if settings.server_optimizer == "adagrad":
         return optax.adagrad(rate, initial_accumulator_value=tau**2, eps=0.0)
+    betas = {"b1": settings.server_beta1, "b2": settings.server_beta2}
+    if settings.server_optimizer == "adam":
+        return optax.adam(rate, **betas, eps=tau)
     # Yogi with u and v from 0, where optax starts both at one positive number.
-    yogi = partial(optax.scale_by_yogi, initial_accumulator_value=0.0)
-    scale = {"adam": optax.scale_by_adam, "yogi": yogi}
-    return optax.chain(
-        scale[settings.server_optimizer](
-            b1=settings.server_beta1, b2=settings.server_beta2, eps=tau
-        ),
-        optax.scale_by_learning_rate(rate),
-    )
+    yogi = optax.scale_by_yogi(**betas, eps=tau, initial_accumulator_value=0.0)
+    return optax.chain(yogi, optax.scale_by_learning_rate(rate))

@@ -15,6 +15,7 @@ import optax
 Array: TypeAlias = jax.Array
 Params: TypeAlias = Any  # a pytree of float arrays
 # (outputs (b, ...), targets (b, ...)) -> (b,) float32
+Outputs: TypeAlias = tuple[Array, Params]  # of a batch, and the statistics after it
 Loss: TypeAlias = Callable[[Array, Array], Array]
 cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
@@ -36,9 +37,13 @@ class Model(NamedTuple):
     """
 
     init: Callable[..., tuple[Params, Params]]
-    apply: Callable[..., tuple[Array, Params]]
+    apply: Callable[..., Outputs]
     gradient_scale: Callable[[Array], Array] | None = None
     loss: Loss = cross_entropy
+
+    def shapes(self, example: Array | jax.ShapeDtypeStruct) -> "Weights":
+        """The shapes and types of what `init` gives, which is not computed."""
+        return Weights(*jax.eval_shape(self.init, jax.random.key(0), example))
 
 
 @flax.struct.dataclass

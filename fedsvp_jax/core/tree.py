@@ -4,7 +4,6 @@ import contextlib
 import contextvars
 import hashlib
 import itertools
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,8 +54,7 @@ def num_parameters(params: Params) -> int:
 
 def num_bytes(tree: Params) -> int:
     """The bytes of all leaves; shapes suffice."""
-    leaves = jax.tree.leaves(tree)
-    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def cut(vector: Array, like: Params) -> Params:

@@ -5,9 +5,12 @@ import functools
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+
+Names: TypeAlias = tuple[str, ...]  # of classes, categories or clients
+Shape: TypeAlias = tuple[int, ...]
 
 
 def integer_labels(labels: np.ndarray) -> np.ndarray | None:
@@ -63,7 +66,7 @@ class Column(NamedTuple):
     """A named, integer-coded property of every training example (Adult's sex)."""
 
     codes: np.ndarray  # (n,) int32 in [0, len(categories))
-    categories: tuple[str, ...]
+    categories: Names
     public: bool = True  # false: the categories are those that the records have
 
 
@@ -116,14 +119,14 @@ class Dataset:
     test_labels: np.ndarray
     num_classes: int
     train_writers: np.ndarray | None = None
-    class_names: tuple[str, ...] | None = None
+    class_names: Names | None = None
     columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     test_columns: Mapping[str, Column] = dataclasses.field(default_factory=dict)
     train_targets: np.ndarray | None = None
     test_targets: np.ndarray | None = None
-    from_records: tuple[str, ...] = ()
+    from_records: Names = ()
     schema: Any = None
-    writer_names: tuple[str, ...] | None = None
+    writer_names: Names | None = None
     test_writers: np.ndarray | None = None
     public_test: bool = False
     train_persons: np.ndarray | None = None
@@ -211,7 +214,7 @@ class Dataset:
                 f"first at index {bad[0].tolist()}); every {each} must be finite"
             )
 
-    def _targets(self, part: str, rows: tuple[int, ...]) -> Any:
+    def _targets(self, part: str, rows: Shape) -> Any:
         """Makes a part's targets float32 or int32; their type and shape, or None."""
         targets = getattr(self, f"{part}_targets")
         if targets is None:
@@ -238,7 +241,7 @@ class Dataset:
         names = (*self.writer_names, "")
         return [names[number] for number in self.test_writers]
 
-    def _check_columns(self, field: str, kind: str, rows: tuple[int, ...]) -> None:
+    def _check_columns(self, field: str, kind: str, rows: Shape) -> None:
         """Makes the codes of all columns int32."""
         columns = {}
         for key, column in getattr(self, field).items():
@@ -248,7 +251,7 @@ class Dataset:
         self._set(field, columns)
 
     def _as_integers(
-        self, kind: str, values: np.ndarray, rows: tuple[int, ...], limit: int = 2**31
+        self, kind: str, values: np.ndarray, rows: Shape, limit: int = 2**31
     ) -> np.ndarray:
         """Numbers from 0 to `limit` - 1, one for each example, as int32."""
         integers = integer_labels(values)
@@ -270,7 +273,7 @@ class Dataset:
         return ValueError(f"dataset {self.name}: {message}")
 
     @property
-    def example_shape(self) -> tuple[int, ...]:
+    def example_shape(self) -> Shape:
         """The shape of one example."""
         return self.train_inputs.shape[1:]
 
@@ -310,8 +313,8 @@ class Facts(NamedTuple):
 
     num_examples: int | None = None
     of_writers: np.ndarray | None = None
-    categories: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    class_names: tuple[str, ...] | None = None
+    categories: Mapping[str, Names] = MappingProxyType({})
+    class_names: Names | None = None
 
 
 def facts_of(dataset: Dataset) -> Facts:
@@ -358,11 +361,18 @@ class ClientStore:
     num_classes: int
     fingerprint: str
     most_copies: int = 1
-    from_records: tuple[str, ...] = ()
+    from_records: Names = ()
     public_test: bool = False
 
+    # What a data set in memory may have, and a store does not.
+    class_names: ClassVar[None] = None
+    train_targets: ClassVar[None] = None
+    test_targets: ClassVar[None] = None
+    test_columns: ClassVar[Mapping[str, Column]] = MappingProxyType({})
+    schema: ClassVar[None] = None
+
     @property
-    def example_shape(self) -> tuple[int, ...]:
+    def example_shape(self) -> Shape:
         """The shape of one example."""
         return self.train_inputs.shape[1:]
 

@@ -4,7 +4,6 @@ What it computes is `ClientWork.prepare`, the simulator's own.
 """
 
 import dataclasses
-import os
 from functools import partial
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import prng
+from fedsvp_jax.core.files import AnyPath
 from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
@@ -25,10 +25,9 @@ from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site, fingerprint
 from fedsvp_jax.deploy.witness import Witness
 from fedsvp_jax.devices.target import current_target
+from fedsvp_jax.federation import checks, federated_data
 from fedsvp_jax.federation import plan as plans
-from fedsvp_jax.federation.checks import check_unit
 from fedsvp_jax.federation.client_data import FederatedData
-from fedsvp_jax.federation.federated_data import federate
 from fedsvp_jax.round.private_query_work import query_gradient
 from fedsvp_jax.round.state import LocalWork, Task, initial_state
 from fedsvp_jax.run.trained_model import TrainedModel
@@ -50,7 +49,7 @@ def own_data(config: ResolvedConfig, dataset: Dataset) -> FederatedData:
         partition="iid",
         split="by_position",
     )
-    return federate([single], dataset)
+    return federated_data.federate([single], dataset)
 
 
 def data_of(simulated: FederatedData, client_id: int) -> FederatedData:
@@ -90,11 +89,11 @@ class Client:
         self,
         policy: Policy,
         data: FederatedData,
-        state_path: str | os.PathLike[str],
+        state_path: AnyPath,
         *,
         model: Model | None = None,
         randomness: Randomness = SECRET,
-        witness: str | os.PathLike[str] | Witness | None = None,
+        witness: AnyPath | Witness | None = None,
     ) -> None:
         self.policy, config, target = policy, policy.training, current_target()
         build = partial(models.make_model, config.model, kernels=target.platform)
@@ -113,7 +112,7 @@ class Client:
                 "the bounds of the schema were bought (private_bounds), and a client's "
                 "log does not count their ε: state the bounds instead"
             )
-        check_unit(config, policy.mechanism, data)
+        checks.check_unit(config, policy.mechanism, data)
         attributes = np.asarray(data.examples.attributes)[
             np.asarray(split.train)[: self.num_examples]
         ]

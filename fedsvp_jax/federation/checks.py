@@ -1,14 +1,14 @@
 """Settings, data and mechanism that do not fit together are refused before a run."""
 
 import re
+from functools import partial
 
 import jax
 
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import losses
-from fedsvp_jax.core.structs import Array, Model, cross_entropy
+from fedsvp_jax.core.structs import Model, cross_entropy
 from fedsvp_jax.core.tree import num_parameters
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, grid
@@ -26,7 +26,7 @@ def check_loss(
     loss: losses.ExampleLoss | None,
 ) -> None:
     """Refuses targets without a loss or a model, and settings with no meaning here."""
-    has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+    has_targets = dataset.train_targets is not None
     if has_targets and (loss is None or model is None):
         raise ValueError(
             "the data set has targets, so training needs a loss that compares the "
@@ -52,12 +52,10 @@ def check_loss(
 
 def check_outputs(model: Model, data: FederatedData) -> None:
     """Refuses a model from outside that has not one output for each class."""
-
-    def outputs(inputs: Array) -> Array:
-        params, stats = model.init(jax.random.key(0), preprocessing.normalize(inputs))
-        return outputs_for(model, params, stats, inputs)
-
-    logits = jax.eval_shape(outputs, data.examples.inputs[:1])
+    outputs = partial(outputs_for, model)
+    logits = jax.eval_shape(
+        outputs, *model.shapes(data.example), data.examples.inputs[:1]
+    )
     if logits.shape != (1, data.num_classes):
         raise ValueError(
             f"model must have {data.num_classes} outputs, one for each class of the "

@@ -7,11 +7,10 @@ import jax
 import numpy as np
 
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Split
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
-from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.cohort_stream import CohortReader
 from fedsvp_jax.round import private_query
@@ -42,7 +41,7 @@ def game_of(
     Args:
       tested: each test example's attribute; None where it is not known.
     """
-    targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+    targets = dataset.train_targets is not None
     masks = planned_coalitions(config.shapley, counts.shape[1])
     rows = coalition_rows(masks, counts.shape[1])
     num_private = counts[:, attributes.private]
@@ -76,11 +75,11 @@ class FederatedData(NamedTuple):
     num_train: np.ndarray  # (cells, M): training examples of each client
     most_copies: tuple[int, ...]  # by cell: clients that hold one protected record
     num_classes: int
-    from_records: tuple[str, ...]  # as `Dataset` has it; the attributes' categories too
+    from_records: Names  # as `Dataset` has it; the attributes' categories too
     corrupted: np.ndarray  # (cells, M) bool
     fingerprint: str  # of the data set that all of this was made of
     reader: CohortReader | None = None  # of a store
-    client_names: tuple[str, ...] | None = None  # (M,) of the first cell, if any
+    client_names: Names | None = None  # (M,) of the first cell, if any
     warmup: Examples | None = None  # the centre's own, of the influence filter
     validation: Examples | None = None  # the server's own, to choose the best round
     rows_per_person: int | None = None  # as `Dataset` has it
@@ -95,7 +94,7 @@ class FederatedData(NamedTuple):
         self, model: Model, query_parts: private_query.QueryParts
     ) -> Params:
         """The shapes of the parameters that get noise; without a query, of all."""
-        params, _ = jax.eval_shape(model.init, prng.root_key(0), self.example)
+        params, _ = model.shapes(self.example)
         return jax.eval_shape(lambda p: private_query.chosen(p, query_parts), params)
 
     @property

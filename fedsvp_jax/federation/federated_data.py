@@ -12,7 +12,7 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.data import preprocessing, train_validation
 from fedsvp_jax.data.attributes import AttributeSettings
-from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.federation import loading, stored_clients
 from fedsvp_jax.federation.client_data import FederatedData, division_of, game_of
 from fedsvp_jax.federation.corruption import corrupt_clients
@@ -120,7 +120,7 @@ def federate(
     )
 
 
-def _from_records(config: AttributeSettings, dataset: Dataset) -> tuple[str, ...]:
+def _from_records(config: AttributeSettings, dataset: Dataset) -> Names:
     name = config.column
     public = name is None or dataset.columns[name].public
     attributes = () if public else (f"the categories of {name}",)

@@ -13,7 +13,14 @@ from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS
 from fedsvp_jax.core.structs import Examples
 from fedsvp_jax.data import attributes, partition, preprocessing, sources
 from fedsvp_jax.data.attributes import Attributes
-from fedsvp_jax.data.dataset import ClientStore, Column, Dataset, check_one_client
+from fedsvp_jax.data.dataset import (
+    ClientStore,
+    Column,
+    Dataset,
+    Names,
+    Shape,
+    check_one_client,
+)
 from fedsvp_jax.data.train_validation import least_examples
 from fedsvp_jax.models import kept_features
 
@@ -40,7 +47,7 @@ def load_dataset(config: ResolvedConfig) -> Dataset:
     return evaluated_on(dataset, config.max_test_examples)
 
 
-def check_inputs(config: ResolvedConfig, example_shape: tuple[int, ...]) -> None:
+def check_inputs(config: ResolvedConfig, example_shape: Shape) -> None:
     """Raises ValueError: the model or `augment` does not go with such examples."""
     images = len(example_shape) == 3
     if config.model not in TABLE_MODELS and not images:
@@ -125,9 +132,8 @@ def withhold_validation(
     order = prng.generator(0, prng.Draw.SERVER_VALIDATION).permutation(count)
     chosen, rest = np.sort(order[:size]), np.sort(order[size:])
     selected = _only(dataset, "test", chosen)
-    targets = selected.test_targets if isinstance(selected, Dataset) else None
     validation = preprocessing.device_examples(
-        selected.test_inputs, selected.test_labels, targets=targets
+        selected.test_inputs, selected.test_labels, targets=selected.test_targets
     )
     return _only(dataset, "test", rest), validation
 
@@ -139,12 +145,10 @@ def test_attributes(
 
     None too where it has targets: a score by attribute is an accuracy.
     """
-    columns: Mapping[str, Column] = {}
-    if isinstance(dataset, Dataset):
-        columns = dataset.test_columns
-        if dataset.test_targets is not None:
-            return None
-    if config.num_attributes == 1 or config.column not in (None, *columns):
+    columns = dataset.test_columns
+    if dataset.test_targets is not None or config.num_attributes == 1:
+        return None
+    if config.column not in (None, *columns):
         return None
     return attributes_of(config, dataset, dataset.test_labels, columns).ids
 
@@ -170,7 +174,7 @@ def attributes_of(
             private,
             num_classes=dataset.num_classes,
             num_attributes=config.num_attributes,
-            class_names=dataset.class_names if isinstance(dataset, Dataset) else None,
+            class_names=dataset.class_names,
         )
     if name is None:
         raise ValueError(
@@ -315,7 +319,7 @@ def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
 
 def client_names(
     config: ResolvedConfig, dataset: Dataset, parts: Sequence[np.ndarray]
-) -> tuple[str, ...] | None:
+) -> Names | None:
     """(M,) the writers' names with partition=by_writer; None if they have none."""
     writers, names = dataset.train_writers, dataset.writer_names
     if config.partition != "by_writer" or writers is None or names is None:

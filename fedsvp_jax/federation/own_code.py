@@ -96,7 +96,7 @@ def of_model(model: Model, data: FederatedData, *, batch_size: int, dtype: str) 
       dtype: of the products in training (`adapters.in_dtype`).
     """
     key, trained_model = prng.root_key(0), adapters.in_dtype(model, dtype)
-    params, stats = jax.eval_shape(model.init, key, data.example)
+    params, stats = model.shapes(data.example)
     inputs, targets = (
         jax.ShapeDtypeStruct((batch_size, *leaf.shape[1:]), leaf.dtype)
         for leaf in (data.example, data.examples.wanted)
@@ -172,10 +172,8 @@ def of_mechanism(
                 memory,
                 key=key,
                 round_num=round_num,
-                infos=jax.tree.map(
-                    lambda x: jnp.full((settings.cohort_size,), x), info
-                ),
-                valid=jnp.ones((settings.cohort_size,), bool),
+                infos=jax.tree.map(lambda x: jnp.full(settings.cohort_size, x), info),
+                valid=jnp.ones(settings.cohort_size, bool),
             )
         promised = concrete.least_multiplier, concrete.most_epsilon, concrete.most_delta
         average = concrete.uniform_weights, concrete.claim.central, grid
@@ -203,7 +201,7 @@ def of_aggregator(
     """The digest of an aggregator, which encodes an upload and decodes a round's."""
     info = jax.tree.map(np.asarray, nothing_private().visible_to_server())
     places = settings.cohort_size
-    infos = jax.tree.map(lambda leaf: jnp.full((places,), leaf), info)
+    infos = jax.tree.map(lambda leaf: jnp.full(places, leaf), info)
 
     def program(params: Params, stats: Params, stacked: Weights, valid: Array) -> Any:
         upload = Upload(params, [])
@@ -212,7 +210,7 @@ def of_aggregator(
             aggregator.decode(mechanism, upload, stacked, infos, valid),
         )
 
-    weights = Weights(*jax.eval_shape(model.init, prng.root_key(0), data.example))
+    weights = model.shapes(data.example)
     stacked = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((places, *leaf.shape), leaf.dtype), weights
     )

@@ -14,7 +14,7 @@ from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, optimizers, prng, tree
 from fedsvp_jax.core.settings import FEATURE_MODELS, TABLE_MODELS, by_class, part
 from fedsvp_jax.core.structs import Array, Model, Params
-from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.devices.target import Parallelism, Target, current_target
 from fedsvp_jax.federation.client_data import FederatedData
 from fedsvp_jax.federation.run_digest import with_run_claim
@@ -80,7 +80,7 @@ def choose_parallelism(
     sampled = 0 if config.shapley == "exact" else config.shapley_trainings
     shape = (config.batch_size, *example_shape)
     batch = jax.ShapeDtypeStruct(shape, jnp.float32)
-    params, stats = jax.eval_shape(model.init, jax.random.key(0), batch)
+    params, stats = model.shapes(batch)
     activations = 0
     if target.platform != "cpu":
 
@@ -149,7 +149,7 @@ def make_configured_mechanism(
 def finished_mechanism(
     config: ResolvedConfig,
     settings: MechanismConfig,
-    from_records: tuple[str, ...] = (),
+    from_records: Names = (),
 ) -> Mechanism:
     """The mechanism with the claim that a run of the config leaves to it.
 
@@ -213,7 +213,7 @@ def choose_query_parts(
             "private_margin must be 0 where the private attribute is no class, got "
             f"{config.private_margin:g}"
         )
-    params, _ = jax.eval_shape(model.init, jax.random.key(0), data.example)
+    params, _ = model.shapes(data.example)
     leaves = jax.tree.leaves(params)
     if layers == "all":
         return (True,) * len(leaves)
@@ -395,11 +395,11 @@ def recorded_settings(
         "example_shape": list(dataset.example_shape),
         "data_fingerprint": dataset.fingerprint,
     }
-    schema = getattr(dataset, "schema", None)
+    schema = dataset.schema
     if schema is not None and schema.bounds_draws:
         settings["bounds_epsilon"] = schema.bounds_epsilon
     if loss is not None:
-        has_targets = isinstance(dataset, Dataset) and dataset.train_targets is not None
+        has_targets = dataset.train_targets is not None
         name = getattr(loss, "__qualname__", type(loss).__qualname__)
         settings |= {"loss": name, "has_targets": has_targets}
     return settings

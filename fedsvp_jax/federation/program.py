@@ -14,7 +14,7 @@ from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
-from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.federation import (
     budget,
@@ -67,7 +67,7 @@ class Program:
     target: Target
     cells_together: int
     stream: cohort_stream.CohortStream | None
-    own_code: tuple[tuple[str, ...], ...]
+    own_code: tuple[Names, ...]
     averages: bool = True
 
     @cached_property
@@ -135,7 +135,7 @@ class Program:
     @property
     def keeps_stats(self) -> bool:
         """Whether the model uploads statistics (BatchNorm's) beside its parameters."""
-        _, stats = jax.eval_shape(self.model.init, jax.random.key(0), self.data.example)
+        _, stats = self.model.shapes(self.data.example)
         return bool(jax.tree.leaves(stats))
 
 

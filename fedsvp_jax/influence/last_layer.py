@@ -44,7 +44,7 @@ def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
             return leaf
         if leaf.ndim == 2:
             return jnp.eye(backbone.width, dtype=leaf.dtype)
-        return jnp.zeros((backbone.width,), leaf.dtype)
+        return jnp.zeros(backbone.width, leaf.dtype)
 
     frozen = jax.tree.map(without_last, params, backbone.is_last)
     return FrozenNetwork(backbone.model, frozen, stats)

@@ -47,7 +47,7 @@ def warm_up(
             proximal_mu=0.0,
         ),
         start,
-        Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones((count,), bool)),
+        Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones(count, bool)),
         local_training.Draws(key),
     )
 

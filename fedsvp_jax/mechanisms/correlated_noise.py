@@ -58,7 +58,7 @@ def round_noise(
         sample = prng.normal(jax.random.fold_in(key, earlier), size)
         return total + weights[round_num - earlier] * sample
 
-    return jax.lax.fori_loop(0, round_num + 1, add, jnp.zeros((size,), jnp.float32))
+    return jax.lax.fori_loop(0, round_num + 1, add, jnp.zeros(size, jnp.float32))
 
 
 def growth(coefficients: np.ndarray) -> np.ndarray:

@@ -18,9 +18,7 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
 from fedsvp_jax.core.tree import num_parameters
-from fedsvp_jax.mechanisms import base, correlated_noise
-from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
-from fedsvp_jax.mechanisms.clipping import check_clips_update
+from fedsvp_jax.mechanisms import base, calibration, clipping, correlated_noise
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
@@ -126,7 +124,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         cyclic cohorts, more of them than rounds between two uploads of a client, or
         with an adaptive clip.
     """
-    check_clips_update(config, "dp_fedavg")
+    clipping.check_clips_update(config, "dp_fedavg")
     settings: DpFedavgSettings = config.settings
     z = jnp.float32(settings.noise_multiplier)
     on_sum = z
@@ -176,7 +174,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
         noisy = z > 0
         upload_noise = base.claimed(
             counted / root_cohort,
-            concentrated_epsilon(counted, config.delta),
+            calibration.concentrated_epsilon(counted, config.delta),
             jnp.where(noisy, jnp.float32(config.delta), 0.0),
         )
         std = on_sum / root_cohort * clip
@@ -267,7 +265,7 @@ def make_dp_fedavg(config: MechanismConfig) -> base.Mechanism:
             any_epsilon=True,
         ),
         least_multiplier=counted,
-        most_epsilon=concentrated_epsilon(counted, config.delta),
+        most_epsilon=calibration.concentrated_epsilon(counted, config.delta),
         most_delta=jnp.float32(config.delta),
     )
 

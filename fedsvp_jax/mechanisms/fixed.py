@@ -6,9 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import MechanismState, Params
-from fedsvp_jax.mechanisms import base
-from fedsvp_jax.mechanisms.calibration import check_calibration, scaled_claim
-from fedsvp_jax.mechanisms.clipping import make_clipping
+from fedsvp_jax.mechanisms import base, calibration, clipping
 from fedsvp_jax.mechanisms.config import MechanismConfig
 
 
@@ -43,7 +41,9 @@ def make_gaussian(config: MechanismConfig) -> base.Mechanism:
     Source: Balle and Wang 2018 (arXiv 1805.06530).
     """
     config = dataclasses.replace(config, calibration="analytic")
-    check_calibration(config)
+    calibration.check_calibration(config)
     one = jnp.float32(1)
-    law = base.Law(lambda _ratio, _round: scaled_claim(config, one), any_epsilon=True)
-    return base.chain(make_clipping(config), law)
+    law = base.Law(
+        lambda _ratio, _round: calibration.scaled_claim(config, one), any_epsilon=True
+    )
+    return base.chain(clipping.make_clipping(config), law)

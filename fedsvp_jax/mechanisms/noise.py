@@ -50,7 +50,7 @@ def _gaussian(key: Array, std: Array, *, size: int) -> Array:
     return jax.lax.cond(
         std > 0,
         lambda: std * prng.normal(key, size),
-        lambda: jnp.zeros((size,), jnp.float32),
+        lambda: jnp.zeros(size, jnp.float32),
     )
 
 

@@ -78,7 +78,7 @@ def make_reestimation(config: MechanismConfig) -> base.Mechanism:
 
     def init(num_clients: int) -> MechanismState:
         return MechanismState(
-            clients={"last_norm": jnp.full((num_clients,), limit)},
+            clients={"last_norm": jnp.full(num_clients, limit)},
             shared={"global_norm": limit},
         )
 

@@ -1,10 +1,11 @@
 """Every mechanism by name; others may be added from outside."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import Settings, unknown
 from fedsvp_jax.mechanisms import (
     discrete_noise,
@@ -31,7 +32,7 @@ class Entry(NamedTuple):
     settings: type[Settings] | None = None
     noise_setting: str | None = "epsilon"
     unread: tuple[str, ...] = ()
-    explain: Callable[[Mapping[str, Any]], str] = lambda config: ""
+    explain: Callable[[Record], str] = lambda config: ""
 
     @property
     def epsilon_sets_noise(self) -> bool:
@@ -59,7 +60,7 @@ def register_mechanism(
     label: str | None = None,
     noise_setting: str | None = "epsilon",
     unread: tuple[str, ...] = (),
-    explain: Callable[[Mapping[str, Any]], str] = lambda config: "",
+    explain: Callable[[Record], str] = lambda config: "",
 ) -> None:
     """Makes a mechanism known by name.
 

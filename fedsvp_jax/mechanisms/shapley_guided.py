@@ -1,17 +1,15 @@
 """FedSVA and FedSDP: noise guided by the contribution ratio R."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import flax.struct
 import jax.numpy as jnp
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
-from fedsvp_jax.mechanisms.calibration import check_calibration
-from fedsvp_jax.mechanisms.clipping import make_clipping
+from fedsvp_jax.mechanisms import base, calibration, clipping
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
 from fedsvp_jax.mechanisms.release import spends_release_budget
 
@@ -82,13 +80,13 @@ def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
 
 def explanation(
     formula: str, tolerance_of: Callable[[float, float], Array]
-) -> Callable[[Mapping[str, Any]], str]:
+) -> Callable[[Record], str]:
     """For pages: how σ follows from R and how much it can, from a run's settings.
 
     The formula of T stands there in words.
     """
 
-    def explained(config: Mapping[str, Any]) -> str:
+    def explained(config: Record) -> str:
         delta, floor = (float(config.get(n) or 0) for n in ("delta", "noise_floor"))
         if not delta:
             return ""
@@ -107,7 +105,7 @@ def explanation(
 
 def make_guided(
     config: MechanismConfig, tolerance_of: Callable[[Array | float, Leaf], Array]
-) -> Mechanism:
+) -> base.Mechanism:
     """FedSVA as printed or FedSDP, a reconstruction: σ = Δ·sqrt(max(T, β))/ε.
 
     T is `risk_tolerance` of FedSVA, `fedsdp_risk_tolerance` of FedSDP.
@@ -117,16 +115,16 @@ def make_guided(
             "calibration must be 'classical' for fedsva and fedsdp, got 'analytic': "
             "the noise is the printed formula, and the ledger counts it exactly"
         )
-    check_calibration(config, has_analytic=False)
+    calibration.check_calibration(config, has_analytic=False)
     release, floor = config.contribution_release, config.settings.noise_floor
     released = spends_release_budget(config)
 
-    def calibrate(ratio: Array, _: Array) -> UploadNoise:
+    def calibrate(ratio: Array, _: Array) -> base.UploadNoise:
         tolerance = tolerance_of(ratio, config.delta)
         # A released R follows earlier models, so z does too, and what it was cannot be
         # added up afterwards (a tally is no guarantee): the least z is counted.
         counted = tolerance_of(0.0, config.delta) if released else tolerance
-        return UploadNoise(
+        return base.UploadNoise(
             noise_multiplier=guided_multiplier(tolerance, config.epsilon, floor),
             counted_multiplier=guided_multiplier(counted, config.epsilon, floor),
             epsilon=jnp.float32(config.epsilon),
@@ -134,10 +132,10 @@ def make_guided(
             risk_tolerance=tolerance,
         )
 
-    law = Law(
+    law = base.Law(
         calibrate,
         (RELEASE_ASSUMPTIONS[release],),
         proved=release != "raw",
         needs_contribution=release != "worst_case",
     )
-    return chain(make_clipping(config), law)
+    return base.chain(clipping.make_clipping(config), law)

@@ -17,14 +17,13 @@ import dataclasses
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import NoiseInfo
-from fedsvp_jax.mechanisms.base import Mechanism, counted_by
-from fedsvp_jax.mechanisms.calibration import concentrated_epsilon
-from fedsvp_jax.mechanisms.clipping import root_sharers
+from fedsvp_jax.mechanisms import base, calibration, clipping, subsampling
 from fedsvp_jax.mechanisms.config import MechanismConfig
-from fedsvp_jax.mechanisms.subsampling import is_poisson
 
 
-def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanism:
+def shared(
+    mechanism: base.Mechanism, config: MechanismConfig, name: str
+) -> base.Mechanism:
     """The mechanism, with a claim about the cohort's average in place of an upload's.
 
     Its sensitivity gives the share's std already (`clipping.make_clipping`); here
@@ -35,10 +34,10 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
       ValueError: the noise follows the client, goes into more local steps than one, or
         is shared by the cohort already.
     """
-    root = root_sharers(config)
+    root = clipping.root_sharers(config)
     # After a second step an upload is no step on a sum of noised sums: a client's own
     # noise decides where that step starts.
-    one_step = is_poisson(config) and config.local_steps == 1
+    one_step = subsampling.is_poisson(config) and config.local_steps == 1
     state = mechanism.init(1)
     if (
         mechanism.claim.central
@@ -61,10 +60,10 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
             info,
             noise_multiplier=info.noise_multiplier / root,
             sensitivity=info.sensitivity * root,
-            epsilon=concentrated_epsilon(info.noise_multiplier, info.delta),
+            epsilon=calibration.concentrated_epsilon(info.noise_multiplier, info.delta),
         )
 
-    return counted_by(mechanism, count)._replace(
+    return base.counted_by(mechanism, count)._replace(
         uniform_weights=True,
         claim=mechanism.claim._replace(
             view="colluders",
@@ -77,7 +76,7 @@ def shared(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechanis
                 f"{config.colluders}"
             ),
         ),
-        most_epsilon=concentrated_epsilon(
+        most_epsilon=calibration.concentrated_epsilon(
             jnp.float32(mechanism.least_multiplier), mechanism.most_delta
         ),
     )

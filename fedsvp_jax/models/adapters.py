@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Outputs, Params
 
 if TYPE_CHECKING:
     from flax import nnx
@@ -33,7 +33,7 @@ def from_linen(module: nn.Module) -> Model:
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> tuple[Array, Params]:
+    ) -> Outputs:
         logits, new_stats = module.apply(
             {"params": params, **stats},
             x,
@@ -82,7 +82,7 @@ def from_nnx(constructor: "Callable[[nnx.Rngs], nnx.Module]") -> Model:
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> tuple[Array, Params]:
+    ) -> Outputs:
         if key is None:
             if train and random_leaves:
                 raise ValueError("key must be given to train a model with dropout")
@@ -111,7 +111,7 @@ def in_dtype(model: Model, dtype: str) -> Model:
 
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
-    ) -> tuple[Array, Params]:
+    ) -> Outputs:
         rounded = jax.tree.map(lambda leaf: leaf.astype(dtype), params)
         logits, new_stats = model.apply(
             rounded, stats, x.astype(dtype), train=train, key=key

@@ -158,7 +158,7 @@ def evaluate(
     logits = jax.eval_shape(lambda: outputs_for(model, params, stats, test.inputs[:1]))
     by_class = test.targets is None
     count = logits.shape[-1] * num_attributes if by_class else 1
-    nobody = jnp.zeros((count,), jnp.int32)
+    nobody = jnp.zeros(count, jnp.int32)
     groups = group(test, num_attributes) if by_class else jnp.zeros_like(test.labels)
 
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:

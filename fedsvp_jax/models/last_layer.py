@@ -27,10 +27,7 @@ def backbone_of(build: Callable[[int], Model], example: Array) -> Backbone:
       ValueError: the model does not end in one dense layer (a kernel and perhaps a
         bias).
     """
-    two, three = (
-        jax.eval_shape(build(count).init, jax.random.key(0), example)[0]
-        for count in (2, 3)
-    )
+    two, three = (build(count).shapes(example).params for count in (2, 3))
     is_last = jax.tree.map(lambda a, b: a.shape != b.shape, two, three)
     pairs = zip(jax.tree.leaves(two), jax.tree.leaves(three), strict=True)
     last = [(a.shape, b.shape) for a, b in pairs if a.shape != b.shape]

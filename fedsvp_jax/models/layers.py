@@ -17,6 +17,7 @@ from fedsvp_jax.models.products import with_gradients
 
 HE_UNIFORM = nn.initializers.variance_scaling(2.0, "fan_in", "uniform")
 PYTORCH_UNIFORM = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+_GROUPS, _EPSILON = 32, 1e-5  # of `GroupNorm`
 _HE_UNIFORM_OUT_IN = nn.initializers.variance_scaling(
     2.0, "fan_in", "uniform", in_axis=-1, out_axis=-2
 )
@@ -74,9 +75,9 @@ class ConvReluPool(nn.Module):
 
 
 class GroupNorm(nn.Module):
-    """y = (x - mean) / sqrt(var + epsilon) * scale + bias, by example and group.
+    """y = (x - mean) / sqrt(var + 1e-5) * scale + bias, by example and group.
 
-    A group is channels / num_groups neighbouring channels (Wu and He 2018). Sums are
+    A group is channels / 32 neighbouring channels (Wu and He 2018). Sums are
     taken over pixels first and over a group's channels second, and both affine maps are
     joined into y = x a + b. Forward and backward pass together are 2.4 times faster
     than those of `nn.GroupNorm`, which computes the same. All is computed in float32,
@@ -84,26 +85,23 @@ class GroupNorm(nn.Module):
     of x.
     """
 
-    num_groups: int = 32
-    epsilon: float = 1e-5
-
     @nn.compact
     def __call__(self, x: Array) -> Array:
         batch, height, width, channels = x.shape
         scale = self.param("scale", nn.initializers.ones, (channels,), jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (channels,), jnp.float32)
-        size = channels // self.num_groups
+        size = channels // _GROUPS
         dtype, x = x.dtype, x.astype(jnp.float32)
         pixels = x.reshape(batch, height * width, channels)
 
         def group_mean(values: Array) -> Array:
             per_channel = jnp.mean(values, axis=1)
-            grouped = per_channel.reshape(batch, self.num_groups, size)
+            grouped = per_channel.reshape(batch, _GROUPS, size)
             return jnp.repeat(jnp.mean(grouped, axis=2), size, axis=1)
 
         mean = group_mean(pixels)
         variance = jnp.maximum(group_mean(pixels * pixels) - mean * mean, 0)
-        slope = lax.rsqrt(variance + self.epsilon) * scale[None].astype(jnp.float32)
+        slope = lax.rsqrt(variance + _EPSILON) * scale[None].astype(jnp.float32)
         # The gradient by each example's offset, a sum over pixels, is needed as well.
         # XLA would join both sums into a second one over all examples' pixels.
         by_example = with_gradients(

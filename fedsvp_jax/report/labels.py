@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.report import read
+from fedsvp_jax.report import read, text_table
 
 
 def data_name(config: Record) -> str:
@@ -77,7 +77,7 @@ def least_spent(row: Record) -> tuple[str, float | None]:
     )
 
 
-def spent_columns(rows: Sequence[Record]) -> list[dict[str, str]]:
+def spent_columns(rows: Sequence[Record]) -> text_table.Table:
     """The columns of a table that show the least ε spent, its status and its meaning.
 
     Args:

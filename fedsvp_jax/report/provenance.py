@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import missing_need
-from fedsvp_jax.report import read
 from fedsvp_jax.run import plugin, records
 
 # The settings that a sweep varies, and the flags that list their values.
@@ -23,10 +23,10 @@ def _fields() -> dict[str, dataclasses.Field[Any]]:
 
 def record(
     program: str,
-    config: read.Row,
-    rounds: Sequence[read.Row],
+    config: Record,
+    rounds: Sequence[Record],
     hashes: Mapping[str, str],
-) -> read.Row:
+) -> Record:
     """What a page says of where a result came from.
 
     Args:
@@ -41,9 +41,7 @@ def record(
     }
 
 
-def command_line(
-    program: str, config: read.Row, rounds: Sequence[read.Row]
-) -> str | None:
+def command_line(program: str, config: Record, rounds: Sequence[Record]) -> str | None:
     """The command that repeats a result; None where none does.
 
     Its plugin is not imported, or it has settings that are no flags: of another
@@ -64,7 +62,7 @@ def command_line(
     return shlex.join(["fedsvp", program, *words])
 
 
-def recorded_settings(config: read.Row) -> read.Row:
+def recorded_settings(config: Record) -> Record:
     """config.json, with the infinite settings that strict JSON holds as null.
 
     A setting that may be infinite always has a value in config.json, so null there
@@ -89,7 +87,7 @@ _FACTS = {
 }
 
 
-def unknown_settings(config: read.Row) -> list[str]:
+def unknown_settings(config: Record) -> list[str]:
     """Names of a config.json that this version has no setting for; those that are off
     (null, false, "none", an empty list) count as if they were not there.
     """
@@ -97,7 +95,7 @@ def unknown_settings(config: read.Row) -> list[str]:
     return [name for name in names if config[name] not in (None, False, "none", [])]
 
 
-def read_settings(config: read.Row) -> read.Row:
+def read_settings(config: Record) -> Record:
     """`recorded_settings` without those that nothing in the result reads."""
     names = config.get("mechanisms") or [config.get("mechanism")]
     unread = frozenset.intersection(
@@ -114,7 +112,7 @@ def read_settings(config: read.Row) -> read.Row:
     return {name: value for name, value in settings.items() if name not in unread}
 
 
-def settings_text(config: read.Row) -> dict[str, str]:
+def settings_text(config: Record) -> dict[str, str]:
     """`read_settings` as text, by name."""
     settings = sorted(read_settings(config).items())
     return {name: value_text(value) for name, value in settings if name != "versions"}
@@ -129,7 +127,7 @@ def value_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def setting_flags(config: read.Row) -> list[tuple[str, str]]:
+def setting_flags(config: Record) -> list[tuple[str, str]]:
     """The flags of the settings that were given and are read: (name, value)."""
     settings = read_settings(config)
     swept = _SWEPT if config.keys() & _SWEPT.values() else {}

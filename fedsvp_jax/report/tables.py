@@ -40,9 +40,9 @@ SCORES = {
     "auc": "auc",
 }
 
-Rows: TypeAlias = Sequence[read.Row]
+Rows: TypeAlias = Sequence[Record]
 Spread: TypeAlias = tuple[float | None, float | None]  # mean and std over seeds
-BySeed: TypeAlias = dict[int, list[read.Row]]
+BySeed: TypeAlias = dict[int, list[Record]]
 
 
 class Group(NamedTuple):
@@ -111,7 +111,7 @@ def groups(results: Rows) -> dict[Group, BySeed]:
     A mechanism whose noise does not depend on ε is one group, whatever ε its rows
     hold. FedAvg comes first, then by mechanism and ε.
     """
-    by_group: dict[Group, dict[int, dict[int, read.Row]]] = {}
+    by_group: dict[Group, dict[int, dict[int, Record]]] = {}
     for row in sorted(results, key=operator.itemgetter("seed", "round")):
         seeds = by_group.setdefault(group_of(row), {})
         seeds.setdefault(row["seed"], {})[row["round"]] = row
@@ -175,7 +175,7 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
 
 def _row(
     group: Group,
-    runs: Sequence[list[read.Row]],
+    runs: Sequence[list[Record]],
     scores: Sequence[Record],
     before: Sequence[SummaryRow],
 ) -> SummaryRow:

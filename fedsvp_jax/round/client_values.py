@@ -78,7 +78,7 @@ def client_values(
     counts, examples = uploads.sizes, uploads.data.validation
     assert examples is not None
     stacked = tuple(uploads.stacked)
-    start = Weights(uploads.state.params, uploads.state.stats)
+    start = uploads.state.weights
     key = prng.stream_key(uploads.key, prng.Stream.CLIENT_VALUES)
     present = counts > 0
 

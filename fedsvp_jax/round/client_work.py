@@ -135,7 +135,13 @@ def trained_weights(
     )
     rows = rows_of(task.examples, task.split, members)
     return train(
-        task.model, task.plan.recipe, rates, task.broadcast, rows, task.at, drift=drift
+        task.model,
+        task.plan.recipe,
+        rates,
+        task.state.weights,
+        rows,
+        task.at,
+        drift=drift,
     )
 
 

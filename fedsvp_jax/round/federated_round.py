@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core import prng, tree
-from fedsvp_jax.core.structs import Array, Model, Params, Weights
+from fedsvp_jax.core.structs import Array, Model, Params
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import make_mechanism
 from fedsvp_jax.models import aggregation
@@ -126,7 +126,7 @@ def federated_round(
             key=key,
             round_num=round_num,
         )
-        broadcast = Weights(next_state.params, next_state.stats)
+        broadcast = next_state.weights
         score = round_score.of_round(
             model, plan, cell, broadcast, data, round_num, devices
         )

@@ -31,7 +31,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
 
     Steps have no noise and batches are shuffled, whatever the recipe says.
     """
-    recipe, rates, start = task.plan.recipe, task.rates, task.broadcast
+    recipe, rates, start = task.plan.recipe, task.rates, task.state.weights
     model, examples, split, at = task.model, task.examples, task.split, task.at
     plan = task.plan.estimation
     if recipe.gradient == "per_example":
@@ -105,5 +105,5 @@ def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:
 def _counts(plan: EstimationPlan, examples: Examples, split: Split) -> Array:
     """(N,) int32: the client's training examples by attribute."""
     attributes, valid = _attributes(examples, split)
-    counts = jnp.zeros((plan.num_attributes,), jnp.int32)
+    counts = jnp.zeros(plan.num_attributes, jnp.int32)
     return counts.at[attributes].add(valid.astype(jnp.int32))

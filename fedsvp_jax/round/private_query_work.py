@@ -53,7 +53,7 @@ def query_gradient(task: Task, private: Array) -> list[Array]:
     """The private query's answer before its noise, at the broadcast model."""
     return private_query.mean_clipped_gradient(
         task.model,
-        task.broadcast,
+        task.state.weights,
         Rows(task.examples, task.split.train, private),
         l2_norm_clip=task.cell.mechanism.private_clip,
         query_parts=task.plan.query_parts,

@@ -193,6 +193,11 @@ class ServerState:
     admitted: Array  # (M,) bool: false keeps a client out of the cohort
     optimizer: optax.OptState | None = None  # the server's; None in FedAvg
 
+    @property
+    def weights(self) -> Weights:
+        """The server's model."""
+        return Weights(self.params, self.stats)
+
 
 def rates_of_round(
     plan: RoundPlan, cell: Cell, round_num: Array | int
@@ -226,11 +231,6 @@ class Task:
     def rates(self) -> TrainingRates:
         """The rates of the round."""
         return rates_of_round(self.plan, self.cell, self.at.round_num)
-
-    @property
-    def broadcast(self) -> Weights:
-        """The server's model."""
-        return Weights(self.state.params, self.state.stats)
 
     @property
     def memory(self) -> MechanismState:
@@ -311,8 +311,8 @@ def initial_state(
         stats=stats,
         mechanism=mechanism.init(plan.num_clients),
         answer=[jnp.zeros_like(leaf) for leaf in answer],
-        spent=jnp.zeros((plan.num_clients,), jnp.int32),
-        admitted=jnp.ones((plan.num_clients,), bool),
+        spent=jnp.zeros(plan.num_clients, jnp.int32),
+        admitted=jnp.ones(plan.num_clients, bool),
         optimizer=None
         if optimizers.averages(plan.server)
         else optimizers.server_optimizer(plan.server).init(params),

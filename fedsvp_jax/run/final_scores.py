@@ -23,7 +23,7 @@ def predictions(
       settings: those of config.json.
     """
     program, state = session.program, session.state
-    params, stats = jax.device_get(cell_of((state.params, state.stats), cell))
+    params, stats = jax.device_get(cell_of(state.weights, cell))
     test = program.data.test
     trained = TrainedModel(program.model, params, stats, session.done, dict(settings))
     return trained.probabilities(np.asarray(test.inputs)), np.asarray(test.labels)

@@ -41,7 +41,7 @@ def filter_clients(
       ValueError: they are too few for any round to have a cohort.
     """
     program, host = trainer.program, jax.device_get(state)
-    start = Weights(*cell_of((host.params, host.stats), 0))
+    start = cell_of(host.weights, 0)
     verdict: Verdict = jax.device_get(judge(program, start))
     admitted = ~verdict.rejected[None]
     if program.is_over(np.zeros_like(host.spent), admitted, 0):

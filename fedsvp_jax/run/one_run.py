@@ -1,6 +1,5 @@
 """One run, from settings to a folder of results."""
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core.files import Record, replace_file, write_json
+from fedsvp_jax.core.files import AnyPath, Record, replace_file, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Model
 from fedsvp_jax.data.dataset import ClientStore, Dataset
@@ -30,7 +29,7 @@ from fedsvp_jax.run.trainer import Trainer
 
 def train(
     config: ResolvedConfig,
-    output_dir: str | os.PathLike[str],
+    output_dir: AnyPath,
     *,
     dataset: Dataset | ClientStore | None = None,
     model: Model | None = None,
@@ -100,7 +99,7 @@ def train(
         secrets[noise_key.FILE] = secret
         settings["noise_key"] = noise_key.sha256(secret)
     folder.start(settings, resume=options.resume, secrets=secrets)
-    if isinstance(data, Dataset) and data.schema is not None:
+    if data.schema is not None:
         text = schema.to_toml(data.schema)
         replace_file(folder.path / SCHEMA, text.encode())
     with folder, StopRequests() as stop:

@@ -12,6 +12,7 @@ from fedsvp_jax import federation
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Array, Model
+from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.round.federated_round import federated_round
@@ -113,5 +114,5 @@ def make_round(
     rounds = jnp.zeros(len(program.configs), jnp.int32)
     states = RoundState(servers, jax.tree.map(jnp.asarray, program.cells), rounds)
     if seeds is None:
-        return jax.tree.map(lambda leaf: leaf[0], states), step
+        return cell_of(states, 0), step
     return states, step

@@ -1,21 +1,18 @@
 """The parts of a sweep that ran apart, joined to the folder of the whole sweep."""
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Sequence
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import Record, read_json, write_json
+from fedsvp_jax.core.files import AnyPath, Record, read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
 _CODE = "own_code"  # of the part's cells alone, by mechanism
 
 
-def merge(
-    folders: Sequence[str | os.PathLike[str]], output_dir: str | os.PathLike[str]
-) -> None:
+def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     """Joins the folders of all parts of a sweep to the folder of the whole.
 
     config.json, results.jsonl and cells.json have the bytes that the sweep writes in
@@ -81,12 +78,9 @@ def _read(
     """I of I/N, the sweep's config with N as its `part`, and the part's cells.
 
     Raises:
-      ValueError: the folder is no finished part of a sweep.
+      ValueError, OSError: the folder is no finished part of a sweep.
     """
-    try:
-        config = read_json(path / "config.json")
-    except FileNotFoundError as error:
-        raise ValueError(f"{path} has no config.json") from error
+    config = read_json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
     names = {field.name for field in dataclasses.fields(SweepPlan)}

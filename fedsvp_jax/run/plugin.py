@@ -9,11 +9,10 @@ import dataclasses
 import importlib.util
 import pathlib
 import sys
-from collections.abc import Mapping
-from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import setting
 
 HELP = (
@@ -40,7 +39,7 @@ def load(path: str) -> None:
     _loaded.append(path)
 
 
-def missing(config: Mapping[str, Any]) -> str | None:
+def missing(config: Record) -> str | None:
     """The file of --plugin that a config.json names, where its mechanism is unknown."""
     names = config.get("mechanisms") or [config.get("mechanism")]
     plugin: str | None = config.get("plugin")

@@ -12,13 +12,12 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import jax
 import numpy as np
 
 from fedsvp_jax.core import prng
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.federation import Program
@@ -68,9 +67,7 @@ def check(program: Program, loss: ExampleLoss | None) -> None:
         )
 
 
-def noised_accuracy(
-    right: np.ndarray, program: Program, summary: Mapping[str, Any]
-) -> dict[str, Any]:
+def noised_accuracy(right: np.ndarray, program: Program, summary: Record) -> Record:
     """The accuracy that may be published, as summary.json holds it.
 
     Args:

@@ -149,7 +149,7 @@ def check_finite(metrics: RoundMetrics, *, round_num: int, mechanism: str) -> No
 
 def diverged(row: Record) -> bool:
     """Whether a line of metrics.jsonl or results.jsonl tells of NaN or infinity."""
-    return bool(row.get("diverged_clients")) or row.get("model_finite") is False
+    return len(row.get("diverged_clients", ())) > 0 or not row.get("model_finite", True)
 
 
 # By the first of these that rows have a number for, rounds are compared. A data set

@@ -11,13 +11,10 @@ from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.round.state import RoundMetrics
-from fedsvp_jax.run import records
-from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run import checkpoint, influence_filter, records, stopping
 from fedsvp_jax.run.folder import RunFolder
-from fedsvp_jax.run.influence_filter import filter_clients
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
-from fedsvp_jax.run.stopping import Stopped, StopRequests
 from fedsvp_jax.run.trainer import Trainer
 
 _log = logging.getLogger(__name__)
@@ -62,7 +59,7 @@ class Session:
         self._names = cell_names or [{}]
         self._rows_file = "results.jsonl" if in_sweep else "metrics.jsonl"
         self._clients_file = None if in_sweep else "clients.jsonl"
-        self._checkpointer = Checkpointer(
+        self._checkpointer = checkpoint.Checkpointer(
             folder.path / "checkpoints" / (config.mechanism if in_sweep else ""),
             folder.identity,
         )
@@ -123,7 +120,7 @@ class Session:
         self._loggers.add(self._log(cell), row)
         self._rows[cell].append(row)
 
-    def run(self, stop: StopRequests) -> list[Record]:
+    def run(self, stop: stopping.StopRequests) -> list[Record]:
         """Runs the rounds that are left; returns one summary per cell.
 
         Args:
@@ -141,7 +138,7 @@ class Session:
                 if stop.received is not None:
                     self._save()
                     total, name = self._config.num_rounds, self._config.mechanism
-                    raise Stopped(
+                    raise stopping.Stopped(
                         stop.received,
                         f"after round {self.done} of {total} ({name}), which is saved"
                         if self.done
@@ -163,7 +160,9 @@ class Session:
         limit = self._trainer.placement.rounds_per_call
         count = min(limit, num_rounds - self.done)
         if self._config.influence_filter != "none" and self.done == 0:
-            self.state, self._filter_record = filter_clients(self._trainer, self.state)
+            self.state, self._filter_record = influence_filter.filter_clients(
+                self._trainer, self.state
+            )
             self.accounts = [account.record_pass() for account in self.accounts]
         self.state, metrics = self._trainer.advance(self.state, self.done, count)
         filled = np.flatnonzero((metrics.clients.client_id >= 0).any(axis=(1, 2)))

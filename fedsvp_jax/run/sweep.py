@@ -1,7 +1,6 @@
 """A sweep: every mechanism one program, its (epsilon, seed) cells side by side."""
 
 import dataclasses
-import os
 import re
 from typing import TypeVar
 
@@ -10,7 +9,7 @@ import numpy as np
 from fedsvp_jax import federation, mechanisms
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
-from fedsvp_jax.core.files import Record, write_json
+from fedsvp_jax.core.files import AnyPath, Record, write_json
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.structs import Examples, Model
 from fedsvp_jax.data.dataset import Dataset
@@ -144,7 +143,7 @@ def _test_rows(test: Examples) -> Record:
 def sweep(
     base: ResolvedConfig,
     plan: SweepPlan,
-    output_dir: str | os.PathLike[str],
+    output_dir: AnyPath,
     *,
     dataset: Dataset | None = None,
     model: Model | None = None,

@@ -12,15 +12,13 @@ import numpy as np
 from flax import serialization, traverse_util
 
 from fedsvp_jax import models
-from fedsvp_jax.core.files import Record, read_json, replace_file
+from fedsvp_jax.core.files import AnyPath, Record, read_json, replace_file
 from fedsvp_jax.core.settings import FEATURE_MODELS
 from fedsvp_jax.core.structs import Model, Params
 from fedsvp_jax.core.tree import cell_of, params_sha256
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.tables import schema as schemas
-from fedsvp_jax.models import kept_features
-from fedsvp_jax.models.batches import in_batches
-from fedsvp_jax.models.evaluation import outputs_for
+from fedsvp_jax.models import batches, evaluation, kept_features
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.folder import identity
 
@@ -87,8 +85,10 @@ class TrainedModel:
             )
         if not len(prepared):
             raise ValueError("inputs must hold at least one example")
-        apply = jax.jit(partial(outputs_for, self.model, self.params, self.stats))
-        return np.concatenate(list(in_batches(apply, prepared, _BATCH)))
+        apply = jax.jit(
+            partial(evaluation.outputs_for, self.model, self.params, self.stats)
+        )
+        return np.concatenate(list(batches.in_batches(apply, prepared, _BATCH)))
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         """(n, classes) float32: softmax of the logits, a row for each example.
@@ -109,7 +109,7 @@ class TrainedModel:
         """
         return self.probabilities(inputs).argmax(-1).astype(np.int32)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: AnyPath) -> None:
         """Writes params and stats, by the path's ending.
 
         `.safetensors`: one tensor for each leaf, named by its path with "/" between
@@ -159,9 +159,7 @@ class TrainedModel:
         return inputs
 
 
-def load_model(
-    folder: str | os.PathLike[str], *, model: Model | None = None
-) -> TrainedModel:
+def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     """The model of a run's newest intact checkpoint: of a run that ended or stopped.
 
     Args:
@@ -224,7 +222,7 @@ def _weights(
         settings["model"], num_classes=settings["num_classes"]
     )
     example = jax.ShapeDtypeStruct((1, *settings["example_shape"]), np.float32)
-    params, stats = jax.eval_shape(model.init, jax.random.key(0), example)
+    params, stats = model.shapes(example)
     shapes = {"params": params, "stats": stats}
     values = {name: saved.get(name, {}) for name in shapes}
     try:

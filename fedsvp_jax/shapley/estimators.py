@@ -282,7 +282,7 @@ def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
         trained = game.train(rows[turn], group)
         return lacking.at[turn].set(measure(rows[turn], trained))
 
-    return jax.lax.fori_loop(0, number, lack, jnp.zeros((number,)))
+    return jax.lax.fori_loop(0, number, lack, jnp.zeros(number))
 
 
 def corrected(game: Game, surrogate: Surrogate, key: Array, num_pairs: int) -> Values:

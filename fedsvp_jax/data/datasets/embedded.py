@@ -49,7 +49,8 @@ def load_digits() -> Dataset:
 
 def photographs() -> list[np.ndarray]:
     """(427, 640, 3) uint8 each: a temple and a flower, licensed CC BY."""
+    from sklearn.datasets import load_sample_images
+
     with extras.needed("report", "normalising scatter_channels_linear"):
-        from matplotlib import image
-    names = ("china.jpg", "flower.jpg")
-    return [image.imread(_folder() / "images" / name) for name in names]
+        images: list[np.ndarray] = load_sample_images().images
+    return images

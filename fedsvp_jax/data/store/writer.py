@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedsvp_jax.core.files import sync
-from fedsvp_jax.data.dataset import ClientStore, Dataset
+from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.data.store.folder import (
     FACTS,
     VERSION,
@@ -40,7 +40,7 @@ class StoreSource(NamedTuple):
     test_labels: np.ndarray  # (m,) int32
     num_classes: int
     most_copies: int = 1  # the most clients that hold one example
-    from_records: tuple[str, ...] = ()  # as `Dataset` has it
+    from_records: Names = ()  # as `Dataset` has it
     public_test: bool = False  # likewise
 
 

@@ -59,7 +59,7 @@ def test_every_mechanism_has_the_cases_of_its_claim() -> None:
     assert cases["reestimation"][0].worlds == "past norm"
 
 
-def row(*p_values: float, claimed: bool = True) -> audit_play.Row:
+def row(*p_values: float, claimed: bool = True) -> audit_play.Record:
     methods = ("basic", "rdp", "pld")
     return {"claimed": claimed, "p_values": dict(zip(methods, p_values, strict=True))}
 
