@@ -67,7 +67,7 @@ def found(
     assert plan is not None
     stats = np.zeros((number, CLASSES), np.float32) if stats is None else stats
     start: Any = SimpleNamespace(
-        params={"w": jnp.asarray(START)}, stats={"b": jnp.zeros(CLASSES)}
+        weights=Weights({"w": jnp.asarray(START)}, {"b": jnp.zeros(CLASSES)})
     )
     examples = Examples(
         jnp.asarray(INPUTS), jnp.asarray(LABELS), jnp.zeros(COUNT, jnp.int32)

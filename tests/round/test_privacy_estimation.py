@@ -63,8 +63,8 @@ def estimated(made: Program, at: Address, **changes: Any) -> tuple[Weights, Esti
     plan = dataclasses.replace(
         plan, estimation=dataclasses.replace(plan.estimation, **changes)
     )
-    params, stats = made.model.init(jax.random.key(0), made.data.example)
-    start: Any = SimpleNamespace(params=params, stats=stats)
+    weights = Weights(*made.model.init(jax.random.key(0), made.data.example))
+    start: Any = SimpleNamespace(weights=weights)
     task = Task(
         *(made.model, plan, cell, made.mechanism, start, made.data.examples),
         *(cell_of(cell.split, 1), at),
