@@ -226,13 +226,12 @@ def _command(*words: str) -> None:
 def _table(rows: int, columns: int, folder: pathlib.Path) -> Run:
     """`fedsvp schema` of a table of numbers and categories."""
     rng, path = np.random.default_rng(0), folder / "table.csv"
-    numbers = rng.normal(size=(rows, columns)).round(3).astype(str)
     names = ",".join(["class", *(f"c{number}" for number in range(columns))])
-    classes = rng.choice(["a", "b"], rows)
-    lines = (
-        ",".join([label, *line]) for label, line in zip(classes, numbers, strict=True)
-    )
-    path.write_text("\n".join([names, *lines, ""]))
+    with path.open("w") as file:  # line by line: a command's peak begins at this one's
+        print(names, file=file)
+        for label in rng.choice(["a", "b"], rows):
+            numbers = rng.normal(size=columns).round(3).astype(str)
+            print(label, *numbers, sep=",", file=file)
     places = iter(range(100))
 
     def draft() -> None:
@@ -306,10 +305,8 @@ def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def _peak_mb() -> float:
-    """Of the commands that a case starts; else of this process."""
-    kinds = (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF)
-    peaks = (resource.getrusage(kind).ru_maxrss for kind in kinds)
-    return next(filter(None, peaks)) / 1024
+    kinds = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return max(resource.getrusage(kind).ru_maxrss for kind in kinds) / 1024
 
 
 def _row(name: str) -> dict[str, Any]:
