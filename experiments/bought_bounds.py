@@ -55,9 +55,9 @@ def with_bought_bounds(schema: Schema, table: Columns, epsilon: float) -> Schema
         columns[name] = dataclasses.replace(
             column,
             bounds=(low, high),
-            fill=(low + high) / 2,
+            fill=float(f"{(low + high) / 2:.6g}"),
             log=False,
-            from_data=True,
+            from_data=True,  # its type is the records' still
         )
     return dataclasses.replace(
         schema,

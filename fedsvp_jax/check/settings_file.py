@@ -85,6 +85,10 @@ def read(path: pathlib.Path) -> list[Noise]:
             rate=rate,
             rounds=settings.count("rounds") if "rounds" in content else None,
             setting=None if laplace else Setting("std", clip),
-            assumptions=("the file says what the program does", "nothing else leaves"),
+            assumptions=(
+                "the file says what the program does",
+                "nothing else leaves",
+                *(["each batch draws every record by itself, in secret"] * (rate < 1)),
+            ),
         )
     ]

@@ -301,13 +301,16 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     promise = ledger.first["promise"]
     limit = promise["total_epsilon"]
     status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
+    spent, claim = labels.significant(ledger.spent), meaning(promise, status)
+    if ledger.problems:
+        spent = claim = "not known, since the log is not in order"
     return [
         ("site", ledger.first["name"]),
         ("verdict", "not in order" if ledger.problems else "in order"),
-        ("ε spent, added up anew", labels.significant(ledger.spent)),
+        ("ε spent, added up anew", spent),
         ("ε promised", "none" if limit is None else f"{limit:g}"),
         ("δ", f"{promise['target_delta']:g}"),
-        ("every ε is", meaning(promise, status)),
+        ("every ε is", claim),
         ("rounds charged", str(len(ledger.rows))),
         ("of these sent", str(sum(bool(row.sent) for row in ledger.rows))),
     ]

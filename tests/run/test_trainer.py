@@ -81,7 +81,8 @@ def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> Non
         gc.collect()
         files = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
         kept.append((len(client.live_executables()), len(jax.live_arrays()), files))
-    assert set(kept[1:]) == {kept[1]}
+    grown = np.diff(kept[1:], axis=0)  # what other tests left may go meanwhile
+    assert (grown <= 0).all(), kept
     assert module._jitted.cache_info().hits >= 7
     module._jitted.cache_clear()
     gc.collect()
