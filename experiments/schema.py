@@ -107,6 +107,7 @@ def confirm(path: pathlib.Path) -> None:
       OSError, ValueError: as `read_schema`.
     """
     from fedsvp_jax.core.files import replace_file
+    from fedsvp_jax.core.settings import unknown
     from fedsvp_jax.data.tables.schema import read_schema, to_toml
     from fedsvp_jax.data.tables.table import listed_columns
 
@@ -119,6 +120,9 @@ def confirm(path: pathlib.Path) -> None:
     if marked.label is not None and marked.classes_from_data:
         doubtful[marked.label] = ["classes"]  # no draft states shares
     stated = listed_columns(_KNOWN.value, doubtful)
+    for name in stated:
+        if name not in {*marked.columns, marked.label}:
+            raise ValueError(f"{path}: " + unknown("known", name, tuple(doubtful)))
     unnamed = [
         f"{name} ({', '.join(parts)})"
         for name, parts in doubtful.items()
@@ -183,7 +187,9 @@ def main(arguments: Sequence[str]) -> None:
     drop = table.listed_columns(_DROP.value, columns)
     for name in filter(None, (label, client, *features, *drop)):
         if name not in columns:
-            raise ValueError(f"{path}: " + unknown("a column", name, tuple(columns)))
+            raise ValueError(
+                f"{path}: " + unknown("a column", name, tuple(filter(None, columns)))
+            )
     if features:  # a column of persons is none, and is proposed as the unit
         drop += [
             name

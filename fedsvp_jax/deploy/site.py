@@ -136,8 +136,8 @@ class Site:
         if seen is not None or present:
             text = (
                 f"its log, its key or its witness knows the site {self.name}: it has "
-                "begun already, and a new log would forget what was spent (a witness knows "
-                "a site by its log's name: another site needs another one)"
+                "begun already, and a new log would forget what was spent (a witness "
+                "knows a site by its log's name: another site needs another one)"
             )
             unspent = not self.path.exists() or self.path.read_bytes().count(b"\n") < 2
             if seen is None and unspent:

@@ -76,6 +76,9 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime
+    published = summary.get("published_scores")
+    of_score = published or {"epsilon": 0.0}
+    pairs = [(of_score["epsilon"], of_score.get("delta", 0.0))]
     release = headline.published(summary)
     if config.get("public_test"):
         release = headline.filled("quality", summary) or release
@@ -96,7 +99,8 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         hashes=hashes,
         mechanism=mechanisms.about(str(config["mechanism"])),
         release=release,
-        published=summary.get("published_scores"),
+        published=published,
+        test_right=math.ceil(tradeoff.right_of_100(pairs) - 1e-9),
         exact=headline.privacy(summary),
         sentences=risk_sentences(claim),
         unit=headline.filled("unit", claim),

@@ -178,7 +178,8 @@ def load_model(folder: AnyPath, *, model: Model | None = None) -> TrainedModel:
     try:
         settings = read_json(file)
     except FileNotFoundError as error:
-        raise ValueError(f"{place} holds no run: there is no {file.name}") from error
+        missing = file.name if place.exists() else "such file or folder"
+        raise ValueError(f"{place} holds no run: there is no {missing}") from error
     if not isinstance(settings, dict) or "example_shape" not in settings:
         raise ValueError(
             f"{place} is not the folder of a run of this version: its config.json does "
