@@ -77,11 +77,6 @@ def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
         if value is not None:
             with Path(value).expanduser().open("rb") as handle:
                 digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
-    if name == "csv" and columns.test_data and digests[0] == digests[1]:
-        raise ValueError(
-            f"test_data {columns.test_data} has the rows of {path}, which clients "
-            "train on: name rows of other people, who agreed, or leave it out"
-        )
     return _of_digests(name, path, columns, tuple(digests))
 
 

@@ -1,6 +1,7 @@
 """Test rows of people who agreed come from a file of their own (--test_data)."""
 
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -92,17 +93,32 @@ def test_an_npz_file_may_have_its_test_arrays_in_another(
 
 
 @pytest.mark.hole
+@pytest.mark.parametrize(
+    ("rows", "chosen"),
+    [
+        ([f"{i % 5},{i % 2}" for i in range(40)], range(40)),  # by chance alike too
+        ([f"{i},{i % 2}" for i in range(40)], range(39, -1, -1)),
+        ([f"{i},{i % 2}" for i in range(40)], [3, 9, 12, 30]),
+        ([f"{i},{i % 2}" for i in range(40)], [3, 9, 12, 30, 41]),
+    ],
+)
 def test_the_rows_that_clients_train_on_are_no_rows_of_people_who_agreed(
-    tmp_path: pathlib.Path,
+    tmp_path: pathlib.Path, rows: list[str], chosen: Sequence[int]
 ) -> None:
     """Their exact scores stood in protection.html, as a published test set's."""
-    table, copy = tmp_path / "rows.csv", tmp_path / "agreed.csv"
+    rows = ["a,ill", *rows]
+    tested = [(rows[1:] + ["70.5,0"] * 2)[i] for i in chosen]
+    table, test = tmp_path / "rows.csv", tmp_path / "agreed.csv"
+    table.write_text("\n".join(rows))
+    test.write_text("\n".join([rows[0], *tested]))
+    settings = TableSettings(label_column="ill", test_data=str(test))
+    with pytest.raises(ValueError, match="clients train on: name rows of other people"):
+        sources.load("csv", table, settings)
+
+
+def test_rows_that_are_alike_by_chance_are_no_copies(tmp_path: pathlib.Path) -> None:
+    table, test = tmp_path / "rows.csv", tmp_path / "agreed.csv"
     table.write_text("a,ill\n" + "".join(f"{i % 5},{i % 2}\n" for i in range(40)))
-    for again in (table, copy):
-        again.write_bytes(table.read_bytes())
-        settings = TableSettings(label_column="ill", test_data=str(again))
-        with pytest.raises(ValueError, match="which clients train on: name rows of"):
-            sources.load("csv", table, settings)
-    copy.write_text("a,ill\n1,1\n2,0\n")
-    settings = TableSettings(label_column="ill", test_data=str(copy))
+    test.write_text("a,ill\n0,0\n1,1\n7,1\n")
+    settings = TableSettings(label_column="ill", test_data=str(test))
     assert sources.load("csv", table, settings).public_test
