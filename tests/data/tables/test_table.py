@@ -103,7 +103,7 @@ class HuggingFace:
 
 def test_a_data_set_of_hugging_face_may_have_a_test_set() -> None:
     def part(rows: int) -> HuggingFace:
-        return HuggingFace({"x": np.arange(rows) / 7, "label": np.arange(rows) % 3})
+        return HuggingFace({"x": np.arange(rows) / rows, "label": np.arange(rows) % 3})
 
     data = from_table(part(9), label="label", test=part(3))
     assert data.train_inputs.shape == (9, 1) and len(data.test_labels) == 3
