@@ -17,7 +17,7 @@ from absl import app, flags, logging
 
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.settings import kind
-from fedsvp_jax.devices import cpu
+from fedsvp_jax.devices import compiler_flags, cpu
 from fedsvp_jax.run import plugin, stopping
 from fedsvp_jax.run.options import Options
 
@@ -173,7 +173,8 @@ def start_jax() -> None:
         "jax_compilation_cache_dir": os.path.join(caches, "fedsvp_jax"),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
     }
-    if "host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
+    counted = "host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    if not (counted or compiler_flags.jax_has_started()):  # as by a plugin's arrays
         settings["jax_num_cpu_devices"] = cpu.threads()
     for name, value in settings.items():
         if name.upper() not in os.environ:

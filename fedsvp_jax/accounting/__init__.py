@@ -2,13 +2,13 @@
 
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import composed_epsilon
-from fedsvp_jax.accounting.participation import FilterCost, Participation
+from fedsvp_jax.accounting.participation import OtherCosts, Participation
 from fedsvp_jax.accounting.promise import Allowance, Plan
 
 __all__ = [
     "Account",
     "Allowance",
-    "FilterCost",
+    "OtherCosts",
     "Participation",
     "Plan",
     "composed_epsilon",

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedsvp_jax.accounting.composition import Sums, composed_epsilon
 from fedsvp_jax.accounting.noise_ends import certain_chance
-from fedsvp_jax.accounting.participation import FilterCost, Participation
+from fedsvp_jax.accounting.participation import OtherCosts, Participation
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.accounting.views import VIEWS, Counted, counted
 from fedsvp_jax.core.structs import NoiseInfo
@@ -131,9 +131,9 @@ class Account:
         return self.mechanism.claim.view
 
     @property
-    def filter_cost(self) -> FilterCost:
-        """The cost of the passes that were recorded."""
-        return self.participation.filter_cost._replace(passes=self.passes)
+    def other_costs(self) -> OtherCosts:
+        """Of the passes that were recorded, and of bought bounds."""
+        return self.participation.other_costs._replace(passes=self.passes)
 
     @property
     def release_epsilon(self) -> float:
@@ -228,7 +228,7 @@ class Account:
             self.composed(
                 method,
                 Sums(uploads, precision, claimed, least),
-                self.filter_cost,
+                self.other_costs,
                 delta,
             )
             for uploads, precision, claimed in _maximal(chosen[[0, row, 1]]).T.tolist()
@@ -238,20 +238,20 @@ class Account:
         self,
         method: str,
         sums: Sums,
-        filter_cost: FilterCost,
+        other_costs: OtherCosts,
         delta: float | None = None,
     ) -> float:
         """ε of one client with the filter's events, before a run or after it."""
         if method == "basic":
             released = sums.uploads * self.release_epsilon
-            return sums.epsilon + released + filter_cost.basic_epsilon
+            return sums.epsilon + released + other_costs.basic_epsilon
         delta = self.terms.target_delta if delta is None else delta
         if self.mechanism.claim.concentrated:
             method = "rdp"
         responses = (
             (math.ceil(sums.uploads), self.release_epsilon),
-            (filter_cost.votes, filter_cost.vote_epsilon),
-            (filter_cost.bounds, filter_cost.epsilon_per_bound),
+            (other_costs.votes, other_costs.vote_epsilon),
+            (other_costs.bounds, other_costs.epsilon_per_bound),
         )
         subsampling, z = self.mechanism.subsampling, sums.least_multiplier
         precision = sums.precision
@@ -263,7 +263,7 @@ class Account:
         return max(
             composed_epsilon(
                 method,
-                filter_cost.precision + precision,
+                other_costs.precision + precision,
                 delta,
                 responses=responses,
                 steps=kind,
@@ -271,13 +271,13 @@ class Account:
             for kind in steps
         )
 
-    def certain_chance(self, sums: Sums, filter_cost: FilterCost) -> float:
+    def certain_chance(self, sums: Sums, other_costs: OtherCosts) -> float:
         """The chance that the noise's end tells one client's data for certain.
 
         Discrete noise has no such end. See `noise_ends`.
         """
         filter_chance = certain_chance(
-            filter_cost.contribution_multiplier, filter_cost.passes
+            other_costs.contribution_multiplier, other_costs.passes
         )
         subsampling, z = self.mechanism.subsampling, sums.least_multiplier
         if self.mechanism.claim.concentrated or sums.precision == 0:
@@ -303,7 +303,7 @@ class Account:
 
     def delta_spent(self) -> float:
         """Σδ as claimed: the δ at which basic composition's ε holds."""
-        return float(self._clients().largest[2].max()) + self.filter_cost.delta
+        return float(self._clients().largest[2].max()) + self.other_costs.delta
 
     def by_client(self) -> dict[str, np.ndarray]:
         """(M,) uploads and what basic composition counts, ε at δ, for summary.json."""
@@ -311,8 +311,8 @@ class Account:
         epsilon = epsilon + uploads * self.release_epsilon
         return {
             "uploads": uploads,
-            "epsilon": epsilon + self.filter_cost.basic_epsilon,
-            "delta": delta + self.filter_cost.delta,
+            "epsilon": epsilon + self.other_costs.basic_epsilon,
+            "delta": delta + self.other_costs.delta,
         }
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
 from fedsvp_jax.accounting.copies import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
-from fedsvp_jax.accounting.participation import ANY_CHANGE, FilterCost
+from fedsvp_jax.accounting.participation import ANY_CHANGE, OtherCosts
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.views import AGGREGATED, AVERAGED, BYPASSED, SEEN, VIEWS
 from fedsvp_jax.core.files import Record
@@ -102,7 +102,7 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
     None is one in every round.
     """
     plan = Plan(account)
-    sums, cost = plan.sums(uploads), plan.filter_cost
+    sums, cost = plan.sums(uploads), plan.other_costs
     spent = {method: account.composed(method, sums, cost) for method in _AT_THE_END}
     delta, largest = plan.delta_of(uploads), float(plan.epsilon.max())
     certain = account.certain_chance(sums, cost)
@@ -160,7 +160,7 @@ def _is_proved(
 
 def _certain_chance(account: Account, view: str) -> float:
     """`Account.certain_chance` of what was recorded, as a view sees it."""
-    return account.certain_chance(account.most_spent(view), account.filter_cost)
+    return account.certain_chance(account.most_spent(view), account.other_costs)
 
 
 def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
@@ -169,7 +169,7 @@ def upload_status(account: Account, epsilon: float, delta: float) -> str | None:
         return None
     z = float(np.min(account.mechanism.least_multiplier))
     sums = Sums(1, z**-2 if z > 0 else math.inf, epsilon, z)
-    certain = account.certain_chance(sums, FilterCost())
+    certain = account.certain_chance(sums, OtherCosts())
     proved = _is_proved(account, "basic", epsilon, delta, epsilon, certain)
     return "proved" if proved else "nominal"
 
@@ -218,7 +218,7 @@ def _assumptions(account: Account) -> str:
         text = text.replace(NOTHING_ELSE, _FILTER_TOO)
     exact = account.mechanism.claim.concentrated and not account.passes
     real = "" if exact else _REAL_NUMBERS
-    cost = participation.filter_cost
+    cost = participation.other_costs
     bought = _BOUGHT.format(cost.bounds, cost.epsilon_per_bound) if cost.bounds else ""
     parts = (text, real, bought, participation.assumptions, participation.nominal)
     return "; ".join(filter(None, parts))

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedsvp_jax.accounting.account import Account
 from fedsvp_jax.accounting.composition import Sums
-from fedsvp_jax.accounting.participation import FilterCost
+from fedsvp_jax.accounting.participation import OtherCosts
 from fedsvp_jax.accounting.views import VIEWS
 
 
@@ -36,7 +36,7 @@ def spent_by_copies(account: Account, method: str, view: str) -> tuple[float, fl
     )
 
 
-def _sums_of_copies(account: Account, view: str) -> tuple[Account, Sums, FilterCost]:
+def _sums_of_copies(account: Account, view: str) -> tuple[Account, Sums, OtherCosts]:
     copies, mechanism = account.participation.copies, account.mechanism
     number = VIEWS.index(view)
 
@@ -60,4 +60,4 @@ def _sums_of_copies(account: Account, view: str) -> tuple[Account, Sums, FilterC
         least_multiplier=least if view == "server" else least / copies,
     )
     bound = dataclasses.replace(account, mechanism=mechanism)
-    return bound, sums, account.filter_cost.times(copies)
+    return bound, sums, account.other_costs.times(copies)

@@ -9,14 +9,15 @@ ANY_CHANGE = "any change of one client's data"
 STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
 
 
-class FilterCost(NamedTuple):
-    """The cost of the influence filter's passes to a client, who contributes and tests.
+class OtherCosts(NamedTuple):
+    """The costs of a client beside its uploads: the influence filter's passes, bounds.
 
-    And of bounds that were bought before the run, each of which is pure ε-DP (P22).
+    Bounds of the schema may have been bought before the run; each is pure ε-DP (P22).
 
-    Contributions are made of training examples and votes of validation examples. A
-    relation that replaces a whole client's data touches both, so both are counted.
-    Every client takes part in every pass, so the cost is the same for all.
+    In a pass a client contributes and tests. Contributions are made of training
+    examples and votes of validation examples. A relation that replaces a whole client's
+    data touches both, so both are counted. Every client takes part in every pass, so
+    the cost is the same for all.
     """
 
     passes: int = 0
@@ -28,7 +29,7 @@ class FilterCost(NamedTuple):
     bounds: int = 0  # that private quantiles bought for the schema of a table
     epsilon_per_bound: float = 0.0
 
-    def times(self, clients: int) -> "FilterCost":
+    def times(self, clients: int) -> "OtherCosts":
         """The cost of several clients whose data change at once."""
         return self._replace(
             contribution_multiplier=self.contribution_multiplier / math.sqrt(clients),
@@ -87,7 +88,7 @@ class Participation(NamedTuple):
       max_uploads: of one client; None without a limit.
       colluders: h ≥ 1, clients who pool what they know (view "colluders").
       copies: of one record, at so many clients.
-      filter_cost: of all planned passes of the influence filter.
+      other_costs: of all planned passes of the influence filter, and of bought bounds.
       equal_weights: whether every client weighs the same in every cohort that may be
         drawn, and it is secret which are.
       averaged: whether the server averages uploads, so that who sees the models faces
@@ -102,7 +103,7 @@ class Participation(NamedTuple):
     max_uploads: int | None = None
     colluders: int = 1
     copies: int = 1
-    filter_cost: FilterCost = FilterCost()
+    other_costs: OtherCosts = OtherCosts()
     equal_weights: bool = False
     averaged: bool = True
     nominal: str = ""

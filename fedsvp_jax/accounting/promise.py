@@ -60,13 +60,13 @@ class Plan:
     Attributes:
       precision: (T,) 1/z², the most that an upload of each round may cost.
       epsilon, delta: (T,) claimed, likewise.
-      filter_cost: of the influence filter's planned passes.
+      other_costs: of the influence filter's planned passes, and of bought bounds.
     """
 
     def __init__(self, account: Account) -> None:
         self._account = account
         self._terms, self._participation = account.terms, account.participation
-        self.filter_cost = self._participation.filter_cost
+        self.other_costs = self._participation.other_costs
         mechanism = account.mechanism
         multiplier = np.asarray(mechanism.least_multiplier, np.float64)
         with np.errstate(divide="ignore"):
@@ -101,14 +101,14 @@ class Plan:
 
     def delta_of(self, uploads: float | None) -> float:
         """Σδ, at which basic composition holds."""
-        return _total(self.delta, uploads) + self.filter_cost.delta
+        return _total(self.delta, uploads) + self.other_costs.delta
 
     def promised(self, uploads: float | None) -> float:
         """ε as the promise counts it; inf where Σδ of basic composition reaches 1."""
         method = self._terms.total_accounting
         if method == "basic" and self.delta_of(uploads) >= 1:
             return math.inf
-        return self._account.composed(method, self.sums(uploads), self.filter_cost)
+        return self._account.composed(method, self.sums(uploads), self.other_costs)
 
     @cached_property
     def allowance(self) -> Allowance:
@@ -159,7 +159,7 @@ class Plan:
         limit = total * (1 + _ROUNDING) if by == "basic" else total
         if self.promised(self.always) <= limit:
             return None
-        cost, parts = self.filter_cost, self.precision
+        cost, parts = self.other_costs, self.precision
         if by == "basic":
             rest_epsilon = max(limit - cost.basic_epsilon, _NO_ROOM)
             rest_delta = (1 - cost.delta) * (1 - _ROUNDING)

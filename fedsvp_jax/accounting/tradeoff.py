@@ -82,7 +82,7 @@ def by_adversary(account: Account) -> dict[str, Record]:
     says; several copies of a record are not meant.
     """
     sampled = account.mechanism.subsampling is not None
-    other_events = account.passes + account.filter_cost.bounds > 0
+    other_events = account.passes + account.other_costs.bounds > 0
     other_events |= account.release_epsilon > 0
     exact = not (sampled or other_events or account.mechanism.claim.concentrated)
     method = "pld" if sampled else "gdp"

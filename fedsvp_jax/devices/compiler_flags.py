@@ -49,7 +49,7 @@ def set_safe_flags() -> None:
         "cpu" in (os.environ.get("JAX_PLATFORMS") or "cpu")
         and metadata.version("jaxlib") in TRIED_JAXLIBS
         and user_flags
-        and not _jax_has_started()
+        and not jax_has_started()
     ):
         new = [flag for flag in _FLAGS if flag.partition("=")[0] not in user_flags]
         os.environ["XLA_FLAGS"] = " ".join([user_flags, *new]).strip()
@@ -111,7 +111,7 @@ def check_arithmetic() -> None:
     )
 
 
-def _jax_has_started() -> bool:
+def jax_has_started() -> bool:
     """Whether JAX has made its devices, after which XLA_FLAGS is not read any more."""
     bridge = sys.modules.get("jax._src.xla_bridge")
     return bridge is not None and bridge.backends_are_initialized()

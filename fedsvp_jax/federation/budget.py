@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fedsvp_jax.accounting import Account, FilterCost, Participation, Plan
+from fedsvp_jax.accounting import Account, OtherCosts, Participation, Plan
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import privacy
@@ -39,16 +39,16 @@ def account_of(
       bought: `FederatedData.bought`.
       **fields: those of `Participation` that follow from the data.
     """
-    cost = FilterCost()
+    cost = OtherCosts()
     if config.influence_filter != "none":
         cost = planned_filter_cost(config)
     bounds, epsilon = bought
     cost = cost._replace(bounds=bounds, epsilon_per_bound=epsilon)
-    participation = Participation.of(config, filter_cost=cost, **fields)
+    participation = Participation.of(config, other_costs=cost, **fields)
     return Account.of(mechanism, participation, config)
 
 
-def planned_filter_cost(config: ResolvedConfig) -> FilterCost:
+def planned_filter_cost(config: ResolvedConfig) -> OtherCosts:
     """The cost of a run's influence filter."""
     return privacy.filter_cost(
         config,

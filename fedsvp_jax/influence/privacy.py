@@ -2,7 +2,7 @@
 
 import math
 
-from fedsvp_jax.accounting import FilterCost, composed_epsilon
+from fedsvp_jax.accounting import OtherCosts, composed_epsilon
 from fedsvp_jax.influence.settings import FilterSettings
 
 
@@ -31,7 +31,7 @@ def flip_probability(epsilon: float) -> float:
 
 def filter_cost(
     settings: FilterSettings, *, num_participants: int, delta: float
-) -> FilterCost:
+) -> OtherCosts:
     """The cost of the filter in a ledger, for each participant.
 
     A contribution is clipped to C as one vector, so replacing the batch, one record of
@@ -53,7 +53,7 @@ def filter_cost(
     noise_multiplier = settings.contribution_noise
     if noise_multiplier > 0:
         epsilon = composed_epsilon("gdp", (noise_multiplier / 2) ** -2, delta)
-    return FilterCost(
+    return OtherCosts(
         passes=1,
         contribution_multiplier=noise_multiplier / 2,
         contribution_epsilon=epsilon,

@@ -50,13 +50,16 @@ def filter_clients(
             f"the {program.cells.allowance.least_cohort[0]} that its claim needs; "
             "lower --cohort_size, or change the filter's settings"
         )
+    cost = planned_filter_cost(program.configs[0])._asdict()
+    for name in ("bounds", "epsilon_per_bound"):  # are the schema's, not the filter's
+        del cost[name]
     record = {
         "rejected": np.flatnonzero(verdict.rejected),
         "scores": verdict.scores,
         "threshold": verdict.threshold[()],
         "gap": verdict.gap[()],
         "required_gap": verdict.required_gap[()],
-        "cost": planned_filter_cost(program.configs[0])._asdict(),
+        "cost": cost,
     }
     return trainer.place(dataclasses.replace(host, admitted=admitted)), record
 

@@ -175,11 +175,10 @@ class Trainer:
 def _chosen(placement: Placement, program: Program) -> Placement:
     """The placement with a number of devices."""
     plan, data = program.plan, program.data
-    params, _ = jax.eval_shape(program.model.init, jax.random.key(0), data.example)
     num_devices = placement.num_devices or program.target.client_devices(
         jax.device_count() // placement.sweep_devices,
         turns=-(-plan.cohort_size // plan.client_chunk_size),
-        weights=num_bytes(params),
+        weights=num_bytes(program.model.shapes(data.example).params),
         data=num_bytes((data.examples, data.test, data.validation)),
     )
     return dataclasses.replace(placement, num_devices=num_devices)

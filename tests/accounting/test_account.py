@@ -10,7 +10,7 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 from ledgers import Book
 
-from fedsvp_jax.accounting import FilterCost, claims, composed_epsilon, views
+from fedsvp_jax.accounting import OtherCosts, claims, composed_epsilon, views
 
 PUBLISHED = math.sqrt(-2 * math.log(0.02)) / 0.2  # z at R = 0, ε = .2, δ = .02: 13.986
 
@@ -78,8 +78,8 @@ def test_noise_in_the_steps_or_in_no_average_is_not_hidden_by_that_of_others(tol
 
 def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
     """Contributions join the Gaussians, votes the randomised responses."""
-    cost = FilterCost(1, 5.0, 0.7, 1e-6, votes_per_pass=2, epsilon_per_vote=0.3)
-    book = Book(3, release_epsilon=0.1, who={"filter_cost": cost})
+    cost = OtherCosts(1, 5.0, 0.7, 1e-6, votes_per_pass=2, epsilon_per_vote=0.3)
+    book = Book(3, release_epsilon=0.1, who={"other_costs": cost})
     record(book, [0], multiplier=4.0, weights=1.0)
     book.record_pass()
     for view in views.VIEWS:
@@ -94,10 +94,10 @@ def test_a_pass_of_the_filter_is_added_to_every_client_in_every_view():
 
 
 def test_a_second_pass_can_show_that_a_vote_changed():
-    book = Book(3, who={"filter_cost": FilterCost(2, 5.0, 0.7, 1e-6, 2, 0.3)})
+    book = Book(3, who={"other_costs": OtherCosts(2, 5.0, 0.7, 1e-6, 2, 0.3)})
     for passes, open_votes in ((1, False), (2, True)):
         book.record_pass()
-        assert book.filter_cost.precision == pytest.approx(passes / 25)
+        assert book.other_costs.precision == pytest.approx(passes / 25)
         assert book.delta_spent() == pytest.approx(passes * 1e-6)
         for method in ("basic", "rdp", "pld"):
             assert math.isinf(book.epsilon_spent(method, 1e-5)) == open_votes
@@ -181,8 +181,8 @@ def test_the_largest_sums_are_those_of_all_clients():
 
 
 def test_a_checkpoint_restores_the_account_exactly():
-    cost = FilterCost(1, 5.0, 0.7, 1e-6, 4, 0.3)
-    who = {"filter_cost": cost, "colluders": 2}
+    cost = OtherCosts(1, 5.0, 0.7, 1e-6, 4, 0.3)
+    who = {"other_costs": cost, "colluders": 2}
     book = Book(5, proved=True, release_epsilon=0.1, who=who)
     book.record_pass()
     for _ in range(3):
@@ -190,7 +190,7 @@ def test_a_checkpoint_restores_the_account_exactly():
     again = book.again()
     for name, values in again.arrays().items():
         assert np.array_equal(values, book.arrays()[name])
-    assert again.filter_cost == book.filter_cost
+    assert again.other_costs == book.other_costs
     for both in (book, again):
         record(both, [1, 4], weights=1 / 2)
     for view in views.VIEWS:

@@ -13,7 +13,7 @@ from small_runs import digits, small
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import (
     Account,
-    FilterCost,
+    OtherCosts,
     Participation,
     claims,
     composed_epsilon,
@@ -111,7 +111,7 @@ def test_g3_rows_count_the_filter_and_none_is_amplified():
     hidden = privacy.filter_cost(told, num_participants=4, delta=1e-5)
     spent = []
     for cost in (None, hidden, hidden._replace(epsilon_per_vote=math.inf)):
-        who = {"equal_weights": True, "filter_cost": cost or FilterCost()}
+        who = {"equal_weights": True, "other_costs": cost or OtherCosts()}
         book = Book(4, mechanism, who=who)
         if cost is not None:
             book.record_pass()
@@ -138,10 +138,10 @@ def test_g9_with_a_filter_the_promise_is_proved_and_the_tally_is_not(
     filtered: bool, accounting_method: str
 ):
     """Votes decide who uploads how often, so a tally was not known before."""
-    hidden = FilterCost(1, 50.0, 0.1, 1e-5, 3, 0.01)
+    hidden = OtherCosts(1, 50.0, 0.1, 1e-5, 3, 0.01)
     mechanism = make("nbafl", delta=1e-3, **CLIPPED)
     promise = PromiseSettings(total_epsilon=2.0, total_accounting=accounting_method)
-    who = {"num_rounds": 50, "filter_cost": hidden if filtered else FilterCost()}
+    who = {"num_rounds": 50, "other_costs": hidden if filtered else OtherCosts()}
     book = Book(3, mechanism, promise, who=who)
     if filtered:
         book.record_pass()

@@ -11,7 +11,7 @@ from ledgers import Book, record
 from published import epsilon_of, make
 from scipy import stats
 
-from fedsvp_jax.accounting import Account, FilterCost, Participation, Plan, claims
+from fedsvp_jax.accounting import Account, OtherCosts, Participation, Plan, claims
 from fedsvp_jax.accounting.copies import spent_by_copies
 from fedsvp_jax.accounting.noise_ends import certain_chance
 from fedsvp_jax.core import prng
@@ -155,7 +155,7 @@ def test_a_deployed_clients_noise_is_discrete() -> None:
     assert policy.mechanism.claim.concentrated and policy.says()["status"] == "proved"
     sums = Plan(policy.account).sums(1)
     assert sums.least_multiplier == pytest.approx(0.15)
-    assert policy.account.certain_chance(sums, FilterCost()) == 0
+    assert policy.account.certain_chance(sums, OtherCosts()) == 0
 
 
 def test_copies_steps_and_the_filter_are_counted_as_often_as_they_are() -> None:
@@ -170,8 +170,8 @@ def test_copies_steps_and_the_filter_are_counted_as_often_as_they_are() -> None:
     record(steps, [0], multiplier=0.025, std=0.025)
     sums, one = steps.account.most_spent("server"), float(stats.norm.cdf(4 - END))
     for cost, chance in (
-        (FilterCost(), 100 * 0.01 * one),
-        (FilterCost(passes=3, contribution_multiplier=0.25), (100 * 0.01 + 3) * one),
+        (OtherCosts(), 100 * 0.01 * one),
+        (OtherCosts(passes=3, contribution_multiplier=0.25), (100 * 0.01 + 3) * one),
     ):
         found = steps.account.certain_chance(sums, cost)
         assert found == pytest.approx(chance, rel=0.01)

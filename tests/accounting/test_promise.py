@@ -16,7 +16,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import (
     Account,
     Allowance,
-    FilterCost,
+    OtherCosts,
     Participation,
     claims,
 )
@@ -42,7 +42,7 @@ OWN = {  # about ε = .3 per upload, as the others
 }
 
 
-def filter_cost(**changes: Any) -> FilterCost:
+def filter_cost(**changes: Any) -> OtherCosts:
     """A pass that leaves most of `TOTALS` to the uploads."""
     noise = {"vote_epsilon": 0.04, "contribution_noise": 60.0}
     settings = FilterSettings(**{n: changes.pop(n, v) for n, v in noise.items()})
@@ -77,7 +77,7 @@ def test_g1_the_promise_is_kept_and_one_upload_more_would_break_it(
         "gaussian" if name == "poisson" else name,
         PromiseSettings(total_epsilon=total, total_accounting=method),
         num_clients=CLIENTS,
-        filter_cost=filter_cost() if filtered else None,
+        other_costs=filter_cost() if filtered else None,
         cohort_size=size,
         contribution_release=release,
         **(SET_UP | OWN.get(name, {})),
@@ -99,23 +99,23 @@ def plan_of(
     promise: PromiseSettings,
     config: MechanismConfig,
     mechanism: Mechanism,
-    filter_cost: FilterCost | None = None,
+    other_costs: OtherCosts | None = None,
 ) -> Plan:
-    who = Participation.of(config, filter_cost=filter_cost or FilterCost())
+    who = Participation.of(config, other_costs=other_costs or OtherCosts())
     return Plan(Account.of(mechanism, who, promise))
 
 
 def allowed(name: str, promise: PromiseSettings, **changes: Any) -> Allowance:
     """The allowance of a mechanism over 500 rounds at the published ε = .2."""
-    cost = changes.pop("filter_cost", None)
+    cost = changes.pop("other_costs", None)
     config, mechanism = told(name, **({"num_rounds": 500, "delta": 1e-3} | changes))
-    return plan_of(promise, config, mechanism, filter_cost=cost).allowance
+    return plan_of(promise, config, mechanism, other_costs=cost).allowance
 
 
 def test_deltas_of_basic_composition_stay_below_one() -> None:
     promise = PromiseSettings(total_epsilon=50.0, total_accounting="basic")
     for cost, uploads in ((None, 39), (filter_cost(delta=0.03), 38)):
-        found = allowed("nbafl", promise, delta=0.025, filter_cost=cost)
+        found = allowed("nbafl", promise, delta=0.025, other_costs=cost)
         assert uploads_in_a_row(found) == uploads  # one more would have Σδ = 1
 
 
@@ -179,16 +179,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         r"one upload costs by basic \(its δ = 1\..* or lower --delta",
     ),
     (
-        {"filter_cost": filter_cost(), "total_epsilon": 0.2},
+        {"other_costs": filter_cost(), "total_epsilon": 0.2},
         r"less than the influence filter \(ε = 0\.1.*\) and one upload costs by rdp",
     ),
-    ({"filter_cost": filter_cost(vote_epsilon=math.inf)}, r"ε = inf\).*votes without"),
+    ({"other_costs": filter_cost(vote_epsilon=math.inf)}, r"ε = inf\).*votes without"),
     (
-        {"filter_cost": filter_cost(contribution_noise=0.0)},
+        {"other_costs": filter_cost(contribution_noise=0.0)},
         r"ε = inf\) .* raise it or --contribution_noise",
     ),
     (
-        BY_BASIC | {"filter_cost": filter_cost(num_participants=100, vote_epsilon=1.0)},
+        BY_BASIC | {"other_costs": filter_cost(num_participants=100, vote_epsilon=1.0)},
         r"filter \(ε = 49\.[5-9].* lower --vote_epsilon",
     ),
 ]
@@ -273,10 +273,10 @@ def test_a_proved_promise_survives_whatever_thins_the_cohorts(
     rng = np.random.default_rng(seed)
     name, own = THINNED[kind]
     total, size, clients = 4.0, 4, 12
-    cost = FilterCost(1, 60.0, 0.1, 1e-6, clients - 1, 0.01)
+    cost = OtherCosts(1, 60.0, 0.1, 1e-6, clients - 1, 0.01)
     found = Played(
         *(name, PromiseSettings(total_epsilon=total)),
-        filter_cost=cost if filtered else None,
+        other_costs=cost if filtered else None,
         admitted=lambda round_num: rng.random(clients) < share,
         **own | {"cohort_size": size, "num_rounds": 9, "cohorts": cohorts},
         num_clients=clients,

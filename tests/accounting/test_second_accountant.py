@@ -38,7 +38,7 @@ Seen = frozenset[tuple[Event, int]]  # what one client has shown: events, their 
 def seen_by(told: Drawn, view: str) -> set[Seen]:
     """Of the clients that uploaded: what the server, an observer or others have."""
     config, steps = told.config, _steps_of(told)
-    release, cost = told.account.release_epsilon, told.account.filter_cost
+    release, cost = told.account.release_epsilon, told.account.other_costs
     found: dict[int, Counter[Event]] = defaultdict(Counter)
     for clients in told.rounds:
         multipliers = _multipliers(told, clients, view).tolist()

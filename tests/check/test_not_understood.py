@@ -75,6 +75,22 @@ def test_the_server_sees_who_uploads_so_nothing_is_amplified(
 
 
 @pytest.mark.hole
+def test_an_amplified_row_says_that_its_draws_must_be_secret(
+    tmp_path: pathlib.Path,
+) -> None:
+    """With batches that are shuffled "it follows" was said, without a condition."""
+    path = tmp_path / "a.toml"
+    words = 'std = 1.0\nclip = 1.0\nunit = "record"\nrounds = 9\n'
+    for rate, said in ((0.1, True), (1.0, False)):
+        path.write_text(words + f"sampling_rate = {rate}\n")
+        (noise,) = check.settings_file.read(path)
+        secret = "each batch draws every record by itself, in secret"
+        assert (secret in noise.assumptions) == said
+        (row, *_) = check.claims(noise, 1e-5, None)
+        assert (secret in row.assumptions) == said
+
+
+@pytest.mark.hole
 def test_an_argument_of_flips_filter_that_is_not_known_is_refused(
     tmp_path: pathlib.Path,
 ) -> None:

@@ -68,7 +68,7 @@ def test_the_users_flags_win_and_nothing_changes_once_jax_has_started(
     jax.devices()
     monkeypatch.setattr(metadata, "version", lambda _: jaxlib)
     if not started:
-        monkeypatch.setattr(compiler_flags, "_jax_has_started", lambda: False)
+        monkeypatch.setattr(compiler_flags, "jax_has_started", lambda: False)
     for name, value in (("XLA_FLAGS", before), ("JAX_PLATFORMS", platforms)):
         monkeypatch.delenv(name, raising=False)
         if value is not None:

@@ -30,6 +30,14 @@ def plugin(tmp_path: pathlib.Path) -> str:
     return f"--plugin={path}"
 
 
+@pytest.mark.hole
+def test_a_plugin_may_compute_while_it_is_read(tmp_path: pathlib.Path) -> None:
+    """JAX has then started, and took no number of CPU devices: a traceback."""
+    path = tmp_path / "table.py"
+    path.write_text("import jax.numpy as jnp\n\nTABLE = jnp.ones(3) + 1\n")
+    succeeds("experiments.train", *SMALL_RUN, f"--plugin={path}", "--dry_run")
+
+
 def test_a_run_has_its_flags_records_it_and_prints_a_command_that_repeats_it(
     plugin: str, tmp_path: pathlib.Path
 ) -> None:

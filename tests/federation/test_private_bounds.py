@@ -187,7 +187,7 @@ def test_every_claim_of_a_run_counts_the_bounds_that_were_bought():
     account = with_bounds.accounts[0]
     np.testing.assert_allclose(account.by_client()["epsilon"], EACH * DRAWS)
     assert not any(risk["exact"] for risk in tradeoff.by_adversary(account).values())
-    copies = account.filter_cost.times(3)
+    copies = account.other_costs.times(3)
     assert copies.bounds * copies.epsilon_per_bound == pytest.approx(3 * EACH * DRAWS)
 
 

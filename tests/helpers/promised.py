@@ -9,7 +9,7 @@ import numpy as np
 import published
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import Account, Allowance, FilterCost, Participation, Plan
+from fedsvp_jax.accounting import Account, Allowance, OtherCosts, Participation, Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
@@ -85,7 +85,7 @@ class Played:
         promise: PromiseSettings,
         *,
         num_clients: int,
-        filter_cost: FilterCost | None = None,
+        other_costs: OtherCosts | None = None,
         cohorts: str = "drawn",
         admitted: Callable[[int], np.ndarray] | None = None,
         **changes: Any,
@@ -96,11 +96,11 @@ class Played:
         self.promise = promise
         num_rounds = self.config.num_rounds
         who = Participation.of(self.config)
-        if filter_cost is not None:
-            who = who._replace(filter_cost=filter_cost)
+        if other_costs is not None:
+            who = who._replace(other_costs=other_costs)
         self.account = Account.of(self.mechanism, who, promise)
         self.allowance = Plan(self.account).allowance
-        if filter_cost is not None:
+        if other_costs is not None:
             self.account = self.account.record_pass()
         spent = np.zeros(num_clients, np.int32)
         everybody = np.ones(num_clients, bool)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedsvp_jax.accounting import FilterCost, composed_epsilon
+from fedsvp_jax.accounting import OtherCosts, composed_epsilon
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.influence.settings import FilterSettings
 
@@ -42,7 +42,7 @@ def test_a_test_set_pays_for_every_vote_and_without_end_for_one_that_may_change(
 def test_a_contribution_is_a_gaussian_of_half_the_noise_multiplier():
     """Another batch may turn the clipped update around: sensitivity 2C."""
 
-    def hidden(noise_multiplier: float, passes: int = 1) -> FilterCost:
+    def hidden(noise_multiplier: float, passes: int = 1) -> OtherCosts:
         told = FilterSettings(vote_epsilon=0.4, contribution_noise=noise_multiplier)
         cost = privacy.filter_cost(told, num_participants=5, delta=1e-5)
         return cost._replace(passes=passes)

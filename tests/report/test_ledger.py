@@ -160,6 +160,10 @@ def test_a_tampered_entry_is_named(tmp_path: pathlib.Path) -> None:
     page = ledger.write_page(found, tmp_path / "page.html").read_text()
     assert "not in order" in page and found.problems[0].split("'")[0] in page
     assert "http://" not in page.split("<script>")[0]
+    # "ε spent: 0" and "every ε is: proved" stood beside it.
+    said = dict(ledger.facts(found))
+    unknown = "not known, since the log is not in order"
+    assert said["every ε is"] == said["ε spent, added up anew"] == unknown
 
 
 def test_an_entry_that_the_sites_own_key_rewrote_was_not_seen_by_the_witness(

@@ -72,8 +72,10 @@ def test_what_is_no_model_of_the_run_is_refused(
     with pytest.raises(ValueError, match="of another model"):
         other = models.make_model("small_cnn", num_classes=10)
         run.load_model(whole_run, model=other)
-    with pytest.raises(ValueError, match="holds no run"):
+    with pytest.raises(ValueError, match="holds no run: there is no config"):
         run.load_model(tmp_path)
+    with pytest.raises(ValueError, match="there is no such file or folder"):
+        run.load_model(tmp_path / "model.safetensors")
     shutil.copy(whole_run / "config.json", tmp_path)
     with pytest.raises(ValueError, match="no checkpoint yet"):
         run.load_model(tmp_path)

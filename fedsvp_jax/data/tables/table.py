@@ -271,7 +271,7 @@ def _check_apart(table: Columns, tested: Columns, name: str) -> None:
     )
     twice = sum(count for count in here.values() if count > 1) / max(here.total(), 1)
     copied = sum(count for row, count in there.items() if row in here)
-    if here == there or copied > (1 + twice) / 2 * there.total():
+    if copied and (here == there or copied > (1 + twice) / 2 * there.total()):
         raise ValueError(
             f"{name}: {copied} of the {there.total()} rows of test_data are rows that "
             "clients train on: name rows of other people, who agreed, or leave it out"
