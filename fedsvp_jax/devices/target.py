@@ -91,7 +91,7 @@ class Target:
     ) -> int:
         """The default number of devices that share a cohort's clients.
 
-        A CPU's devices are its cores. A client alone keeps 1.4 of two cores busy in W1
+        A CPU's devices are its cores. A client alone keeps 1.6 of two cores busy in W1
         (docs/performance.md), and two clients side by side both. Elsewhere it is 1, and
         a user who wants more says so. `turns` are the cohort's chunks; `weights` and
         `data` are bytes, of which every device has copies.
