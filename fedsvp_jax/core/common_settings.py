@@ -183,7 +183,8 @@ class NoiseSettings(Settings):
         "gaussian",
         "gaussian: noise in floating point, whose rounding no proof covers. discrete: "
         "whole numbers of a grid from an exact sampler, which are sent and added up "
-        "modulo 2^b; for clipped uploads, and counted by RDP.",
+        "modulo 2^b; for clipped uploads, and counted by RDP. With per_example an "
+        "upload is the one step's gradient of all of a client's rows.",
         choices=("gaussian", "discrete"),
     )
     noise_bits: int = setting(
@@ -232,6 +233,14 @@ class NoiseSettings(Settings):
     def clip(self) -> Clip:
         """The clipping rule that `clipping` names."""
         return CLIPS[self.clipping]
+
+    @property
+    def uploads_gradient(self) -> bool:
+        """Whether an upload is the mean clipped gradient of all of a client's rows.
+
+        It gets whole numbers of noise, which local steps cannot take.
+        """
+        return self.clip.in_steps and self.noise_sampler == "discrete"
 
 
 @dataclasses.dataclass(frozen=True)

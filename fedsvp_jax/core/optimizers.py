@@ -17,7 +17,9 @@ where the server itself adds the noise after its step (`config.resolve` refuses 
 """
 
 import dataclasses
+from typing import Any
 
+import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core.settings import Settings, setting
@@ -101,6 +103,19 @@ class ClientSettings(Settings):
         "(0: off).",
         at_least=0,
     )
+
+
+def learning_rate(
+    settings: ClientSettings, first: Any, num_rounds: int, round_num: Any
+) -> Any:
+    """() the clients' learning rate in a round, from 0; `first` is that of round 0."""
+    if settings.learning_rate_schedule == "constant":
+        return first
+    if settings.learning_rate_schedule == "cosine":
+        schedule = optax.cosine_decay_schedule(first, num_rounds)
+    else:
+        schedule = optax.exponential_decay(first, 1, settings.learning_rate_decay)
+    return schedule(jnp.float32(round_num))
 
 
 def averages(settings: ServerSettings) -> bool:

@@ -46,12 +46,15 @@ class Trained(NamedTuple):
 
     Attributes:
       arrays: of the received arrays' shapes, float32 or float64; of a private query its
-        answer, the mean of the private records' clipped gradients.
+        answer, the mean of the private records' clipped gradients; with `per_example`
+        that of all records.
       contribution: R, or None where no noise follows it.
+      clipped: whether the arrays are such a mean, as `Client` makes it.
     """
 
     arrays: Arrays
     contribution: float | None = None
+    clipped: bool = False
 
 
 def begin_round(
@@ -113,10 +116,11 @@ def end_round(
         )
     types = [leaf.dtype for leaf in received]
     base = _in_float32(received)
-    if policy.is_query:
+    if policy.is_query or policy.config.uploads_gradient:
         base = [np.zeros_like(leaf) for leaf in base]
     with site.opened() as log:
-        trained = result_of("the training", train, base, round_num)
+        clipped = policy.config.uploads_gradient
+        trained = result_of("the training", train, base, round_num, clipped=clipped)
         upload, state, record = finish(
             log.state,
             base,
@@ -136,10 +140,21 @@ def result_of(
     train: Callable[[], Trained],
     base: Arrays,
     round_num: int,
+    *,
+    clipped: bool = False,
 ) -> Trained:
-    """What a training makes of arrays; those arrays where it fails."""
+    """What a training makes of arrays; those arrays where it fails.
+
+    Where gradients are to be `clipped` one by one, a training that does not say so
+    fails.
+    """
     try:
         result = train()
+        if clipped and not result.clipped:
+            raise ValueError(
+                "clipping=per_example takes the training of deploy.Client, which clips "
+                "each record's gradient"
+            )
         arrays, ratio = _in_float32(result.arrays), result.contribution
         check_arrays(f"the result of {name}", arrays, [leaf.shape for leaf in base])
         return Trained(arrays, None if ratio is None else float(ratio))
@@ -258,7 +273,8 @@ def finish(
 
     With clipping `attribute_records` the arrays are the private query's instead:
     `base` zeros, `trained` the mean of the clipped gradients of the private records;
-    the update of public training needs no noise.
+    the update of public training needs no noise. With `per_example` they are those of
+    all records.
 
     Nothing in `trained` makes it fail, since a failure would tell of the data. An
     update that is not finite counts as 0, and an R that is missing or no number as 1.

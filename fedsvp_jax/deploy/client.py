@@ -129,6 +129,10 @@ class Client:
         shape = data.examples.inputs.shape[1:]
         facts = {"example_shape": shape, "num_classes": data.num_classes}
         self._settings = dataclasses.asdict(config) | facts
+        if policy.summed:  # on a grid that all share; a lone upload has the finest
+            checks.check_grid_of(
+                policy.mechanism, config.num_rounds, self._model, data, ()
+            )
         self._plan = plans.make_plan(
             config,
             policy.config,
@@ -206,11 +210,16 @@ class Client:
                 partial(self.train, received, round_num),
                 round_num=round_num,
             )
+        if self.policy.config.uploads_gradient:  # its noise is in: a public step
+            rate = self.policy.learning_rate(round_num)
+            steps = zip(received, upload, strict=True)
+            upload = [old - rate * gradient for old, gradient in steps]
         return [*free, *upload], record | {"num_examples": self.num_examples}
 
     def train(self, received: Arrays, round_num: int) -> Trained:
         """A round's training or query before clip and noise: it must not leave."""
-        return Trained(*jax.device_get(self._work(*self._request(received, round_num))))
+        arrays, ratio = jax.device_get(self._work(*self._request(received, round_num)))
+        return Trained(arrays, ratio, clipped=self.policy.config.uploads_gradient)
 
     def trained_model(self, arrays: Arrays, rounds: int) -> TrainedModel:
         """The server's arrays after so many rounds, to predict with and to save."""
@@ -234,9 +243,11 @@ class Client:
         )
 
     def _local_work(self, *request: Any) -> tuple[list[Array], Array | None]:
-        """(trained arrays, or the private query's gradient; R)."""
+        """(trained arrays, or the gradient that is asked for; R)."""
         task, work = self._task(*request)
         ratio = None if work.estimation is None else work.estimation.contribution_ratio
+        if work.gradient is not None:
+            return jax.tree.leaves(work.gradient), None
         if work.private is None:
             return jax.tree.leaves(work.weights.params), ratio
         return query_gradient(task, work.private), ratio

@@ -45,12 +45,14 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_sums needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
+from fedsvp_jax.core.optimizers import averages, server_optimizer
 from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.flower import replied
 from fedsvp_jax.deploy.policy import Policy
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
+from fedsvp_jax.models.aggregation import optimizer_step
 
 _MODULUS = 2**32
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
@@ -214,10 +216,14 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         )
         self._step = np.float32(grid_step(grid, info.noise_std))
         self.arrays, self.sums = initial, list[Arrays]()
+        self._policy, settings = policy, policy.training
+        self._optimizer = None
+        if not averages(settings):
+            self._optimizer = server_optimizer(settings).init(initial)
 
     def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
         """The model after a round, of the average that Flower's workflow says."""
-        del server_round, failures
+        del failures
         if not results:
             return None, {}
         count = len(results)
@@ -227,10 +233,18 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         ]
         self.sums.append(numbers)
         unit = self._step / np.float32(count)
-        self.arrays = [
-            old + leaf.astype(np.float32) * unit
-            for old, leaf in zip(self.arrays, numbers, strict=True)
-        ]
+        average = [leaf.astype(np.float32) * unit for leaf in numbers]
+        if self._policy.config.uploads_gradient:
+            rate = self._policy.learning_rate(server_round)
+            average = [-rate * leaf for leaf in average]
+        step, self._optimizer = optimizer_step(
+            average,
+            self._optimizer,
+            self._policy.training,
+            anyone=jnp.bool_(True),
+        )
+        moved = zip(self.arrays, step, strict=True)
+        self.arrays = [old + np.asarray(leaf) for old, leaf in moved]
         return ndarrays_to_parameters(self.arrays), {}
 
 

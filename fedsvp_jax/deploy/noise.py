@@ -23,7 +23,7 @@ from fedsvp_jax.mechanisms.discrete_gaussian import (
     system_words,
     wrapped,
 )
-from fedsvp_jax.mechanisms.grid import Grid, grid_step
+from fedsvp_jax.mechanisms.grid import Grid, grid_step, on_grid
 from fedsvp_jax.mechanisms.release import bounded_ratio, response_chance
 
 Arrays: TypeAlias = Sequence[np.ndarray]  # the leaves of a model, in order
@@ -112,7 +112,7 @@ def add_secret_noise(
     vector = _flatten(clipped)
     origin = _flatten(received) if config.clip.of_weights else np.zeros_like(vector)
     exact = config.clip.in_ball
-    length = float(config.l2_norm_clip if exact else config.private_clip)
+    length = float(config.private_clip if config.clip.asks else config.l2_norm_clip)
     if config.clip.granted:
         length = 0.0  # nothing bounds it
     step = 2.0 ** math.ceil(math.log2(max(std * _FINEST, length / _LONGEST)))
@@ -139,7 +139,9 @@ def whole_numbers(
             np.rint(np.float64(leaf) / step).astype(np.int64) for leaf in update
         ], step
     vector = _flatten(update)
-    numbers = rounded(vector, step=step, norm_bound=float(grid.norm), words=words)
+    distance = 0.0 if grid.apart is None else float(grid.apart(jnp.float32(1)))
+    norm = float(grid.norm)
+    numbers = on_grid(vector, step, norm=norm, distance=distance, words=words)
     numbers += discrete_gaussian(step_variance(std, step), vector.size, words)
     return _reshape(wrapped(numbers, grid.bits), update), step
 

@@ -12,6 +12,7 @@ from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.files import Record, plain
+from fedsvp_jax.core.optimizers import learning_rate
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.federation import plan
@@ -85,6 +86,14 @@ class Policy:
         """
         return self.mechanism.grid is not None and self.mechanism.claim.central
 
+    def learning_rate(self, round_num: int) -> np.float32:
+        """The clients' learning rate in a round, from 1."""
+        config = self.training
+        rate = learning_rate(
+            config, config.learning_rate, config.num_rounds, round_num - 1
+        )
+        return np.float32(rate)
+
     def check_takes_updates(self, *, with_model: bool = True) -> None:
         """Checks that the policy needs the update alone, as other engines hand it on.
 
@@ -100,10 +109,11 @@ class Policy:
                 "noise_trust must be nobody here, where the server sees each upload: "
                 "with secure_aggregation take deploy.flower_sums.SumMod"
             )
-        if self.is_query:
+        if self.is_query or self.config.uploads_gradient:
             raise ValueError(
-                "clipping must not be attribute_records around another engine's "
-                "training, which does not tell the private records: use deploy.Client"
+                f"clipping must not be {self.config.clipping} around another engine's "
+                "training, which hands on an update and no gradients of single "
+                "records: use deploy.Client"
             )
         if self.config.clip.of_weights and not with_model:
             raise ValueError(
@@ -219,7 +229,7 @@ def make_policy(
             "deployed client: laplace is drawn in floating point, whose last bits tell "
             "R"
         )
-    _check_deployable(config.mechanism, mechanism)
+    _check_deployable(config.mechanism, mechanism_config, mechanism)
     check_noise(mechanism, mechanism_config)
     if np.min(mechanism.least_multiplier) <= 0:
         raise ValueError(
@@ -231,25 +241,25 @@ def make_policy(
     return policy
 
 
-def _check_deployable(name: str, mechanism: Mechanism) -> None:
+def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) -> None:
     """Raises ValueError: the mechanism needs more than clients that add noise."""
-    central = mechanism.claim.central
-    if mechanism.grid is not None and not central:
+    central, gradient = mechanism.claim.central, config.uploads_gradient
+    if mechanism.grid is not None and not (central or gradient):
         raise ValueError(
             "noise_sampler must be gaussian for a deployed client, which draws "
             "discrete noise in any case, on the finest grid"
         )
-    if central and (mechanism.grid is None or mechanism.grid.apart is not None):
+    if central and (mechanism.grid is None or config.clip.asks):
         raise ValueError(
             f"mechanism {name} protects a cohort's sum, which needs secure "
             "aggregation of whole numbers: noise_trust=secure_aggregation with "
-            "clipping=update_clip and noise_sampler=discrete; or noise_trust=nobody"
+            "clipping=update_clip or per_example and noise_sampler=discrete; or "
+            "noise_trust=nobody"
         )
     if mechanism.step_noise_std is not None:
         raise ValueError(
-            "clipping must not be per_example in a deployed client, whose noise "
-            "would be drawn in float32 in every local step; take update_clip, "
-            "weight_clip or attribute_records"
+            "clipping=per_example needs noise_sampler=discrete in a deployed client, "
+            "for noise in float32 in every local step would tell the gradient"
         )
     if mechanism.server is not None or mechanism.init(1).shared:
         raise ValueError(

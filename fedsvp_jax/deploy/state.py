@@ -88,7 +88,10 @@ def new_state(policy: Policy, num_examples: int) -> ClientState:
         more than the policy's `max_num_examples`, and 1,000 times the least.
     """
     least = float(policy.config.min_num_examples)
-    most = max(policy.config.max_num_examples, int(_MOST_TIMES * least))
+    config = policy.config
+    most = max(config.max_num_examples, int(_MOST_TIMES * least))
+    if config.uploads_gradient:  # of which the grid has room for so many
+        most = config.batch_size
     nobody = policy.is_query and num_examples == 0
     if num_examples != int(num_examples) or not (
         nobody or least <= num_examples <= most

@@ -107,7 +107,7 @@ def check_mechanism(
     """Refuses noise, utility, values, weights or momentum without meaning or proof."""
     check_noise(mechanism, settings)
     if mechanism.grid is not None:
-        _check_grid(mechanism, config.num_rounds, model, data, query_parts)
+        check_grid_of(mechanism, config.num_rounds, model, data, query_parts)
     claim, has_targets = mechanism.claim, data.examples.targets is not None
     trained = adapters.in_dtype(model, config.compute_dtype)
     check_unit(config, mechanism, data)
@@ -151,7 +151,7 @@ def check_mechanism(
         )
 
 
-def _check_grid(
+def check_grid_of(
     mechanism: Mechanism,
     num_rounds: int,
     model: Model,

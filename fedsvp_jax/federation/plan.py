@@ -282,6 +282,8 @@ def make_plan(
             first_apart=target.first_apart(parallelism),
         )
     work = client_work.ESTIMATING if mechanism.needs_contribution else client_work.PLAIN
+    if mechanism_config.uploads_gradient:
+        work = client_work.GRADIENT
     if query_parts:
         work = private_query_work.PRIVATE_QUERY
     if aggregator is None:

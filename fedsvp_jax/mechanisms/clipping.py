@@ -152,11 +152,13 @@ def make_clipping(config: MechanismConfig) -> Clipping:
 def _grid(
     config: MechanismConfig, bound: Callable[[Array], Array], summed: int
 ) -> Grid | None:
-    """Of clipped updates, and of private queries, which lie Δ apart at any length."""
+    """Of clipped updates, and of gradients, which lie Δ apart at any length."""
     if config.noise_sampler == "gaussian":
         return None
     if config.clip.asks:
         return Grid(config.noise_bits, summed, config.private_clip, bound)
+    if config.uploads_gradient:
+        return Grid(config.noise_bits, summed, config.l2_norm_clip, bound)
     if config.clip.in_ball and not config.clip.of_weights:
         return Grid(config.noise_bits, summed, config.l2_norm_clip)
     return None
@@ -268,19 +270,30 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     on a batch *mean* (divisor B, a constant) that is n adaptively chosen Gaussians of
     multiplier s·B/(2C), which compose to exactly one of multiplier s·B/(2C·sqrt(n)).
     The other steps and the upload are post-processing.
+
+    With discrete noise the one step takes all rows, and the noise is on its gradient,
+    which is the upload: n is 1, and nothing is drawn.
     """
-    poisson = subsampling.is_poisson(config)
+    poisson, whole = subsampling.is_poisson(config), config.uploads_gradient
+    largest = config.max_num_examples
+    if whole and (config.local_steps != 1 or config.batch_size < largest):
+        raise ValueError(
+            "noise_sampler=discrete with clipping=per_example needs batches=poisson, "
+            f"local_steps=1, got {config.local_steps}, and a batch_size of at least "
+            f"the {largest} rows of the largest client, got {config.batch_size}"
+        )
     if poisson and not left_out:
         raise ValueError(
             "relation must be add_remove with batches=poisson, whose amplification is "
             f"proved for a record that is left out, got {config.relation}"
         )
-    batches = (
-        "secret Poisson batches, drawn with probability B/|D|"
-        if poisson
-        else "a shuffle that ignores the data"
-    )
-    steps = subsampling.most_steps(config) if poisson else config.local_epochs
+    if whole:
+        batches, steps = "all of a client's rows in its one step", 1
+    elif poisson:
+        batches = "secret Poisson batches, drawn with probability B/|D|"
+        steps = subsampling.most_steps(config)
+    else:
+        batches, steps = "a shuffle that ignores the data", config.local_epochs
     root = math.sqrt(steps) / config.batch_size
     factor, c = 1.0 if left_out else 2.0, jnp.float32(config.l2_norm_clip)
     limit, changed, persons = config.rows_per_person, "one record", ""
@@ -288,7 +301,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
         root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"
         persons = "whose a row is, is given, and nobody has rows at two clients; "
     return Clipping(
-        config.clip,
+        config.clip._replace(in_steps=not whole),
         no_clip,
         lambda _: factor * c * root,
         f"leave {changed} of a client out of its batches, whose other records and "

@@ -38,8 +38,8 @@ def discrete(mechanism: Mechanism, config: MechanismConfig, name: str) -> Mechan
         raise ValueError(
             f"noise_sampler must be gaussian for mechanism {name} with clipping="
             f"{config.clipping}: discrete noise is proved for clipped uploads "
-            "(update_clip, attribute_records, dp_fedavg with a fixed clip and one "
-            "band), whose noise nothing but public settings decides"
+            "(update_clip, attribute_records, per_example, dp_fedavg with a fixed clip "
+            "and one band), whose noise nothing but public settings decides"
         )
 
     def count(info: NoiseInfo) -> NoiseInfo:

@@ -114,13 +114,9 @@ def _on_host(
         return np.zeros(values.shape, np.int32), np.float32(np.nan)
     words = discrete_gaussian.seeded_words(*np.asarray(key).tolist())
     gamma = float(step)
-    if distance > 0:
-        share = max(0.0, 1.0 - rounding_share(float(distance), gamma, values.size))
-        steps = np.rint(values * (share / gamma)).astype(np.int64)
-    else:
-        steps = discrete_gaussian.rounded(
-            values, step=gamma, norm_bound=float(norm), words=words
-        )
+    steps = on_grid(
+        values, gamma, norm=float(norm), distance=float(distance), words=words
+    )
     noise = np.zeros(values.shape, np.int64)
     if std > 0:
         variance = discrete_gaussian.step_variance(float(std), gamma)
@@ -128,6 +124,25 @@ def _on_host(
     length = gamma * float(np.linalg.norm(noise.astype(np.float64)))
     residues = discrete_gaussian.wrapped(steps + noise, bits).astype(np.int32)
     return residues, np.float32(length)
+
+
+def on_grid(
+    values: np.ndarray,
+    step: float,
+    *,
+    norm: float,
+    distance: float,
+    words: discrete_gaussian.Words,
+) -> np.ndarray:
+    """(d,) int64: a finite vector in steps, no longer than `norm`.
+
+    Where neighbours' vectors may be `distance` > 0 apart, it is shrunk so that those in
+    steps are no farther apart, whatever their length.
+    """
+    if distance > 0:
+        share = max(0.0, 1.0 - rounding_share(distance, step, values.size))
+        return np.rint(values * (share / step)).astype(np.int64)
+    return discrete_gaussian.rounded(values, step=step, norm_bound=norm, words=words)
 
 
 def rounding_share(distance: float, step: float, size: int) -> float:

@@ -51,7 +51,8 @@ class Subsampling(NamedTuple):
 
 def is_poisson(config: MechanismConfig) -> bool:
     """Whether local steps draw Poisson batches, as `per_example` alone can."""
-    return config.clip.in_steps and config.batches == "poisson"
+    in_steps = config.clip.in_steps and not config.uploads_gradient
+    return in_steps and config.batches == "poisson"
 
 
 def most_steps(config: MechanismConfig, num_examples: int | None = None) -> int:

@@ -65,7 +65,9 @@ def client_round(
     mechanism = make_mechanism(plan.mechanism, cell.mechanism)
     task = Task(model, plan, cell, mechanism, state, examples, split, at)
     work = plan.work.prepare(task)
-    update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
+    update = work.gradient
+    if update is None:
+        update = jax.tree.map(jnp.subtract, work.weights.params, state.params)
     upload, memory, info = plan.work.release(task, work, update)
     stats = work.weights.stats
     finite = tree.is_finite((upload.update, stats, upload.answer))

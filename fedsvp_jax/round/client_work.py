@@ -108,6 +108,20 @@ def plain_client(task: Task) -> LocalWork:
     return LocalWork(trained, ratio)
 
 
+def gradient_client(task: Task) -> LocalWork:
+    """Takes the clipped gradient of all of its records; the step is the server's."""
+    gradient = local_training.clipped_gradient(
+        task.model,
+        task.plan.recipe,
+        task.rates,
+        task.state.weights,
+        rows_of(task.examples, task.split),
+        task.at.stream(Stream.LOCAL_TRAINING),
+        batch_size=task.cell.mechanism.batch_size,
+    )
+    return LocalWork(task.state.weights, jnp.float32(1), gradient=gradient)
+
+
 def estimating_client(task: Task) -> LocalWork:
     """Estimates its R. The estimation's training on all records gives the upload.
 
@@ -146,4 +160,5 @@ def trained_weights(
 
 
 PLAIN = ClientWork(plain_client, noised_update)
+GRADIENT = ClientWork(gradient_client, noised_update)
 ESTIMATING = ClientWork(estimating_client, noised_update)

@@ -9,10 +9,10 @@ devices.
 """
 
 import dataclasses
-from functools import partial
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from fedsvp_jax.core import prng, tree
 from fedsvp_jax.core.structs import Array, Model, Params
@@ -22,6 +22,7 @@ from fedsvp_jax.models import aggregation
 from fedsvp_jax.round import private_query, round_score
 from fedsvp_jax.round.aggregator import SUM_ON_GRID, WEIGHTED_SUM
 from fedsvp_jax.round.client import ClientResult, client_round
+from fedsvp_jax.round.client_work import GRADIENT
 from fedsvp_jax.round.server_step import server_step
 from fedsvp_jax.round.state import (
     Cell,
@@ -32,6 +33,7 @@ from fedsvp_jax.round.state import (
     ServerState,
     Upload,
     Uploads,
+    rates_of_round,
 )
 
 
@@ -96,12 +98,18 @@ def federated_round(
             mechanism, total, stacked, infos.visible_to_server(), valid
         )
         _check_update(plan, upload, state.params)
-        optimize = partial(
-            aggregation.optimizer_step,
-            state=state.optimizer,
-            settings=plan.server,
-            anyone=jnp.any(valid),
-        )
+        anyone = jnp.any(valid)
+        rate = None  # of a step along gradients; updates are steps already
+        if plan.work == GRADIENT:
+            rate = rates_of_round(plan, cell, round_num).learning_rate
+
+        def optimize(average: Params) -> tuple[Params, optax.OptState | None]:
+            if rate is not None:
+                average = jax.tree.map(lambda leaf: -rate * leaf, average)
+            return aggregation.optimizer_step(
+                average, state.optimizer, plan.server, anyone=anyone
+            )
+
         measured: dict[str, Array] = {}
         for hook in plan.hooks:
             counted = jnp.where(valid, 1 if uniform else sizes, 0)
@@ -133,6 +141,9 @@ def federated_round(
         variance = jnp.sum(weights**2 * infos.noise_std**2)
         noised = private_query.chosen(broadcast.params, plan.query_parts)
         size = jnp.float32(tree.num_parameters(noised))
+        noise_l2 = jnp.sqrt(size * variance)
+        if rate is not None:
+            noise_l2 = rate * noise_l2
         cost = cell.allowance.costs[round_num]
         return (
             dataclasses.replace(
@@ -142,7 +153,7 @@ def federated_round(
             ),
             RoundMetrics(
                 **score._asdict(),
-                aggregate_noise_l2=jnp.sqrt(size * variance)
+                aggregate_noise_l2=noise_l2
                 if plan.aggregator in (WEIGHTED_SUM, SUM_ON_GRID)
                 else jnp.float32(jnp.nan),
                 clients=dataclasses.replace(

@@ -330,6 +330,71 @@ def _of_step(draws: Draws, number: Array, stream: prng.Stream) -> Array:
     return prng.stream_key(jax.random.fold_in(draws.secret, number), stream)
 
 
+def _trainee(model: Model, recipe: TrainingRecipe) -> Model:
+    """The model with the recipe's number format and weights of the classes."""
+    model = adapters.in_dtype(model, recipe.compute_dtype)
+    if recipe.class_weights:
+        model = losses.weighted(model, recipe.class_weights)
+    return model
+
+
+def _clipped_mean(model: Model, recipe: TrainingRecipe) -> Callable[..., Params]:
+    """The mean of the gradients of a batch, clipped one by one."""
+    if model.gradient_scale is None:
+        return partial(_per_example_gradient, model)
+    return partial(_linear_gradient, model, separate_clips=recipe.separate_clips)
+
+
+def _batch(
+    recipe: TrainingRecipe,
+    rows: Rows,
+    position: Array,
+    weights: Array,
+    key: Array,
+) -> Batch:
+    """The rows at these positions of a client's."""
+    chosen = rows.indices[position]
+    pixels = rows.examples.inputs[chosen]
+    if recipe.augment:
+        # By the record, not by its place in the batch: there, a record that joins a
+        # Poisson batch would change the crops of those behind it (P15).
+        pixels = preprocessing.random_crop_and_flip(
+            pixels, position, key=jax.random.fold_in(key, 1)
+        )
+    return Batch(
+        preprocessing.normalize(pixels), rows.examples.wanted[chosen], weights, key
+    )
+
+
+def clipped_gradient(
+    model: Model,
+    recipe: TrainingRecipe,
+    rates: TrainingRates,
+    broadcast: Weights,
+    rows: Rows,
+    key: Array,
+    *,
+    batch_size: int,
+) -> Params:
+    """1/B Σ clip(∇ℓ(w; x), C) of all of a client's rows x at the broadcast model w.
+
+    It is the gradient of `local_update`'s first step on a batch of all rows, before its
+    noise. Two clients' that differ in one row are C/B apart at most, where it is left
+    out, and 2C/B, where it is replaced, also of the numbers in float32.
+
+    Args:
+      key: of dropout and crops.
+      batch_size: B, on which the noise rests; a client's own rows may be fewer.
+    """
+    model = _trainee(model, recipe)
+    places = jnp.arange(rows.indices.shape[0], dtype=jnp.int32)
+    batch = _batch(recipe, rows, places, rows.member.astype(jnp.float32), key)
+    gradient = _clipped_mean(model, recipe)(
+        broadcast, batch, rates.l2_norm_clip, batch_size
+    )
+    return rounded(gradient, jnp.minimum(jnp.sum(rows.member), 0))
+
+
 def local_update(
     model: Model,
     recipe: TrainingRecipe,
@@ -354,19 +419,13 @@ def local_update(
       lane_axes: names of the enclosing vmap axes.
       drift: as the model's weights; is added to the gradient of every step, last.
     """
-    model = adapters.in_dtype(model, recipe.compute_dtype)
-    if recipe.class_weights:
-        model = losses.weighted(model, recipe.class_weights)
+    model = _trainee(model, recipe)
     optimizer = optax.sgd(rates.learning_rate, momentum=recipe.momentum or None)
     examples, indices, member = rows
     count = jnp.sum(member)
     num_steps = upload_steps(recipe, count)
     per_example = recipe.gradient == "per_example"
-    clipped_mean = (
-        _per_example_gradient
-        if model.gradient_scale is None
-        else partial(_linear_gradient, separate_clips=recipe.separate_clips)
-    )
+    clipped_mean = _clipped_mean(model, recipe)
     persons = examples.persons
     if persons is not None:
         _, persons = jnp.unique(  # as numbers below m
@@ -381,23 +440,9 @@ def local_update(
         active = number < num_steps
         step_key = jax.random.fold_in(draws.key, recipe.local_epochs + number)
         position, weights = batch_at(number)
-        batch_rows = indices[position]
-        pixels = examples.inputs[batch_rows]
-        if recipe.augment:
-            # By the record, not by its place in the batch: there, a record that joins a
-            # Poisson batch would change the crops of those behind it (P15).
-            pixels = preprocessing.random_crop_and_flip(
-                pixels, position, key=jax.random.fold_in(step_key, 1)
-            )
-        batch = Batch(
-            preprocessing.normalize(pixels),
-            examples.wanted[batch_rows],
-            weights,
-            step_key,
-        )
+        batch = _batch(recipe, rows, position, weights, step_key)
         if per_example:
             gradient = clipped_mean(
-                model,
                 Weights(weights_now, stats_now),
                 batch,
                 rates.l2_norm_clip,

@@ -13,7 +13,7 @@ the server's step is one function, which its settings steer:
 import dataclasses
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import flax.struct
 import jax.numpy as jnp
@@ -203,14 +203,8 @@ def rates_of_round(
     plan: RoundPlan, cell: Cell, round_num: Array | int
 ) -> TrainingRates:
     """The cell's rates with the learning rate that the schedule gives to a round."""
-    first: Any = cell.rates.learning_rate  # traced, which optax allows
-    if plan.client.learning_rate_schedule == "constant":
-        return cell.rates
-    if plan.client.learning_rate_schedule == "cosine":
-        schedule = optax.cosine_decay_schedule(first, plan.num_rounds)
-    else:
-        schedule = optax.exponential_decay(first, 1, plan.client.learning_rate_decay)
-    rate = schedule(jnp.float32(round_num))
+    first = cell.rates.learning_rate
+    rate = optimizers.learning_rate(plan.client, first, plan.num_rounds, round_num)
     return dataclasses.replace(cell.rates, learning_rate=rate)
 
 
@@ -265,6 +259,7 @@ class LocalWork(NamedTuple):
     ratio: Array  # () float32: the released R
     estimation: Estimation | None = None
     private: Array | None = None  # (m,) bool: rows of P; None without a private query
+    gradient: Params | None = None  # the upload; None: weights less broadcast ones
 
 
 @flax.struct.dataclass
@@ -273,7 +268,8 @@ class ClientMetrics:
 
     client_id: Array  # () int32, -1 for an empty place in the cohort
     num_examples: Array  # () int32
-    update_l2: Array  # () float32: L2 norm of it before release clips and noises it
+    update_l2: Array  # () float32: L2 norm of it before release clips and noises it;
+    # of the gradient, where that is the upload
     weight: Array  # () float32: p_i of the average
     finite: Array  # () bool: the upload and statistics, as `tree.is_finite` says
     estimation: Estimation | None

@@ -38,6 +38,15 @@ CASES: dict[str, dict[str, Any]] = {
     "attribute": UPDATE_CLIP
     | {"clipping": "attribute_records", "relation": "replace_one"}
     | {"private_from": 1},
+    "rows": {
+        "mechanism": "gaussian",
+        "epsilon": 2.0,
+        "delta": 1e-5,
+        "l2_norm_clip": 1.0,
+    }
+    | {"clipping": "per_example", "relation": "add_remove", "batches": "poisson"}
+    | {"local_steps": 1, "batch_size": 1000, "learning_rate_schedule": "cosine"}
+    | {"noise_sampler": "discrete", "noise_bits": 24},
 }
 COUNTED = ("uploads", "epsilon", "delta")
 
@@ -61,6 +70,10 @@ def test_seeded_clients_end_with_the_simulators_model_and_ledger(
         state, metrics = trainer.advance(state, index, 1)
         account = records.record_round(account, cell_of(metrics, (0, 0)))
     least = least_examples(config, program)
+    filled = min(
+        config.batch_size, program.data.split.train.shape[-1]
+    )  # nobody has more
+    config = dataclasses.replace(config, batch_size=filled)
     made, clients = make_policy(config, min_num_examples=least), []
     for number in range(3):
         log, data = tmp_path / f"{number}.json", data_of(program.data, number)

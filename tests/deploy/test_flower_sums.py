@@ -5,13 +5,16 @@ to die before any phase of the protocol.
 """
 
 import copy
+import dataclasses
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 from deployed import SUMS, UPDATE_CLIP, model, opened, policy, simulated_share, trained
+from small_runs import digits, small
 
 pytest.importorskip("flwr")
 
@@ -25,9 +28,11 @@ from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, Key
 from flwr.server.workflow.default_workflows import default_init_params_workflow
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedsvp_jax import federation
 from fedsvp_jax.accounting import Plan, claims
 from fedsvp_jax.accounting.claims import adversary
-from fedsvp_jax.deploy import Seeded, Site, Trained
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.deploy import Client, Seeded, Site, Trained, data_of, make_policy
 from fedsvp_jax.deploy.flower_sums import (
     SumMod,
     SumStrategy,
@@ -36,6 +41,7 @@ from fedsvp_jax.deploy.flower_sums import (
     protocol,
 )
 from fedsvp_jax.mechanisms.grid import average
+from fedsvp_jax.run.trainer import Trainer
 
 TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1  # as flwr sets
 CLIENTS = 5
@@ -47,20 +53,39 @@ def moved(client: int, received: list[np.ndarray]) -> list[np.ndarray]:
 
 
 class Sites:
-    """Five sites and what carries messages to them; one is dead from a phase on."""
+    """Five sites and what carries messages to them; one is dead from a phase on.
 
-    def __init__(self, folder: pathlib.Path, dies: str = "", how_many: int = 1) -> None:
+    They train as `moved` says, or are ready clients.
+    """
+
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        dies: str = "",
+        how_many: int = 1,
+        clients: Sequence[Client] = (),
+    ) -> None:
         self.policy, self.dies, self.how_many = policy(**SUMS), dies, how_many
+        self.initial = model()
         self.dead: set[int] = set()
         self.sent: list[Message] = []
         self.mods, self.contexts = {}, {}
+        if clients:
+            self.policy = clients[0].policy
+            self.initial = clients[0].initial_arrays
         for client in range(CLIENTS):
-            site = Site(folder / str(client), self.policy, randomness=Seeded(7, client))
-            site.begin(30)
-            self.mods[client + 1] = SumMod(
-                site,
-                lambda received, _, c=client: Trained(moved(c, received)),
-            )
+            if clients:
+                clients[client].begin()
+                mod = SumMod(clients[client].site, clients[client].train)
+            else:
+                seeded = Seeded(7, client)
+                site = Site(folder / str(client), self.policy, randomness=seeded)
+                site.begin(30)
+                mod = SumMod(
+                    site,
+                    lambda received, _, c=client: Trained(moved(c, received)),
+                )
+            self.mods[client + 1] = mod
             self.contexts[client + 1] = Context(0, client + 1, {}, RecordDict(), {})
 
     def send_and_receive(self, messages: Any, timeout: Any = None) -> list[Message]:
@@ -84,7 +109,7 @@ class Sites:
         clients = SimpleClientManager()
         for node in self.mods:
             clients.register(GridClientProxy(node, self, 0))  # type: ignore[arg-type]
-        strategy = SumStrategy(self.policy, model())
+        strategy = SumStrategy(self.policy, self.initial)
         context = LegacyContext(
             Context(0, 0, {}, RecordDict(), {}),
             strategy=strategy,
@@ -137,6 +162,61 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
             Plan(sites.policy.account).promised(2), rel=1e-5
         )
+
+
+ROWS = {  # DP-SGD of one step: the sum of clipped gradients has the noise
+    "mechanism": "gaussian",
+    "clipping": "per_example",
+    "relation": "add_remove",
+    "batches": "poisson",
+    "local_steps": 1,
+    "learning_rate": 0.5,
+    "learning_rate_schedule": "cosine",
+    "server_momentum": 0.5,
+    "l2_norm_clip": 1.0,
+    "epsilon": 2.0,
+    "delta": 1e-5,
+    "noise_bits": 24,
+    "paired_noise": True,  # as `Seeded` draws
+}
+
+
+def row_clients(folder: pathlib.Path) -> tuple[ExperimentConfig, list[Client]]:
+    """Clients of a simulated federation, whose upload is a gradient."""
+    config = small(**SUMS | ROWS | {"batch_size": 1000, "num_hbc_clients": 0})
+    data = federation.build([config], digits()).data
+    config = dataclasses.replace(config, batch_size=data.split.train.shape[-1])
+    made = make_policy(
+        config,
+        min_num_examples=data.min_num_examples,
+        max_num_examples=data.max_num_examples,
+    )
+    clients = [
+        Client(made, data_of(data, k), folder / str(k), randomness=Seeded(0, k))
+        for k in range(CLIENTS)
+    ]
+    return config, clients
+
+
+@pytest.mark.hole
+def test_sums_of_clipped_gradients_end_with_the_simulators_model(
+    tmp_path: pathlib.Path,
+) -> None:
+    """No site could take DP-SGD: it hid whole hospitals, or nothing."""
+    config, clients = row_clients(tmp_path)
+    found = Sites(tmp_path, clients=clients).run(rounds=config.num_rounds)
+    trainer = Trainer(federation.build([config], digits()))
+    state = trainer.initial_state()
+    for index in range(config.num_rounds):
+        state, _ = trainer.advance(state, index, 1)
+    for got, leaf in zip(found.arrays, jax.tree.leaves(state.params), strict=True):
+        np.testing.assert_allclose(got, leaf[0], rtol=2e-6, atol=2e-6)
+    account = clients[0].site.read().account(clients[0].policy)
+    assert "leave one record" in account.mechanism.claim.relation
+    assert account.proved is False  # seeded
+    spent = claims.row(account, last=False)["epsilon_spent"]["rdp"]
+    promised = Plan(clients[0].policy.account).promised(config.num_rounds)
+    assert spent == pytest.approx(promised, rel=1e-5)
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -21,6 +21,7 @@ from fedsvp_jax.data.tables.schema import read_schema
 from fedsvp_jax.deploy import (
     SECRET,
     Client,
+    Policy,
     Randomness,
     Seeded,
     make_policy,
@@ -28,9 +29,11 @@ from fedsvp_jax.deploy import (
 )
 from fedsvp_jax.federation import loading
 
-MIN_NUM_EXAMPLES = 20  # of any hospital, after some rows are left out for its tests
+# Rows of any hospital, at least and at most: public, and agreed on before the first
+# round. A gradient is the sum over a hospital's rows divided by the most.
+MIN_NUM_EXAMPLES, MAX_NUM_EXAMPLES = 20, 50
 SCHEMA = """schema = 1
-unit = "client"
+unit = "row"
 test_fraction = 0.1
 [label]
 column = "finding"
@@ -48,7 +51,7 @@ bounds = [0, 0.5]
 
 
 def settings(folder: pathlib.Path, hospitals: int) -> ResolvedConfig:
-    """A third of the hospitals may drop out or be curious, less one."""
+    """One row of a hospital is hidden; a third of them may drop out or be curious."""
     return resolve(
         ExperimentConfig(
             dataset="csv",
@@ -58,19 +61,26 @@ def settings(folder: pathlib.Path, hospitals: int) -> ResolvedConfig:
             num_hbc_clients=0,
             cohort_size=hospitals,
             num_attributes=1,
-            num_rounds=3,
-            local_epochs=5,
-            batch_size=10,
-            learning_rate=0.5,
+            train_fraction=0.99,
+            num_rounds=20,
             mechanism="gaussian",
-            clipping="update_clip",
-            l2_norm_clip=1.0,
+            clipping="per_example",  # DP-SGD: each row's gradient is clipped to C
             relation="add_remove",
+            l2_norm_clip=2.0,  # of rows whose features lie in [-1, 1]
+            separate_clips=True,
+            batches="poisson",
+            local_steps=1,
+            batch_size=MAX_NUM_EXAMPLES,
+            learning_rate=2.0,
+            learning_rate_schedule="cosine",
+            server_momentum=0.9,
             noise_trust="secure_aggregation",
             noise_sampler="discrete",
+            noise_bits=24,
             colluders=max(2, hospitals // 3),
-            total_epsilon=8.0,
+            total_epsilon=3.0,
             solve="noise",
+            delta=1e-5,
         )
     )
 
@@ -79,6 +89,15 @@ def randomness(number: int) -> Randomness:
     """Secret; a seed is for tests, hides nothing, and says so."""
     seed = os.environ.get("FEDSVP_TEST_SEED")
     return Seeded(int(seed), number) if seed else SECRET
+
+
+def policy_of(config: ResolvedConfig) -> Policy:
+    """What all hospitals agree on."""
+    return make_policy(
+        config,
+        min_num_examples=MIN_NUM_EXAMPLES,
+        max_num_examples=MAX_NUM_EXAMPLES,
+    )
 
 
 def client_of(number: int, folder: pathlib.Path, hospitals: int) -> Client:
@@ -90,7 +109,7 @@ def client_of(number: int, folder: pathlib.Path, hospitals: int) -> Client:
         schema=config.schema,
     )
     return Client(
-        make_policy(config, min_num_examples=MIN_NUM_EXAMPLES),
+        policy_of(config),
         own_data(config, loading.load_dataset(resolve(table))),
         folder / f"log-{number}",
         randomness=randomness(number),
@@ -105,7 +124,7 @@ def server_of(folder: pathlib.Path, hospitals: int) -> Client:
     none = np.zeros(100, np.int32)
     dataset = Dataset("none", rows, none, rows[:1], none[:1], len(schema.classes))
     return Client(
-        make_policy(config, min_num_examples=MIN_NUM_EXAMPLES),
+        policy_of(config),
         own_data(config, dataset),
         folder / "server",
     )
