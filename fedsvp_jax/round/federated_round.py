@@ -139,11 +139,10 @@ def federated_round(
             model, plan, cell, broadcast, data, round_num, devices
         )
         variance = jnp.sum(weights**2 * infos.noise_std**2)
+        if rate is not None:
+            variance = rate**2 * variance
         noised = private_query.chosen(broadcast.params, plan.query_parts)
         size = jnp.float32(tree.num_parameters(noised))
-        noise_l2 = jnp.sqrt(size * variance)
-        if rate is not None:
-            noise_l2 = rate * noise_l2
         cost = cell.allowance.costs[round_num]
         return (
             dataclasses.replace(
@@ -153,7 +152,7 @@ def federated_round(
             ),
             RoundMetrics(
                 **score._asdict(),
-                aggregate_noise_l2=noise_l2
+                aggregate_noise_l2=jnp.sqrt(size * variance)
                 if plan.aggregator in (WEIGHTED_SUM, SUM_ON_GRID)
                 else jnp.float32(jnp.nan),
                 clients=dataclasses.replace(
