@@ -59,6 +59,10 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("clipping", {}, {"clipping": "papers"}),
     ("partition", {}, {"partition": "sorted"}),
     ("relation", {}, {"relation": "swap"}),
+    *(
+        ("noise_sampler", POISSON, DISCRETE | {"mechanism": "gaussian"} | sizes)
+        for sizes in ({}, {"local_steps": 1, "batch_size": 5})
+    ),
     # Federation and data.
     *(("num_attributes", {}, {"num_attributes": n}) for n in (0, 11, 65)),
     ("cohort_size", {}, {"cohort_size": 31}),

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from deployed import UPDATE_CLIP
+from deployed import ROWS, UPDATE_CLIP
 from small_runs import digits, small
 
 from fedsvp_jax import federation
@@ -38,15 +38,7 @@ CASES: dict[str, dict[str, Any]] = {
     "attribute": UPDATE_CLIP
     | {"clipping": "attribute_records", "relation": "replace_one"}
     | {"private_from": 1},
-    "rows": {
-        "mechanism": "gaussian",
-        "epsilon": 2.0,
-        "delta": 1e-5,
-        "l2_norm_clip": 1.0,
-    }
-    | {"clipping": "per_example", "relation": "add_remove", "batches": "poisson"}
-    | {"local_steps": 1, "batch_size": 1000, "learning_rate_schedule": "cosine"}
-    | {"noise_sampler": "discrete", "noise_bits": 24},
+    "rows": ROWS | {"batch_size": 1000, "learning_rate_schedule": "cosine"},
 }
 COUNTED = ("uploads", "epsilon", "delta")
 

@@ -13,7 +13,16 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from deployed import SUMS, UPDATE_CLIP, model, opened, policy, simulated_share, trained
+from deployed import (
+    ROWS,
+    SUMS,
+    UPDATE_CLIP,
+    model,
+    opened,
+    policy,
+    simulated_share,
+    trained,
+)
 from small_runs import digits, small
 
 pytest.importorskip("flwr")
@@ -32,7 +41,15 @@ from fedsvp_jax import federation
 from fedsvp_jax.accounting import Plan, claims
 from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.deploy import Client, Seeded, Site, Trained, data_of, make_policy
+from fedsvp_jax.deploy import (
+    Client,
+    Seeded,
+    Site,
+    Trained,
+    answer,
+    data_of,
+    make_policy,
+)
 from fedsvp_jax.deploy.flower_sums import (
     SumMod,
     SumStrategy,
@@ -164,26 +181,17 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         )
 
 
-ROWS = {  # DP-SGD of one step: the sum of clipped gradients has the noise
-    "mechanism": "gaussian",
-    "clipping": "per_example",
-    "relation": "add_remove",
-    "batches": "poisson",
-    "local_steps": 1,
+STEPS = {
     "learning_rate": 0.5,
     "learning_rate_schedule": "cosine",
     "server_momentum": 0.5,
-    "l2_norm_clip": 1.0,
-    "epsilon": 2.0,
-    "delta": 1e-5,
-    "noise_bits": 24,
     "paired_noise": True,  # as `Seeded` draws
 }
 
 
 def row_clients(folder: pathlib.Path) -> tuple[ExperimentConfig, list[Client]]:
     """Clients of a simulated federation, whose upload is a gradient."""
-    config = small(**SUMS | ROWS | {"batch_size": 1000, "num_hbc_clients": 0})
+    config = small(**SUMS | ROWS | STEPS | {"batch_size": 1000, "num_hbc_clients": 0})
     data = federation.build([config], digits()).data
     config = dataclasses.replace(config, batch_size=data.split.train.shape[-1])
     made = make_policy(
@@ -217,6 +225,22 @@ def test_sums_of_clipped_gradients_end_with_the_simulators_model(
     spent = claims.row(account, last=False)["epsilon_spent"]["rdp"]
     promised = Plan(clients[0].policy.account).promised(config.num_rounds)
     assert spent == pytest.approx(promised, rel=1e-5)
+
+
+@pytest.mark.hole
+def test_a_training_that_clips_no_rows_is_a_gradient_of_zero(
+    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing would bound what one of its rows does to the sum."""
+    made = policy(**SUMS | ROWS)
+    site = Site(tmp_path / "log", made, randomness=Seeded(7, 0))
+    site.begin(30)
+    mine = moved(0, model())
+    share, _ = answer(site, model(), lambda: Trained(mine), round_num=1)
+    zeros = [np.zeros_like(leaf) for leaf in model()]
+    wanted, _ = simulated_share(made, zeros, zeros, Seeded(7, 0))
+    assert_same(share, opened(made, wanted))
+    assert "takes the training of deploy.Client" in caplog.text
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from deployed import SUMS, UPDATE_CLIP, model, policy, privatize, trained
+from deployed import ROWS, SUMS, UPDATE_CLIP, model, policy, privatize, trained
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import prng
@@ -42,6 +42,7 @@ CASES = {
     "weight_clip": {"mechanism": "nbafl", "clipping": "weight_clip"},
     "query": UPDATE_CLIP | {"clipping": "attribute_records"},
     "time_varying": {"mechanism": "time_varying"},
+    "rows": ROWS,
 }
 
 
@@ -126,13 +127,32 @@ def test_a_share_of_a_cohorts_noise_is_whole_numbers_claimed_against_colluders()
         asked(policy=made, state=state)
 
 
-def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much() -> None:
-    made = policy(**CASES["query"])
+@pytest.mark.parametrize("name", ["query", "rows"])
+def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much(
+    name: str,
+) -> None:
+    made = policy(**CASES[name])
     zeros = [np.zeros_like(leaf) for leaf in model()]
     record = asked(received=zeros, trained=model(), policy=made)[2]
     moved = record["sensitivity"] + record["grid_step"] * math.sqrt(35)
     wanted = record["noise_multiplier"] * moved
     assert record["noise_std"] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_a_share_of_gradients_is_shrunk_so_that_rounding_parts_no_neighbours() -> None:
+    made = policy(**SUMS | ROWS | {"noise_bits": 20})
+    zeros = [np.zeros((100, 100), np.float32)]
+    far = [np.full((100, 100), 0.01, np.float32)]
+    upload, _, record = asked(policy=made, received=zeros, trained=far)
+    step, std = record["grid_step"], record["noise_std"]
+    bound = 1 / 40  # C/B, of which z times, over √(5 − 2), is the share's std
+    z = record["noise_multiplier"]
+    assert std == pytest.approx(z * bound / math.sqrt(3), rel=1e-5)
+    assert step * upload[0].std() == pytest.approx(std, rel=0.03)
+    shrunk = 0.01 * (1 - 100 * step / bound)
+    assert shrunk < 0.0099
+    assert step * upload[0].mean() == pytest.approx(shrunk, abs=4 * std / 100)
+    assert record["status"]["rdp"] == "proved"
 
 
 def test_a_client_without_private_records_says_nothing_and_spends_nothing() -> None:
@@ -149,8 +169,10 @@ def test_a_client_without_private_records_says_nothing_and_spends_nothing() -> N
 def test_what_an_engine_hands_on_must_be_enough_for_the_clip() -> None:
     for with_model in (True, False):
         policy(**UPDATE_CLIP).check_takes_updates(with_model=with_model)
-        with pytest.raises(ValueError, match="does not tell the private records"):
+        with pytest.raises(ValueError, match="no gradients of single records"):
             policy(**CASES["query"]).check_takes_updates(with_model=with_model)
+        with pytest.raises(ValueError, match="must not be per_example around"):
+            policy(**ROWS).check_takes_updates(with_model=with_model)
     policy(**CASES["weight_clip"]).check_takes_updates()
     with pytest.raises(ValueError, match="hands on the update without the model"):
         policy(**CASES["weight_clip"]).check_takes_updates(with_model=False)
@@ -198,7 +220,7 @@ def test_no_upload_exceeds_the_promise() -> None:
         ({"mechanism": "dp_fedavg"}, "needs secure aggregation"),
         (SUMS | {"noise_sampler": "gaussian"}, "secure aggregation of whole numbers"),
         ({"mechanism": "reestimation"}, "has a step at the server"),
-        ({"clipping": "per_example"}, "drawn in float32 in every local step"),
+        ({"clipping": "per_example"}, "noise in float32 in every local step"),
         ({"total_epsilon": 9.0, "total_accounting": "pld"}, "accounting must be rdp"),
         ({"total_epsilon": 0.01}, "less than one upload"),
         (
@@ -237,7 +259,7 @@ GUIDED = [
     for release in ("raw", "randomized_response", "worst_case")
 ]
 FIXED = [{"mechanism": name} for name in ("nbafl", "dpa", "gaussian")]
-FIXED += [CASES[name] for name in ("analytic", "weight_clip", "query")]
+FIXED += [CASES[name] for name in ("analytic", "weight_clip", "query", "rows")]
 FIXED += [CASES["time_varying"] | {"total_epsilon": 2.0}]  # no round costs the same
 
 

@@ -49,6 +49,20 @@ SUMS = UPDATE_CLIP | {  # of which only the sum of five has enough noise
     "noise_sampler": "discrete",
 }
 
+ROWS = {  # DP-SGD of one step, whose upload is a gradient of clients of up to 40 rows
+    "mechanism": "gaussian",
+    "clipping": "per_example",
+    "relation": "add_remove",
+    "batches": "poisson",
+    "local_steps": 1,
+    "batch_size": 40,
+    "l2_norm_clip": 1.0,
+    "epsilon": 2.0,
+    "delta": 1e-5,
+    "noise_sampler": "discrete",
+    "noise_bits": 24,
+}
+
 
 @functools.cache
 def policy(**changes: Any) -> Policy:
