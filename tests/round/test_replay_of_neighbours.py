@@ -289,6 +289,13 @@ def broken(replay: Replay, scale: float = SCALE) -> set[str]:
 POISSON = {"clipping": "per_example", "relation": "add_remove", "batches": "poisson"}
 RECORDS_OF = {"mechanism": "gaussian", "clipping": "per_example"}
 SHARED = {"noise_trust": "secure_aggregation"}
+GRADIENTS = {  # of all of a client's rows; the longest has so many
+    **POISSON,
+    "local_steps": 1,
+    "batch_size": max(SIZES),
+    "noise_sampler": "discrete",
+    "noise_bits": 22,
+}
 QUICK: list[dict[str, Any]] = [
     {"mechanism": "gaussian", "clipping": "update_clip", "weighting": "uniform"},
     {"mechanism": "gaussian", "clipping": "per_example", "augment": True},
@@ -302,6 +309,9 @@ QUICK: list[dict[str, Any]] = [
     },
     {"mechanism": "dp_fedavg", "adaptive_clip": True, "count_noise_std": 2.0},
     {"mechanism": "gaussian", **POISSON, "rows_per_person": 3},
+    {"mechanism": "gaussian", **GRADIENTS, "relation": "replace_one"},
+    {"mechanism": "gaussian", **GRADIENTS, "rows_per_person": 3},
+    {"mechanism": "nbafl", **GRADIENTS, **SHARED},
 ]
 PERSONS: list[dict[str, Any]] = [
     {**RECORDS_OF, "rows_per_person": 3},
