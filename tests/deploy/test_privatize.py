@@ -127,6 +127,13 @@ def test_a_share_of_a_cohorts_noise_is_whole_numbers_claimed_against_colluders()
         asked(policy=made, state=state)
 
 
+def test_no_site_has_more_rows_than_its_gradient_is_divided_by() -> None:
+    made = policy(**ROWS)
+    assert new_state(made, 40).num_examples == 40
+    with pytest.raises(ValueError, match="20 to 40, got 41"):
+        new_state(made, 41)
+
+
 @pytest.mark.parametrize("name", ["query", "rows"])
 def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much(
     name: str,
@@ -142,15 +149,15 @@ def test_where_rounding_may_part_neighbours_the_noise_grows_by_as_much(
 def test_a_share_of_gradients_is_shrunk_so_that_rounding_parts_no_neighbours() -> None:
     made = policy(**SUMS | ROWS | {"noise_bits": 20})
     zeros = [np.zeros((100, 100), np.float32)]
-    far = [np.full((100, 100), 0.01, np.float32)]
+    far = [np.full((100, 100), 1, np.float32)]
     upload, _, record = asked(policy=made, received=zeros, trained=far)
     step, std = record["grid_step"], record["noise_std"]
     bound = 1 / 40  # C/B, of which z times, over √(5 − 2), is the share's std
     z = record["noise_multiplier"]
     assert std == pytest.approx(z * bound / math.sqrt(3), rel=1e-5)
     assert step * upload[0].std() == pytest.approx(std, rel=0.03)
-    shrunk = 0.01 * (1 - 100 * step / bound)
-    assert shrunk < 0.0099
+    shrunk = 1 - 100 * step / bound
+    assert shrunk < 0.99
     assert step * upload[0].mean() == pytest.approx(shrunk, abs=4 * std / 100)
     assert record["status"]["rdp"] == "proved"
 

@@ -362,7 +362,7 @@ def supported() -> Iterator[dict[str, Any]]:
     "changes",
     [  # the slow ones are planted violations' settings
         pytest.param(
-            changes, marks=() if number in (2, 3, 5, 6, 7) else pytest.mark.slow
+            changes, marks=() if number in (2, 3, 5, 6, 7, 9) else pytest.mark.slow
         )
         for number, changes in enumerate(QUICK)
     ],

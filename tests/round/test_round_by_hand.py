@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from deployed import ROWS
 from jax.flatten_util import ravel_pytree
 from quick_training import quick_training  # noqa: F401, a fixture
 from small_runs import digits, small, small_trainer
@@ -200,6 +201,59 @@ def test_a_round_is_what_its_clients_send_summed_in_turn(
     )
     right = jnp.argmax(logits, -1) == made.data.test.labels
     np.testing.assert_allclose(row.test_accuracy, right.mean(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("trust", ["nobody", "secure_aggregation"])
+def test_a_round_of_gradients_is_one_step_along_their_noised_mean(trust: str) -> None:
+    """Of all rows of a client, clipped one by one; B is the largest client's."""
+    settings = ROWS | {"noise_trust": trust, "batch_size": 1000, "num_rounds": 2}
+    config = small(
+        **settings | {"paired_noise": True},
+        **{"cohort_size": 2, "learning_rate": 3.0, "learning_rate_schedule": "cosine"},
+    )
+    made = build([config], digits())
+    trainer = Trainer(made)
+    state, _ = trainer.advance(trainer.initial_state(), 0, 1)
+    before = cell_of(jax.tree.map(jnp.copy, state), 0)
+    after, metrics = trainer.advance(state, 1, 1)
+    row, cell = cell_of(metrics, (0, 0)), cell_of(made.cells, 0)
+
+    def loss(params: Params, x: Array, y: Array) -> Array:
+        logits, _ = made.model.apply(params, {}, x[None], train=True, key=None)
+        return optax.softmax_cross_entropy_with_integer_labels(logits[0], y)
+
+    gradient = jax.jit(jax.grad(loss))
+    mean, clients = 0.0, [int(client) for client in row.clients.client_id]
+    weights = cell.split.num_train[jnp.asarray(clients)]
+    weights = weights / weights.sum() if trust == "nobody" else np.full(2, 0.5)
+    for client, weight in zip(clients, weights, strict=True):
+        rows = cell.split.train[client][: int(cell.split.num_train[client])]
+        total = 0.0
+        for place in rows:
+            x = preprocessing.normalize(made.data.examples.inputs[place])
+            one = gradient(before.params, x, made.data.examples.labels[place])
+            flat = np.float64(ravel_pytree(one)[0])
+            total += flat / max(1.0, np.linalg.norm(flat) / config.l2_norm_clip)
+        total = ravel_pytree(before.params)[1](
+            jnp.float32(total / made.data.max_num_examples)
+        )
+        sent, _, _ = client_work.add_noise(
+            made.mechanism,
+            total,
+            before.mechanism.of(client),
+            num_examples=jnp.int32(len(rows)),
+            ratio=jnp.float32(1),
+            params=before.params,
+            at=Address(prng.round_key(cell.root, 1), client, jnp.int32(1)),
+        )
+        mean += float(weight) * np.float64(ravel_pytree(sent)[0])
+    moved = ravel_pytree(cell_of(after.params, 0))[0] - ravel_pytree(before.params)[0]
+    rate = 3.0 * (1 + np.cos(np.pi / 2)) / 2
+    grid = float(row.clients.noise.noise_std[0]) * 1e-3  # a number may round otherwise
+    np.testing.assert_allclose(moved, -rate * mean, rtol=1e-4, atol=rate * grid)
+    variance = np.sum((weights * np.asarray(row.clients.noise.noise_std)) ** 2)
+    noise = rate * np.sqrt(moved.size * variance)
+    np.testing.assert_allclose(row.aggregate_noise_l2, noise, rtol=1e-4)
 
 
 @pytest.mark.usefixtures("quick_training")
