@@ -31,7 +31,7 @@ from fedsvp_jax.federation import loading
 
 # Rows of any hospital, at least and at most: public, and agreed on before the first
 # round. A gradient is the sum over a hospital's rows divided by the most.
-MIN_NUM_EXAMPLES, MAX_NUM_EXAMPLES = 20, 50
+MIN_NUM_EXAMPLES, MAX_NUM_EXAMPLES = 20, 100
 SCHEMA = """schema = 1
 unit = "row"
 test_fraction = 0.1
@@ -62,7 +62,7 @@ def settings(folder: pathlib.Path, hospitals: int) -> ResolvedConfig:
             cohort_size=hospitals,
             num_attributes=1,
             train_fraction=0.99,
-            num_rounds=20,
+            num_rounds=6,
             mechanism="gaussian",
             clipping="per_example",  # DP-SGD: each row's gradient is clipped to C
             relation="add_remove",
@@ -71,9 +71,7 @@ def settings(folder: pathlib.Path, hospitals: int) -> ResolvedConfig:
             batches="poisson",
             local_steps=1,
             batch_size=MAX_NUM_EXAMPLES,
-            learning_rate=2.0,
-            learning_rate_schedule="cosine",
-            server_momentum=0.9,
+            learning_rate=6.0,  # of gradients that are divided by 100, not by 40
             noise_trust="secure_aggregation",
             noise_sampler="discrete",
             noise_bits=24,
