@@ -119,7 +119,7 @@ def test_a_gpu_gets_the_filters_gradient_in_groups_that_cudnn_has():
     assert "stablehlo.convolution" not in text
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=5, deadline=None, derandomize=True)
 @given(
     shape=st.tuples(st.integers(1, 5), _even, _even, st.integers(1, 4)),
     features=st.integers(1, 4),
