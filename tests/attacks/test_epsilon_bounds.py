@@ -80,7 +80,7 @@ def test_a_p_value_is_the_last_of_the_significances_that_contradict(
 def test_true_claims_have_p_values_that_are_rarely_small():
     truth = composed_epsilon("gdp", 1.0, DELTA)
     found = []
-    for seed in range(40):
+    for seed in range(20):
         rng = np.random.default_rng(seed)
         inside, outside = rng.normal(0.5, 1, 500), rng.normal(-0.5, 1, 500)
 
@@ -97,4 +97,4 @@ def test_true_claims_have_p_values_that_are_rarely_small():
 
         found.append(p_value(truth, bound))
         assert p_value(0.2 * truth, bound) < 1e-3
-    assert sum(p < 1 for p in found) <= 4  # 2 are expected at most
+    assert sum(p < 1 for p in found) <= 2  # 1 is expected at most

@@ -2,7 +2,6 @@
 
 import errno
 import functools
-import multiprocessing
 import os
 import pathlib
 import shutil
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import races
 from deployed import UPDATE_CLIP, begun, entries_of, model, policy, sent, trained
+from forks import forks
 
 from fedsvp_jax.deploy import (
     Refused,
@@ -25,9 +25,6 @@ from fedsvp_jax.deploy import (
 from fedsvp_jax.deploy import site as site_module
 from fedsvp_jax.deploy.witness import Seen
 from fedsvp_jax.report import ledger
-
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["races"])
 
 
 def copies(folder: pathlib.Path, witness: Any = None) -> list[Site]:
@@ -80,9 +77,9 @@ def test_a5_of_two_processes_at_once_exactly_one_answers(
     """They meet at a barrier once both have opened their copies, in every race."""
     for number in range(races_run):
         copies(tmp_path / str(number))
-    barrier, answers = FORKS.Barrier(2), FORKS.SimpleQueue()
+    barrier, answers = forks().Barrier(2), forks().SimpleQueue()
     processes = [
-        FORKS.Process(
+        forks().Process(
             target=races.run, args=(tmp_path, copy, races_run, barrier, answers)
         )
         for copy in "ab"

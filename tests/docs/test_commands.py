@@ -27,6 +27,7 @@ PAGES = [
 ]
 FAST = {"resume.md"}  # the others are slow: a process and a compilation a command
 DATA = os.environ.get("FEDSVP_DATA", "")
+EIGHT_DEVICES = "--xla_force_host_platform_device_count=8"  # the last one counts
 
 # Flags that make a command small, by its module: the last mention of a flag counts.
 RUN = ("--model=mlp", "--num_rounds=2", "--cohort_size=4", "--local_epochs=1")
@@ -139,7 +140,7 @@ def run(language: str, text: str, folder: pathlib.Path) -> None:
         "JAX_PLATFORMS": "cpu",
         "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(folder),
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {EIGHT_DEVICES}",
     }
     done = subprocess.run(
         line, cwd=folder, env=environment, capture_output=True, text=True

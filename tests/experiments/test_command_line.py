@@ -6,7 +6,7 @@ import sys
 
 import jax
 import pytest
-from commands import ROOT, Ended, assert_sentence, environment, program
+from commands import ROOT, assert_sentence, environment, program
 from commands import command as typed
 
 from experiments import command, messages
@@ -31,18 +31,18 @@ command.run(main, "A manual.")
 """
 
 
-def experiment(*lines: str) -> Ended:
-    """An experiment that does this ends, within 50 seconds."""
-    code = FRAME.format("\n    ".join(lines))
-    return program(code, "--output_dir=unused", timeout=50)
+def experiment(*lines: str) -> tuple[str, str]:
+    """The code of an experiment that does this, and its flag."""
+    return FRAME.format("\n    ".join(lines)), "--output_dir=unused"
 
 
 def test_a_warning_and_an_error_are_a_line_each() -> None:
-    ended = experiment(
+    lines = (
         "logging.getLogger('fedsvp_jax.run').warning('one is\\ndamaged')",
         "warnings.warn('a cache\\nis torn')",
         "raise OSError('full\\nup')",
     )
+    ended = typed("-c", *experiment(*lines))
     assert ended.stderr.splitlines() == [
         "warning: one is damaged",
         "warning: a cache is torn",
@@ -65,14 +65,15 @@ def test_a_missing_folder_is_asked_for() -> None:
 )
 def test_exhausted_memory_is_a_sentence(code: str, told: str) -> None:
     """It was a traceback."""
-    ended = experiment(code)
+    ended = typed("-c", *experiment(code))
     (line,) = ended.stderr.splitlines()
     assert line.startswith("error: memory is exhausted; what was saved is whole")
     assert told in line and ended.status == 2
 
 
 def test_a_signal_that_a_finaliser_drops_stops_all_the_same() -> None:
-    ended = experiment("print('so far')", "Held()", "time.sleep(60)")
+    lines = "print('so far')", "Held()", "time.sleep(60)"
+    ended = program(*experiment(*lines), timeout=50)
     assert ended.status == 128 + signal.SIGTERM
     assert ended.stderr.startswith("error: stopped by SIGTERM")
     assert ended.stderr.count("\n") == 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commands import command
+from commands import SMALL_RUN, command
 from small_runs import digits, small
 
 from experiments import dry_run
@@ -133,7 +133,7 @@ def test_a_dry_run_runs_four_rounds_at_most(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_command_keeps_no_model_and_leaves_room_for_the_run(
     tmp_path: pathlib.Path,
 ) -> None:
-    line = ("experiments.train", "--dry_run", "--model=mlp", "--mechanism=none")
+    line = ("experiments.train", "--dry_run", *SMALL_RUN, "--mechanism=none")
     done = command(*line, "--num_rounds=1", f"--output_dir={tmp_path}")
     assert done.status == 0 and done.stderr == ""
     assert "\nTime: about " in done.stdout

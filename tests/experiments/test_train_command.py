@@ -10,6 +10,7 @@ def arguments(folder: pathlib.Path) -> tuple[str, ...]:
     return (
         "experiments.train",
         *SMALL_RUN,
+        "--mechanism=nbafl",
         "--num_rounds=20",
         f"--output_dir={folder}",
         "--rounds_per_call=1",

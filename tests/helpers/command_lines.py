@@ -2,10 +2,10 @@
 
   python command_lines.py
 
-For every line of standard input, a JSON list as ["experiments.train", "--seed=1"], it
-prints one line of JSON: `{status, stdout, stderr}`. A fork comes before JAX starts its
-devices, so each command line finds the process as `python -m MODULE` would, without
-the seconds of imports.
+For every line of standard input, a JSON list as ["experiments.train", "--seed=1"] or
+["-c", "print(1)"], it prints one line of JSON: `{status, stdout, stderr}`. A fork comes
+before JAX starts its devices, so each command line finds the process as `python -m
+MODULE` would, without the seconds of imports.
 """
 
 import importlib
@@ -52,8 +52,12 @@ def _child(arguments: list[str], out: int, err: int) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
-        sys.argv = arguments
-        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+        if arguments[0] == "-c":
+            sys.argv = ["-c", *arguments[2:]]
+            exec(arguments[1], {"__name__": "__main__"})
+        else:
+            sys.argv = arguments
+            runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
         status = 0
     except SystemExit as stop:
         status = stop.code if isinstance(stop.code, int) else int(bool(stop.code))

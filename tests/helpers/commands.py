@@ -86,7 +86,8 @@ def _server() -> subprocess.Popen[str]:
 def command(*arguments: str) -> Ended:
     """`python -m ARGUMENTS` to its end, in a fork of one process for all tests.
 
-    Its standard input is empty. Variables that a test sets do not reach it.
+    So is `python -c CODE`. Its standard input is empty. Variables that a test sets do
+    not reach it, and what it registers for its exit is not called.
     """
     asks, answers = _server().stdin, _server().stdout
     assert asks is not None and answers is not None

@@ -119,7 +119,7 @@ def test_a_gpu_gets_the_filters_gradient_in_groups_that_cudnn_has():
     assert "stablehlo.convolution" not in text
 
 
-@settings(max_examples=8, deadline=None, derandomize=True)
+@settings(max_examples=5, deadline=None, derandomize=True)
 @given(
     shape=st.tuples(st.integers(1, 5), _even, _even, st.integers(1, 4)),
     features=st.integers(1, 4),
@@ -147,7 +147,7 @@ def test_winograd_is_lax_convolution_forward_and_in_both_gradients(
     [
         pytest.param((7, 32, 32, 64), (3, 3, 64), 3e-6, marks=pytest.mark.slow),
         ((2, 4, 4, 512), (3, 3, 512), 3e-6),
-        ((11, 14, 14, 32), (5, 5, 64), 3e-5),
+        ((3, 14, 14, 32), (5, 5, 64), 3e-5),
     ],
 )
 def test_float32_differs_by_rounding_at_the_models_own_shapes(shape, kernel_size, most):

@@ -1,6 +1,5 @@
 """Processes that are killed, start at once, or lack memory."""
 
-import multiprocessing
 import os
 import re
 import shutil
@@ -15,14 +14,11 @@ import numpy as np
 import pytest
 import saved_work
 from commands import assert_same_bytes
+from forks import forks
 from saved_work import check_client, check_run, client_of
 
 CHANGES = "openat,write,ftruncate,truncate,fsync,rename,mkdir,unlink,rmdir"
 SLOW = pytest.mark.slow
-
-
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["saved_work"])
 
 
 def run(
@@ -38,7 +34,7 @@ def run(
     After so many `seconds` the first is killed, unless it has ended.
     """
     asked = {"target": saved_work.do, "args": (work, folder, spare)}
-    processes = [FORKS.Process(**asked) for _ in range(count)]
+    processes = [forks().Process(**asked) for _ in range(count)]
     for process in processes:
         process.start()
         state = Path(f"/proc/{process.pid}/stat")

@@ -48,6 +48,22 @@ def rows(folder: pathlib.Path) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.fixture(scope="module")
+def averaged_and_medians(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, tuple[pathlib.Path, dict]]:
+    """Folder and summary of a round, by how it makes one update of its uploads."""
+    config = small(
+        mechanism="gaussian", epsilon=1.0, clipping="update_clip", num_rounds=1
+    )
+    runs = {}
+    for name, aggregator in (("mean", None), ("median", MEDIAN)):
+        folder = tmp_path_factory.mktemp(name) / "run"
+        named = {"dataset": digits(), "aggregator": aggregator}
+        runs[name] = folder, run.train(config, folder, **named)
+    return runs
+
+
 def test_a_median_moves_the_model_by_the_medians() -> None:
     config = small(mechanism="none", num_rounds=1)
 
@@ -69,7 +85,7 @@ def test_a_median_moves_the_model_by_the_medians() -> None:
 
 
 def test_a_hook_writes_its_field_and_changes_no_bit(tmp_path: pathlib.Path) -> None:
-    config = small(num_rounds=2)
+    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=2)
     plain = run.train(config, tmp_path / "plain", dataset=digits())
     hooked = run.train(
         config, tmp_path / "hooked", dataset=digits(), hooks=(cosine_to_mean,)
@@ -109,18 +125,14 @@ def test_a_hook_does_not_write_over_a_field(tmp_path: pathlib.Path) -> None:
 
 
 def test_another_aggregator_draws_other_noise_and_keeps_each_uploads_claim(
-    tmp_path: pathlib.Path,
+    averaged_and_medians: dict[str, tuple[pathlib.Path, dict]],
 ) -> None:
-    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
-    noise = []
-    for name, aggregator in (("mean", None), ("median", MEDIAN)):
-        folder = tmp_path / name
-        run.train(config, folder, dataset=digits(), aggregator=aggregator)
-        noise.append([row["noise_l2"] for row in rows(folder)])
-    assert not set(noise[0]) & set(noise[1])
-    settings = json.loads((tmp_path / "median" / "config.json").read_text())
+    folders = [folder for folder, _ in averaged_and_medians.values()]
+    noise = [{row["noise_l2"] for row in rows(folder)} for folder in folders]
+    assert not noise[0] & noise[1]
+    settings = json.loads((folders[1] / "config.json").read_text())
     assert provenance.unknown_settings(settings) == ["aggregator"]  # --config refuses
-    last = [(tmp_path / n / "metrics.jsonl").read_text() for n in ("mean", "median")]
+    last = [(folder / "metrics.jsonl").read_text() for folder in folders]
     spent = [json.loads(text.splitlines()[-1])["epsilon_spent"] for text in last]
     assert spent[0] == spent[1]
 
@@ -162,14 +174,14 @@ def test_a_part_of_another_shape_is_one_sentence_and_leaves_no_folder(
 
 
 @pytest.mark.hole
-def test_the_noise_of_an_average_is_not_said_of_medians(tmp_path: pathlib.Path) -> None:
-    config = small(mechanism="gaussian", epsilon=1.0, num_rounds=1)
+def test_the_noise_of_an_average_is_not_said_of_medians(
+    averaged_and_medians: dict[str, tuple[pathlib.Path, dict]],
+) -> None:
     said = {}
-    for name, aggregator in (("mean", None), ("median", MEDIAN)):
-        run.train(config, tmp_path / name, dataset=digits(), aggregator=aggregator)
-        line = (tmp_path / name / "metrics.jsonl").read_text()
+    for name, (folder, _) in averaged_and_medians.items():
+        line = (folder / "metrics.jsonl").read_text()
         said[name] = json.loads(line)["aggregate_noise_l2"]
-        report.write_run_report(tmp_path / name)
+        report.write_run_report(folder)
     assert said["mean"] > 0 and said["median"] is None
 
 
@@ -217,20 +229,16 @@ def test_an_empty_place_holds_no_noise_of_a_client() -> None:
 
 
 @pytest.mark.hole
-def test_who_sees_medians_faces_the_noise_of_one_upload(tmp_path: pathlib.Path) -> None:
+def test_who_sees_medians_faces_the_noise_of_one_upload(
+    averaged_and_medians: dict[str, tuple[pathlib.Path, dict]],
+) -> None:
     """A median between others that lie apart shows the last upload as it is.
 
     Of five uploads two are at C and two at -C, z = .5, and an observer's claim by the
     cohort's noise would be ε = 3.85: its true δ is 3e-4.
     """
-    config = small(
-        mechanism="gaussian", epsilon=1.0, clipping="update_clip", num_rounds=1
-    )
     spent = {}
-    for name, aggregator in (("mean", None), ("median", MEDIAN)):
-        summary = run.train(
-            config, tmp_path / name, dataset=digits(), aggregator=aggregator
-        )
+    for name, (_, summary) in averaged_and_medians.items():
         claims = [
             (claim["method"], claim["copies"], claim["epsilon"], claim["assumptions"])
             for claim in summary["guarantees"]

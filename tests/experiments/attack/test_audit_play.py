@@ -29,7 +29,11 @@ def prepared(
 @pytest.mark.hole
 @pytest.mark.parametrize(
     ("mechanism", "worlds", "rounds_with_equal_noise"),
-    [("fedsva", "ratio", 0), ("fedsdp", "ratio", 0), ("reestimation", "past norm", 1)],
+    [
+        ("fedsva", "ratio", 0),
+        pytest.param("fedsdp", "ratio", 0, marks=pytest.mark.slow),
+        ("reestimation", "past norm", 1),
+    ],
 )
 def test_g13_ratio_and_past_norm_are_not_bounded_by_the_gaussian_formula(
     mechanism: str, worlds: str, rounds_with_equal_noise: int

@@ -12,7 +12,6 @@ from fedsvp_jax.config import ExperimentConfig, resolve
 
 CONFIG = resolve(ExperimentConfig(**audit.DEFAULTS))
 QUICK = (
-    "the noise has half its standard deviation",
     "the count of clipped updates is noised as if a client moved it by ½ (G4)",
     "R is released without noise",
     "a deployed client adds no share to the sum where its update is 0",
@@ -25,7 +24,7 @@ def cases() -> dict[str, Case]:
     return {c.name: c for c in [*audit.audited_cases(["all"], CONFIG), *special]}
 
 
-# Four stand for all in every run of the suite; the others are slow to compile.
+# Three stand for all in every run of the suite; the others are slow to compile.
 @pytest.mark.parametrize(
     "name",
     [
