@@ -113,6 +113,12 @@ class Client:
                 "log does not count their ε: state the bounds instead"
             )
         checks.check_unit(config, policy.mechanism, data)
+        rows = policy.config.rows_per_person
+        if policy.config.uploads_gradient and rows != data.rows_per_person:
+            raise ValueError(
+                f"make_policy(rows_per_person={rows}) must say how many rows of a "
+                f"person the data keep, {data.rows_per_person}"
+            )
         attributes = np.asarray(data.examples.attributes)[
             np.asarray(split.train)[: self.num_examples]
         ]

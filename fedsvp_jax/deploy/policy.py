@@ -181,6 +181,7 @@ def make_policy(
     *,
     min_num_examples: float,
     max_num_examples: int | None = None,
+    rows_per_person: int | None = None,
 ) -> Policy:
     """The policy of an experiment's settings.
 
@@ -191,6 +192,7 @@ def make_policy(
         all clients agree on; with `attribute_records` those of the private attribute.
         A client with fewer begins no state.
       max_num_examples: the largest client's; m by default.
+      rows_per_person: of one person at most, where `per_example` hides all of them.
 
     Raises:
       ValueError: settings that cannot be kept outside the simulator: noise in local
@@ -201,6 +203,7 @@ def make_policy(
     facts: Record = {
         "min_num_examples": min_num_examples,
         "max_num_examples": max_num_examples,
+        "rows_per_person": rows_per_person,
     }
     if config.solve == "noise":  # once: Flower starts a site for every message
         solved = solve_noise(resolve(config), **facts)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from deployed import ROWS
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from scipy import integrate, optimize, stats
@@ -455,6 +456,22 @@ def test_a_deployed_client_hides_a_person_or_is_refused(tmp_path: pathlib.Path):
         else:
             client = deploy.Client(policy, data, tmp_path / relation)
             assert client.num_examples == int(data.num_train[0, 0])
+    config = resolve(ExperimentConfig(**shared | ROWS | {"batch_size": 500}), loaded())
+    for rows, words in ((None, "hides no person"), (2, "keep, 3"), (3, "")):
+        policy = deploy.make_policy(config, min_num_examples=20, rows_per_person=rows)
+        data = deploy.own_data(policy.training, loaded())
+        if words:
+            with pytest.raises(ValueError, match=words):
+                deploy.Client(policy, data, tmp_path / words)
+        else:
+            _ = deploy.Client(policy, data, tmp_path / "three")
+            alone = deploy.make_policy(config, min_num_examples=20)
+            # The same ε of three rows takes three times the noise on a gradient.
+            zeros, stds = [np.zeros(2, np.float32)], []
+            for made in (policy, deploy.make_policy(config, min_num_examples=20)):
+                _, _, info = made.clip_and_noise(zeros, zeros, {}, 20, 1, 0, None)
+                stds.append(float(info.noise_std))
+            assert stds[0] == pytest.approx(3 * stds[1])
 
 
 def test_rows_of_a_table_of_people_who_agreed_are_persons_of_their_own():
