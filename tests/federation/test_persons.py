@@ -465,7 +465,6 @@ def test_a_deployed_client_hides_a_person_or_is_refused(tmp_path: pathlib.Path):
                 deploy.Client(policy, data, tmp_path / words)
         else:
             _ = deploy.Client(policy, data, tmp_path / "three")
-            alone = deploy.make_policy(config, min_num_examples=20)
             # The same ε of three rows takes three times the noise on a gradient.
             zeros, stds = [np.zeros(2, np.float32)], []
             for made in (policy, deploy.make_policy(config, min_num_examples=20)):
