@@ -243,8 +243,8 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             self._policy.training,
             anyone=jnp.bool_(True),
         )
-        moved = zip(self.arrays, step, strict=True)
-        self.arrays = [old + np.asarray(leaf) for old, leaf in moved]
+        steps = zip(self.arrays, step, strict=True)
+        self.arrays = [old + np.asarray(leaf) for old, leaf in steps]
         return ndarrays_to_parameters(self.arrays), {}
 
 

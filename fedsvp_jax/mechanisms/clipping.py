@@ -274,9 +274,9 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     With discrete noise the one step takes all rows, and the noise is on its gradient,
     which is the upload: n is 1, and nothing is drawn.
     """
-    poisson, whole = subsampling.is_poisson(config), config.uploads_gradient
+    poisson, all_rows = subsampling.is_poisson(config), config.uploads_gradient
     largest = config.max_num_examples
-    if whole and (config.local_steps != 1 or config.batch_size < largest):
+    if all_rows and (config.local_steps != 1 or config.batch_size < largest):
         raise ValueError(
             "noise_sampler=discrete with clipping=per_example needs batches=poisson, "
             f"local_steps=1, got {config.local_steps}, and a batch_size of at least "
@@ -287,7 +287,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
             "relation must be add_remove with batches=poisson, whose amplification is "
             f"proved for a record that is left out, got {config.relation}"
         )
-    if whole:
+    if all_rows:
         batches, steps = "all of a client's rows in its one step", 1
     elif poisson:
         batches = "secret Poisson batches, drawn with probability B/|D|"
@@ -301,7 +301,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
         root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"
         persons = "whose a row is, is given, and nobody has rows at two clients; "
     return Clipping(
-        config.clip._replace(in_steps=not whole),
+        config.clip._replace(in_steps=not all_rows),
         no_clip,
         lambda _: factor * c * root,
         f"leave {changed} of a client out of its batches, whose other records and "
