@@ -7,6 +7,7 @@ rounds: `correlated_noise`.
 
 import dataclasses
 import math
+from functools import partial
 from typing import Any
 
 import flax.struct
@@ -22,6 +23,8 @@ from fedsvp_jax.mechanisms import base, calibration, clipping, correlated_noise
 from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
+
+_of_adaptive_clip = partial(setting, traced=True, needs=("adaptive_clip", (True,)))
 
 
 @flax.struct.dataclass(frozen=True)
@@ -39,28 +42,22 @@ class DpFedavgSettings(Settings):
         False,
         "Let the clip follow a quantile of the updates' norms (Andrew et al. 2021).",
     )
-    clip_quantile: float = setting(
+    clip_quantile: float = _of_adaptive_clip(
         0.5,
         "Share of updates that the adaptive clip leaves whole.",
         above=0,
         below=1,
-        traced=True,
-        needs=("adaptive_clip", (True,)),
     )
-    clip_learning_rate: float = setting(
+    clip_learning_rate: float = _of_adaptive_clip(
         0.2,
         "Step size of the adaptive clip.",
         above=0,
-        traced=True,
-        needs=("adaptive_clip", (True,)),
     )
-    count_noise_std: float = setting(
+    count_noise_std: float = _of_adaptive_clip(
         2.0,
         "Noise std on the count of clipped updates, which steers the "
         "adaptive clip; greater than the noise multiplier.",
         above=0,
-        traced=True,
-        needs=("adaptive_clip", (True,)),
     )
     noise_bands: int = setting(
         1,
