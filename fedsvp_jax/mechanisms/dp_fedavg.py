@@ -7,7 +7,6 @@ rounds: `correlated_noise`.
 
 import dataclasses
 import math
-from functools import partial
 from typing import Any
 
 import flax.struct
@@ -24,7 +23,7 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
 
-_of_adaptive_clip = partial(setting, traced=True, needs=("adaptive_clip", (True,)))
+_ADAPTIVE = ("adaptive_clip", (True,))
 
 
 @flax.struct.dataclass(frozen=True)
@@ -42,22 +41,28 @@ class DpFedavgSettings(Settings):
         False,
         "Let the clip follow a quantile of the updates' norms (Andrew et al. 2021).",
     )
-    clip_quantile: float = _of_adaptive_clip(
+    clip_quantile: float = setting(
         0.5,
         "Share of updates that the adaptive clip leaves whole.",
         above=0,
         below=1,
+        traced=True,
+        needs=_ADAPTIVE,
     )
-    clip_learning_rate: float = _of_adaptive_clip(
+    clip_learning_rate: float = setting(
         0.2,
         "Step size of the adaptive clip.",
         above=0,
+        traced=True,
+        needs=_ADAPTIVE,
     )
-    count_noise_std: float = _of_adaptive_clip(
+    count_noise_std: float = setting(
         2.0,
         "Noise std on the count of clipped updates, which steers the "
         "adaptive clip; greater than the noise multiplier.",
         above=0,
+        traced=True,
+        needs=_ADAPTIVE,
     )
     noise_bands: int = setting(
         1,
