@@ -3,12 +3,13 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import jaxprs_in_params
 from jax.interpreters import partial_eval
 
 from fedsvp_jax.core import prng
@@ -50,17 +51,8 @@ def _count(jaxpr: Any) -> int:
             zeros = math.prod(params["lhs_dilation"])  # of so many elements one is none
             total += 2 * result.size * kernel.size // (features * zeros)
         trips = params["length"] if name == "scan" else 1
-        total += trips * sum(map(_count, _inside(equation)))
+        total += trips * sum(map(_count, jaxprs_in_params(params)))
     return total
-
-
-def _inside(equation: Any) -> Iterator[Any]:
-    """The jaxprs that an equation holds (loop bodies, called functions)."""
-    for value in equation.params.values():
-        for item in value if isinstance(value, tuple | list) else (value,):
-            inner = getattr(item, "jaxpr", item)
-            if hasattr(inner, "eqns"):
-                yield inner
 
 
 def step_flops(trainer: Trainer, batch_size: int) -> int:

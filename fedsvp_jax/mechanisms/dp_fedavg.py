@@ -23,6 +23,8 @@ from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
 
+_ADAPTIVE = ("adaptive_clip", (True,))
+
 
 @flax.struct.dataclass(frozen=True)
 class DpFedavgSettings(Settings):
@@ -45,14 +47,14 @@ class DpFedavgSettings(Settings):
         above=0,
         below=1,
         traced=True,
-        needs=("adaptive_clip", (True,)),
+        needs=_ADAPTIVE,
     )
     clip_learning_rate: float = setting(
         0.2,
         "Step size of the adaptive clip.",
         above=0,
         traced=True,
-        needs=("adaptive_clip", (True,)),
+        needs=_ADAPTIVE,
     )
     count_noise_std: float = setting(
         2.0,
@@ -60,7 +62,7 @@ class DpFedavgSettings(Settings):
         "adaptive clip; greater than the noise multiplier.",
         above=0,
         traced=True,
-        needs=("adaptive_clip", (True,)),
+        needs=_ADAPTIVE,
     )
     noise_bands: int = setting(
         1,

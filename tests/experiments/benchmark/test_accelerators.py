@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmark import accelerators, compiled
+from tests.accelerators import __main__ as accelerators
+from tests.accelerators import compiled
 
 PROGRAM = """
 %x (a: f32[100,3], b: bf16[3]) -> f32[3] {
