@@ -22,7 +22,6 @@ from absl import flags
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.source_settings import DataSettings
 
 from . import command
 
@@ -231,20 +230,4 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         "learning_rate": chosen.learning_rate,
         "learning_rate_schedule": "cosine",
         "batch_size": chosen.batch_size,
-    }
-
-
-def reference(config: ExperimentConfig) -> Record:
-    """The settings of FedAvg on the same clients, which hides nothing."""
-    names = [
-        *(field.name for field in dataclasses.fields(DataSettings)),
-        *("model", "num_attributes", "num_clients", "cohort_size", "seed"),
-        *("num_hbc_clients", "partition", "split", "train_fraction", "class_weights"),
-    ]
-    settings = {name: getattr(config, name) for name in names}
-    return settings | {
-        "mechanism": "none",
-        "batch_size": 32,
-        "num_rounds": 30,
-        "eval_every": 30,
     }

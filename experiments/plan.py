@@ -2,22 +2,25 @@
 
   fedsvp plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
 
-Of DATA.csv only the number of rows of every client, and of every person of a [person]
-column, is read, which is public in any case. As many synthetic rows are drawn from the
+Of DATA.csv only the number of rows of every client, of every person of a [person]
+column, and a column `split` are read, which are public in any case; they are divided as
+`train` divides them. As many synthetic rows are drawn from the
 schema: numbers uniformly between their bounds, categories evenly, classes by a random
 linear model in the shares that the schema states. Nobody
 knows before a run how much your columns tell of the class. So two such sets of rows are
 drawn: the best AUC of one is the smaller number of --auc, that of the other the larger.
 Every figure is an interval from the one to the other. The route of train --goal is
-trained on both at every ε and seed, for three kinds of trust, and FedAvg without noise:
+trained on both at every ε and seed, for three kinds of trust, beside logistic
+regression without any privacy:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
-"useful" is as after a training: the 95 % interval of AUC, on as many test rows as the
-table has, lies above that of guessing, also where the columns tell little. Elsewhere
-the best AUC is named that columns need for it.
+"better than guessing" is as after a training (`scores.verdict`): the 95 % interval of
+AUC, on as many test rows as the table has, lies above 1/2, and the log loss below that
+of the classes' shares, also where the columns tell little. Elsewhere the best AUC is
+named that columns need for it.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
@@ -72,6 +75,7 @@ _LABELS = {
     "secure_aggregation": "secure aggregation",
     "trusted_server": "trusted server",
 }
+_REFERENCE = "logistic regression without privacy"
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
 _STEPS = 40  # of each fit
@@ -119,7 +123,7 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
 
 
 def synthetic(
-    schema: Any, sizes: Sequence[int], seed: int, auc: float, persons: Any = None
+    schema: Any, sizes: np.ndarray, seed: int, auc: float, persons: Any = None
 ) -> Any:
     """A data set of the schema's shape with so many training rows of each client.
 
@@ -166,9 +170,9 @@ def main(arguments: Sequence[str]) -> None:
             "auc must be one or two numbers between 0.5 and 1, got "
             f"{','.join(_AUC.value)}"
         )
-    from fedsvp_jax.data.tables import cells, encoding, table_file
+    from fedsvp_jax.data.tables import encoding, table_file
+    from fedsvp_jax.data.tables import table as tables
     from fedsvp_jax.data.tables.schema import read_schema
-    from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page, headline, text_table
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
@@ -181,32 +185,35 @@ def main(arguments: Sequence[str]) -> None:
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
     column = _COLUMN.value or schema.client
-    number = np.arange(len(next(iter(table.values()))))
-    client = number * _CLIENTS.value // len(number)
-    if column not in (None, NOBODY):
-        if column not in table:
-            raise ValueError(f"{path} lacks the column {column}")
+    column = None if column == tables.NOBODY else column
+    for name in filter(None, (column, schema.person)):
+        if name not in table:
+            raise ValueError(f"{path} lacks the column {name}")
+    if column is not None:
         encoding.check_named(table[column], "client", f"{path}: column {column}")
-        client = cells.distinct(table[column])[1]
-    sizes, persons, tested = training_rows(schema, table, client)
+    dropped = {name for name, kind in schema.columns.items() if kind.type == "drop"}
+    rows_of = tables.divide(table, schema, column, dropped=dropped, name=str(path))
+    sizes, persons = training_rows(rows_of, _CLIENTS.value)
     plans = [
         _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
         for area in sorted({min(areas), max(areas)})
     ]
+    tested = len(rows_of.test)
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
     main = _main(document["points"][0])
-    points = (*document["points"], _bare(document["fedavg"]))
+    points = (*document["points"], _bare(document["reference"]))
     rows = [_row(point, counts) for point in points]
     print(
         messages.filled(
             "plan.txt",
             sizes=sizes,
-            num_clients=int(client.max()) + 1,
+            num_clients=len(rows_of.clients[0]) if rows_of.clients else len(sizes),
             main=main,
             change=headline.filled("change", main),
             document=document,
+            least=_least_epsilons(rows),
             table=text_table.render(rows),
             tested=tested,
             from_records=schema.from_records,
@@ -217,39 +224,25 @@ def main(arguments: Sequence[str]) -> None:
     )
 
 
-def training_rows(
-    schema: Any, table: Any, client: np.ndarray
-) -> tuple[list[int], np.ndarray | None, int]:
-    """Each client's training rows, and whose they are: by the numbers in the table.
-
-    Who has one row does not train: it is for the test.
+def training_rows(rows: Any, num_clients: int) -> tuple[np.ndarray, np.ndarray | None]:
+    """The training rows of each client, and whose each is, client by client.
 
     Args:
-      client: (rows,) the number of each row's client.
+      rows: of the table, as `train` divides them (`table.divide`).
+      num_clients: to whom rows or persons are dealt evenly, where no column says it.
 
     Returns:
-      The rows of each client; whose each is, None where the schema names no column of
-      persons; and the number of all other rows, which are for the test.
+      (clients,) numbers of rows; and (rows,) their persons, None without a column.
     """
-    from fedsvp_jax.data.tables import cells
-
-    persons = np.arange(len(client))
-    if schema.person is not None:
-        persons = cells.distinct(table[schema.person])[1]
-    limit = schema.rows_per_person if schema.unit == "person" else len(client)
-    pairs, counts = np.unique(np.stack([client, persons]), axis=1, return_counts=True)
-    counts = np.minimum(counts, limit)
-    share, train = 1 - (schema.test_fraction or 0.2), []
-    for of_client in np.split(
-        np.arange(len(counts)), np.diff(pairs[0]).nonzero()[0] + 1
-    ):
-        if counts[of_client].sum() > 1:
-            train.append(of_client[: max(2, round(share * len(of_client)))])
-    sizes, chosen = [int(counts[part].sum()) for part in train], np.concatenate(train)
-    tested = int(counts.sum()) - sum(sizes)
-    if schema.person is None:
-        return sizes, None, tested
-    return sizes, np.repeat(np.arange(len(chosen)), counts[chosen]), tested
+    owners = np.arange(len(rows.train))
+    if rows.owners is not None:
+        owners = np.unique(rows.owners[rows.train], return_inverse=True)[1]
+    if rows.clients is not None:
+        clients = np.unique(rows.clients[1][rows.train], return_inverse=True)[1]
+    else:
+        clients = owners * num_clients // (owners.max() + 1)
+    order = np.argsort(clients, kind="stable")
+    return np.bincount(clients), None if rows.owners is None else owners[order]
 
 
 def _main(point: dict[str, Any]) -> dict[str, Any]:
@@ -263,9 +256,9 @@ def _main(point: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(accuracy: dict[str, Any]) -> dict[str, Any]:
-    """FedAvg, which hides nothing, as a point."""
+    """The reference, which hides nothing, as a point."""
     claim = {"adversary": None, "right": 100, "status": "hides nothing"}
-    point = {"mechanism": "FedAvg, untuned", "epsilon": np.inf, "adversary": None}
+    point = {"mechanism": accuracy["name"], "epsilon": np.inf, "adversary": None}
     return point | {"accuracy": accuracy, "guarantees": [claim]}
 
 
@@ -283,22 +276,40 @@ def _row(point: dict[str, Any], counts: np.ndarray) -> dict[str, str]:
     }
 
 
+def _least_epsilons(rows: Sequence[dict[str, str]]) -> dict[str, str]:
+    """By kind of trust, the first ε of the printed rows whose model is `BETTER`."""
+    from fedsvp_jax.data.tables import scores
+
+    least = {}
+    for row in rows[:-1]:  # the last one is the reference
+        least.setdefault(row["trust"], "none of these")
+    for row in reversed(rows[:-1]):
+        if row["model"] == scores.BETTER:
+            least[row["trust"]] = row["ε of the run"]
+    return least
+
+
 def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
-    """Whether a model is useful, or the best AUC of columns with which it is.
+    """The verdict, or the best AUC of columns with which it is `BETTER`.
 
-    Between the weak and the strong columns the model's AUC is taken as linear in the
-    best AUC.
+    It is that of the worst training. Between the weak and the strong columns its AUC,
+    and its log loss above that of the shares, are taken as linear in the best AUC.
     """
-    from fedsvp_jax.data.tables.scores import GUESS
+    from fedsvp_jax.data.tables import scores
 
+    verdicts = {}
     for share in np.linspace(0, 1, 101):
-        area, best = (
+        area, excess, best = (
             low + share * (high - low)
-            for low, high in (accuracy["auc_between"], accuracy["best"])
+            for low, high in (accuracy[k] for k in ("auc_between", "excess", "best"))
         )
-        if _auc_interval(area, counts)[0] > GUESS:
-            return f"useful from AUC {best:.2f}" if share else "useful"
-    return "not useful"
+        verdicts[best] = scores.verdict(_auc_interval(area, counts), excess, 0.0)
+    weak, *others = verdicts.items()
+    if weak[1] != scores.BETTER:
+        for best, verdict in others:
+            if verdict == scores.BETTER:
+                return f"{verdict} from AUC {best:.2f}"
+    return weak[1]
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
@@ -310,15 +321,20 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
 
 
 def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
-    """What epsilon.json says of one strength: every kind of trust, and FedAvg."""
+    """What epsilon.json says of one strength: kinds of trust, and the reference."""
+    from fedsvp_jax import run
+    from fedsvp_jax.config import ExperimentConfig
+
     kinds = [*_LABELS]
     if data.schema.unit == "client":
         kinds = ["secure_aggregation"]
     elif int(data.train_writers.max()) == 0:
         kinds = ["nobody"]
-    document, points = _swept(data, None, max(epsilons)), []
+    document: dict[str, Any] = {}
+    points = []
     for trust, epsilon in itertools.product(kinds, epsilons):
-        (point,) = _swept(data, trust, epsilon)["points"]
+        document = _swept(data, trust, epsilon)
+        (point,) = document["points"]
         point["mechanism"] = _LABELS[trust]
         if trust == "trusted_server":
             # Of one client's server: it sees what whoever sees the models sees.
@@ -326,11 +342,23 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
             point["adversary"] = "whoever sees the models"
             point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
         points.append(point)
-    return document | {"points": points}
+    bare = run.reference_scores(ExperimentConfig(dataset="csv"), data)
+    mean = bare["accuracy"]
+    reference = {"mean": mean, "lower": mean, "upper": mean, "auc_std": 0.0}
+    reference |= {"areas": [bare["auc"] or 0.5] * 2, "excess": _excess(bare)}
+    return document | {"points": points, "reference": reference | {"name": _REFERENCE}}
 
 
-def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
-    """`epsilon_page.document` of the route; of FedAvg where trust is None."""
+def _excess(scores_of_rows: dict[str, Any]) -> float:
+    """The log loss of a model above that of the classes' shares."""
+    return float(scores_of_rows["log_loss"] - scores_of_rows["guessing_log_loss"])
+
+
+def _swept(data: Any, trust: str, epsilon: float) -> dict[str, Any]:
+    """`epsilon_page.document` of the route.
+
+    Its point has the least and largest AUC of the trainings and the largest excess too.
+    """
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
     from fedsvp_jax.run.sweep import SweepPlan, sweep
@@ -349,16 +377,21 @@ def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
     route["eval_every"] = route["num_rounds"]
     config = resolve(dataclasses.replace(base, **route), data)
     plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
-    if trust is None:
-        config = resolve(ExperimentConfig(**goal.reference(config)), data)
-        plan = SweepPlan(("none",), (config.epsilon,), seeds)
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
         sweep(config, plan, place, dataset=data)
-        return epsilon_page.document(
-            read.read_sweep(place),
-            rows="synthetic rows that were drawn from the schema",
+        swept = read.read_sweep(place)
+        document = epsilon_page.document(
+            swept, rows="synthetic rows that were drawn from the schema"
         )
+    trained = [cell["test_scores"] for cell in swept.cells]
+    document["points"][0]["accuracy"] |= {
+        "areas": [
+            bound(scores["auc"] or 0.5 for scores in trained) for bound in (min, max)
+        ],
+        "excess": max(map(_excess, trained)),
+    }
+    return document
 
 
 def _joined(
@@ -377,13 +410,14 @@ def _joined(
 
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
         return low | {
-            "mean": (low["mean"] + high["mean"]) / 2,
+            "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),
-            "auc": (low["auc"] + high["auc"]) / 2,
-            "auc_between": [low["auc"], high["auc"]],
+            "auc": None,
+            "auc_between": [low["areas"][0], high["areas"][0]],
+            "excess": [low["excess"], high["excess"]],
             "auc_ends": [
-                _auc_interval(accuracy["auc"], counts)[end]
+                _auc_interval(accuracy["areas"][end], counts)[end]
                 for end, accuracy in enumerate((low, high))
             ],
             "auc_std": max(low["auc_std"] or 0.0, high["auc_std"] or 0.0),
@@ -395,8 +429,8 @@ def _joined(
         point | {"accuracy": between(point["accuracy"], other["accuracy"])}
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
-    bare = between(weak["fedavg"], strong["fedavg"])
-    return weak | {"points": points, "fedavg": bare}
+    bare = between(weak["reference"], strong["reference"])
+    return weak | {"points": points, "reference": bare}
 
 
 if __name__ == "__main__":  # `output_dir` is a flag of other commands too

@@ -58,8 +58,8 @@ class PartitionSettings(Settings):
     )
     train_fraction: float = setting(
         0.8,
-        "Part of a client's examples that it trains on; it validates on the rest. 1: on "
-        "all, where neither a contribution ratio nor a filter reads the rest.",
+        "Part of a client's examples that it trains on; it validates on the rest, for "
+        "contribution ratios and the influence filter. Without these it may be 1.",
         above=0,
         at_most=1,
     )

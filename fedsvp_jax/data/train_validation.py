@@ -88,9 +88,9 @@ class Division(NamedTuple):
     move other records to the other side and change the counts.
     `by_position` draws an order of the positions 0 to n - 1 in the client's list of n
     examples. The first round(train_fraction · n) of them are for training, at least one
-    and, where n ≥ 2 and train_fraction < 1, at most n - 1. The order depends on the seed, the client and n;
-    the counts depend on n alone. Where examples have persons, the persons are divided
-    so, under either rule.
+    and, where n ≥ 2 and train_fraction < 1, at most n - 1. The order depends on the
+    seed, the client and n; the counts depend on n alone. Where examples have persons,
+    the persons are divided so, under either rule.
 
     Attributes:
       private: the attribute whose examples the honest-but-curious clients lose.
