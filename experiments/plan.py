@@ -170,7 +170,7 @@ def main(arguments: Sequence[str]) -> None:
             "auc must be one or two numbers between 0.5 and 1, got "
             f"{','.join(_AUC.value)}"
         )
-    from fedsvp_jax.data.tables import encoding, table_file
+    from fedsvp_jax.data.tables import encoding, scores, table_file
     from fedsvp_jax.data.tables import table as tables
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.report import epsilon_page, headline, text_table
@@ -191,8 +191,8 @@ def main(arguments: Sequence[str]) -> None:
             raise ValueError(f"{path} lacks the column {name}")
     if column is not None:
         encoding.check_named(table[column], "client", f"{path}: column {column}")
-    dropped = {name for name, kind in schema.columns.items() if kind.type == "drop"}
-    rows_of = tables.divide(table, schema, column, dropped=dropped, name=str(path))
+    dropped = {None, *(k for k, v in schema.columns.items() if v.type == "drop")}
+    rows_of = tables.divide(table, schema, column, dropped, str(path))
     sizes, persons = training_rows(rows_of, _CLIENTS.value)
     plans = [
         _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
@@ -213,7 +213,8 @@ def main(arguments: Sequence[str]) -> None:
             main=main,
             change=headline.filled("change", main),
             document=document,
-            least=_least_epsilons(rows),
+            better=scores.BETTER,
+            rows=rows,
             table=text_table.render(rows),
             tested=tested,
             from_records=schema.from_records,
@@ -276,40 +277,22 @@ def _row(point: dict[str, Any], counts: np.ndarray) -> dict[str, str]:
     }
 
 
-def _least_epsilons(rows: Sequence[dict[str, str]]) -> dict[str, str]:
-    """By kind of trust, the first ε of the printed rows whose model is `BETTER`."""
-    from fedsvp_jax.data.tables import scores
-
-    least = {}
-    for row in rows[:-1]:  # the last one is the reference
-        least.setdefault(row["trust"], "none of these")
-    for row in reversed(rows[:-1]):
-        if row["model"] == scores.BETTER:
-            least[row["trust"]] = row["ε of the run"]
-    return least
-
-
 def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
     """The verdict, or the best AUC of columns with which it is `BETTER`.
 
     It is that of the worst training. Between the weak and the strong columns its AUC,
     and its log loss above that of the shares, are taken as linear in the best AUC.
     """
-    from fedsvp_jax.data.tables import scores
+    from fedsvp_jax.data.tables.scores import BETTER, verdict
 
-    verdicts = {}
+    ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
+    verdicts = []
     for share in np.linspace(0, 1, 101):
-        area, excess, best = (
-            low + share * (high - low)
-            for low, high in (accuracy[k] for k in ("auc_between", "excess", "best"))
-        )
-        verdicts[best] = scores.verdict(_auc_interval(area, counts), excess, 0.0)
-    weak, *others = verdicts.items()
-    if weak[1] != scores.BETTER:
-        for best, verdict in others:
-            if verdict == scores.BETTER:
-                return f"{verdict} from AUC {best:.2f}"
-    return weak[1]
+        area, excess, best = (low + share * (high - low) for low, high in ends)
+        verdicts.append(verdict(_auc_interval(area, counts), excess, 0.0))
+        if share and verdicts[-1] == BETTER != verdicts[0]:
+            return f"{BETTER} from AUC {best:.2f}"
+    return verdicts[0]
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
@@ -321,7 +304,10 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
 
 
 def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
-    """What epsilon.json says of one strength: kinds of trust, and the reference."""
+    """What epsilon.json says of one strength: kinds of trust, and the reference.
+
+    Beside the accuracy of each stand the `trained`, the scores of its models.
+    """
     from fedsvp_jax import run
     from fedsvp_jax.config import ExperimentConfig
 
@@ -342,23 +328,14 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
             point["adversary"] = "whoever sees the models"
             point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
         points.append(point)
-    bare = run.reference_scores(ExperimentConfig(dataset="csv"), data)
-    mean = bare["accuracy"]
-    reference = {"mean": mean, "lower": mean, "upper": mean, "auc_std": 0.0}
-    reference |= {"areas": [bare["auc"] or 0.5] * 2, "excess": _excess(bare)}
-    return document | {"points": points, "reference": reference | {"name": _REFERENCE}}
-
-
-def _excess(scores_of_rows: dict[str, Any]) -> float:
-    """The log loss of a model above that of the classes' shares."""
-    return float(scores_of_rows["log_loss"] - scores_of_rows["guessing_log_loss"])
+    scores = run.reference_scores(ExperimentConfig(dataset="csv"), data)
+    reference = dict.fromkeys(("lower", "upper"), scores["accuracy"])
+    reference |= {"trained": [scores]}
+    return document | {"points": points, "reference": reference}
 
 
 def _swept(data: Any, trust: str, epsilon: float) -> dict[str, Any]:
-    """`epsilon_page.document` of the route.
-
-    Its point has the least and largest AUC of the trainings and the largest excess too.
-    """
+    """`epsilon_page.document` of the route, whose one point has its `trained` too."""
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
     from fedsvp_jax.run.sweep import SweepPlan, sweep
@@ -384,13 +361,8 @@ def _swept(data: Any, trust: str, epsilon: float) -> dict[str, Any]:
         document = epsilon_page.document(
             swept, rows="synthetic rows that were drawn from the schema"
         )
-    trained = [cell["test_scores"] for cell in swept.cells]
-    document["points"][0]["accuracy"] |= {
-        "areas": [
-            bound(scores["auc"] or 0.5 for scores in trained) for bound in (min, max)
-        ],
-        "excess": max(map(_excess, trained)),
-    }
+    (point,) = document["points"]
+    point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]
     return document
 
 
@@ -409,18 +381,26 @@ def _joined(
     )
 
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
-        return low | {
+        both = low["trained"], high["trained"]
+        tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
+        ends = (
+            _auc_interval(min(tried[0]), counts),
+            _auc_interval(max(tried[1]), counts),
+        )
+        excesses = [
+            max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
+            for trained in both
+        ]
+        return {
+            "seeds": len(both[0]),
             "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),
             "auc": None,
-            "auc_between": [low["areas"][0], high["areas"][0]],
-            "excess": [low["excess"], high["excess"]],
-            "auc_ends": [
-                _auc_interval(accuracy["areas"][end], counts)[end]
-                for end, accuracy in enumerate((low, high))
-            ],
-            "auc_std": max(low["auc_std"] or 0.0, high["auc_std"] or 0.0),
+            "auc_between": [*map(min, tried)],
+            "auc_ends": [ends[0][0], ends[1][1]],
+            "auc_spread": max(map(np.ptp, tried)),
+            "excess": excesses,
             "best": [areas[0], areas[-1]],
             "interval": words,
         }
@@ -429,7 +409,7 @@ def _joined(
         point | {"accuracy": between(point["accuracy"], other["accuracy"])}
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
-    bare = between(weak["reference"], strong["reference"])
+    bare = between(weak["reference"], strong["reference"]) | {"name": _REFERENCE}
     return weak | {"points": points, "reference": bare}
 
 

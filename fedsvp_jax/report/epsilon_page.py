@@ -64,7 +64,6 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
         "interval": interval,
         "seeds": row.num_seeds,
         "auc": row.scores["auc"][0],
-        "auc_std": row.scores["auc"][1],
         "auc_ends": row.interval("auc"),
     }
 

@@ -8,14 +8,11 @@ from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.settings import FEATURE_MODELS, by_class
 from fedsvp_jax.core.tree import cell_of
-from fedsvp_jax.data import preprocessing
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import scores
 from fedsvp_jax.federation import loading
 from fedsvp_jax.run.session import Session
 from fedsvp_jax.run.trained_model import TrainedModel
-
-_STEPS = 1000  # at most, of L-BFGS
 
 
 def predictions(
@@ -68,18 +65,14 @@ def reference_scores(config: ExperimentConfig, data: Dataset) -> Record:
     tested, _ = loading.withhold_validation(config, data)
     weights = by_class("class_weights", config.class_weights, data.num_classes)
     model = LogisticRegression(
-        class_weight=dict(enumerate(weights)) or None, max_iter=_STEPS
+        class_weight=dict(enumerate(weights)) or None, max_iter=1000
     )
-    if len(np.unique(data.train_labels)) == 1:  # which predicts that class
-        model = DummyClassifier()
-    fitted = model.fit(_flat(data.train_inputs), data.train_labels)
-    chances = np.zeros((len(tested.test_labels), data.num_classes))
-    chances[:, fitted.classes_] = fitted.predict_proba(_flat(tested.test_inputs))
-    return scores.of_table(
-        chances, tested.test_labels, data.class_names, tested.test_clients
+    if len(np.unique(data.train_labels)) == 1:
+        model = DummyClassifier()  # which predicts that class
+    model.fit(data.train_inputs.reshape(len(data.train_labels), -1), data.train_labels)
+    labels = tested.test_labels
+    chances = np.zeros((len(labels), data.num_classes))
+    chances[:, model.classes_] = model.predict_proba(
+        tested.test_inputs.reshape(len(labels), -1)
     )
-
-
-def _flat(inputs: np.ndarray) -> np.ndarray:
-    """(n, features) as a model takes them."""
-    return np.asarray(preprocessing.normalize(inputs)).reshape(len(inputs), -1)
+    return scores.of_table(chances, labels, data.class_names, tested.test_clients)

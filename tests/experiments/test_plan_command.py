@@ -78,7 +78,7 @@ def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -
 def divided(columns: dict[str, Any], schema: Schema) -> table.Rows:
     """The rows of a table of these texts, as `plan` divides them."""
     read = {name: cells.column_of(v, name) for name, v in columns.items()}
-    return table.divide(read, schema, schema.client, name="t")
+    return table.divide(read, schema, schema.client, set(), "t")
 
 
 @pytest.mark.hole
@@ -184,9 +184,10 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
     def swept(data: Any, trust: str, epsilon: float) -> Any:
         area = {"nobody": 0.55, "trusted_server": 0.8}.get(trust, 0.78)
-        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area, "auc_std": 0.02}
-        excess = 0.01 if trust == "secure_aggregation" else -0.1
-        value |= {"areas": [area, area], "excess": excess}
+        log_loss = 0.51 if trust == "secure_aggregation" else 0.4
+        found = {"log_loss": log_loss, "guessing_log_loss": 0.5}
+        trained = [found | {"auc": area}, found | {"auc": area}]
+        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "trained": trained}
         claim = {"adversary": "server", "right": 50, "status": "proved"}
         point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
@@ -204,14 +205,13 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     points = (*document["points"], plan._bare(document["reference"]))
     rows = [plan._row(point, counts) for point in points]
     models = [row["model"] for row in rows]
-    better, lead = "better than guessing", plan._least_epsilons(rows)
+    better = "better than guessing"
     assert models[0] == f"not shown to be {better}" and models[2] == better
     assert models[1] == f"ranks {better}, its probabilities are worse"
-    assert [*lead.values()] == ["none of these", "none of these", "3"]
     assert rows[0]["AUC"] == "0.483 to 0.617"
     # Hanley and McNeil's by root finding: .7391 to .8492, on a grid
     assert rows[2]["AUC"] == "0.740 to 0.849" and rows[-1]["status"] == "hides nothing"
-    assert document["points"][0]["accuracy"]["auc_std"] == 0.02
+    assert document["points"][0]["accuracy"]["auc_spread"] == 0
     (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"
 

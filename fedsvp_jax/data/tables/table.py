@@ -170,24 +170,18 @@ def from_table(
             f"{name} needs label_column, one of {', '.join(columns)}, or a schema"
         )
     dropped = left_out | {label}
-    rows = divide(
+    train, test_rows, clients, persons, limit, divides = divide(
         columns,
         schema,
         client,
+        dropped,
+        name,
         num_train=None if test is None else num_train,
         test_fraction=test_fraction,
-        dropped=dropped,
-        name=name,
-    )
-    train, test_rows, clients, persons = (
-        rows.train,
-        rows.test,
-        rows.clients,
-        rows.owners,
     )
     if persons is None:
         _warn_of_persons(columns, {label, client}, schema, name)
-    dropped |= rows.divided_by
+    dropped |= divides
     if schema is None:
         is_train = np.isin(np.arange(len(columns[label])), train)
         schema, wrong = draft.strict(
@@ -239,7 +233,7 @@ def from_table(
         schema=schema,
         public_test=test is not None,
         train_persons=None if persons is None else persons[train].astype(np.int32),
-        rows_per_person=rows.limit,
+        rows_per_person=limit,
     )
 
 
@@ -267,19 +261,19 @@ def divide(
     columns: Columns,
     schema: Schema | None,
     client: str | None,
+    dropped: set[str | None],
+    name: str,
     *,
     num_train: int | None = None,
     test_fraction: float = 0.2,
-    dropped: Collection[str | None] = (),
-    name: str,
 ) -> Rows:
     """Divides a table's rows into those for training and for the test.
 
     Args:
       client: the column of clients, if any.
-      num_train: the first so many are for training; None divides them.
       dropped: columns that are no features.
       name: of the table, in messages.
+      num_train: the first so many are for training; None divides them.
 
     Raises:
       ValueError: a person is at two clients or on both sides, or rows are too few.
@@ -291,10 +285,10 @@ def divide(
         limit = schema.rows_per_person if schema.unit == "person" else None
     clients = cells.distinct(columns[client]) if client is not None else None
     if person is not None:
-        own = total if num_train is None else num_train
-        persons = _persons(columns[person], own, f"{name}: column {person}")
+        trained = num_train or total
+        persons = _persons(columns[person], trained, f"{name}: column {person}")
         if clients is not None:
-            check_one_client(persons[:own], clients[1][:own], clients[0], name)
+            check_one_client(persons[:trained], clients[1][:trained], clients[0], name)
     is_test, divides = _split_rows(
         columns,
         num_train,
@@ -419,7 +413,7 @@ def _split_rows(
     columns: Columns,
     num_train: int | None,
     test_fraction: float,
-    dropped: Collection[str | None],
+    dropped: set[str | None],
     clients: np.ndarray | None,
     persons: np.ndarray | None,
     source: str,
@@ -436,7 +430,7 @@ def _split_rows(
       ValueError: a column of the name split says something else, or divides a person.
     """
     rows = len(next(iter(columns.values())))
-    for name in columns.keys() - {*dropped}:
+    for name in columns.keys() - dropped:
         if name.lower() != _SPLIT:
             continue
         if num_train is not None:
