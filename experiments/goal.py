@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import flags
 
-from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.dataset import Dataset
 
@@ -30,7 +30,6 @@ _ROUNDS = 60
 _CLIP = 2.0  # on rows whose features lie in [-1, 1]
 _MOMENTUM = 0.9
 _DELTA = 1e-5
-_TRAINED = 1.0  # of a client's rows: nothing here validates
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
@@ -42,7 +41,7 @@ _PROMISE = {
     "solve": "noise",
     "num_attributes": 1,
     "split": "by_position",
-    "train_fraction": _TRAINED,
+    "train_fraction": 1.0,  # nothing here validates
     "model": "logistic",
     "num_rounds": _ROUNDS,
     "eval_every": 10,
@@ -172,11 +171,11 @@ def steps(
     return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
 
 
-def training_sizes(config: ResolvedConfig, data: Dataset) -> np.ndarray:
+def training_sizes(data: Dataset, num_clients: int, by_writer: bool) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
-    if config.partition == "by_writer" and data.train_writers is not None:
+    if by_writer and data.train_writers is not None:
         return np.bincount(data.train_writers)
-    parts = np.array_split(data.train_labels, config.num_clients)
+    parts = np.array_split(data.train_labels, num_clients)
     return np.array([len(part) for part in parts])
 
 
@@ -198,13 +197,14 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         "num_hbc_clients": 0,
         "partition": config.partition,
         "noise_trust": "nobody",
-        "train_fraction": _TRAINED,
+        "train_fraction": 1.0,
     }
     if data.train_writers is None:
         single["partition"] = config.partition or "iid"
     trust, config = config.noise_trust, dataclasses.replace(config, **single)
     config = resolve(config, dataset=data)
-    clients, sizes = config.num_clients, training_sizes(config, data)
+    clients = config.num_clients
+    sizes = training_sizes(data, clients, config.partition == "by_writer")
     settings = _PROMISE | {
         "num_clients": clients,
         "cohort_size": clients,

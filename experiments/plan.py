@@ -29,6 +29,7 @@ of all other rows (fedsvp_jax/accounting/tradeoff.py).
 Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
 
+import bisect
 import dataclasses
 import itertools
 import pathlib
@@ -76,10 +77,11 @@ _LABELS = {
     "trusted_server": "trusted server",
 }
 _REFERENCE = "logistic regression without privacy"
+_NOTHING = "no feature"  # in the place of all columns, where rows are divided
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
-_STEPS = 40  # of each fit
-_STEEPEST = 64.0  # slope
+_STEPS = 40  # of the fit of the biases
+_SLOPES = np.linspace(0, 64, 8193)  # among which the fit chooses
 
 
 def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.ndarray:
@@ -108,31 +110,43 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
             bias += np.log(proportions / chances.mean(0))
         return bias
 
-    low, high = 0.0, _STEEPEST
-    for _ in range(_STEPS):
-        slope = (low + high) / 2
+    def area_of(slope: float) -> float:
         logits = slope * fitted + biased(slope)
-        labels = (logits + draws).argmax(1)
         chances = special.softmax(logits, axis=1)
-        area = table_scores.of_table(chances, labels, None)["auc"]
-        if area is not None and area < auc:  # None: a class has no row
-            low = slope
-        else:
-            high = slope
+        area = table_scores.of_table(chances, (logits + draws).argmax(1), None)["auc"]
+        return 1.0 if area is None else area  # None: a class has no row
+
+    slope = _SLOPES[bisect.bisect(_SLOPES[:-1], auc, key=area_of)]
     return slope * scores + biased(slope)
 
 
-def synthetic(
-    schema: Any, sizes: np.ndarray, seed: int, auc: float, persons: Any = None
-) -> Any:
-    """A data set of the schema's shape with so many training rows of each client.
+def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
+    """The data set of a training on the table, without its features and classes.
 
-    `persons`, (rows,) says whose each is; None: each is of a person of its own.
+    Args:
+      client: the column of clients; None: the schema's.
+      source: the file, in messages.
     """
-    from fedsvp_jax.data.dataset import Dataset
+    from fedsvp_jax.data.tables.schema import SchemaColumn
+    from fedsvp_jax.data.tables.table import from_table
 
+    names = {
+        client or schema.client,
+        schema.person,
+        *({"split"} - schema.columns.keys()),
+    }
+    count = len(next(iter(table.values())))
+    columns = {name: table[name] for name in table.keys() & names}
+    columns |= {schema.label: [schema.classes[0]] * count, _NOTHING: np.zeros(count)}
+    nothing = {_NOTHING: SchemaColumn("number", bounds=(0, 1))}
+    schema = dataclasses.replace(schema, columns=nothing)
+    return from_table(columns, schema=schema, client=client, name=source)
+
+
+def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
+    """`divided` data with features and classes of the schema's shape."""
     rng = np.random.default_rng(seed)
-    rows, blocks = sum(sizes) + _TESTED, []
+    rows, blocks = len(data.train_labels) + _TESTED, []
     for column in schema.columns.values():
         if column.type == "category":
             codes = rng.integers(column.width, size=rows)
@@ -143,19 +157,19 @@ def synthetic(
     scores = inputs @ rng.normal(size=(inputs.shape[1], len(schema.classes)))
     logits = logits_of((scores - scores.mean(0)) / scores.std(), schema.shares, auc)
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(1).astype(np.int32)
-    return Dataset(
+    return dataclasses.replace(
+        data,
         name="synthetic",
         train_inputs=inputs[_TESTED:],
         train_labels=labels[_TESTED:],
         test_inputs=inputs[:_TESTED],
         test_labels=labels[:_TESTED],
-        num_classes=len(schema.classes),
-        train_writers=np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
+        test_writers=None,
+        columns={},
+        test_columns={},
         schema=schema,
         from_records=schema.from_records,
         public_test=True,
-        train_persons=persons,
-        rows_per_person=schema.rows_per_person if schema.unit == "person" else None,
     )
 
 
@@ -170,9 +184,9 @@ def main(arguments: Sequence[str]) -> None:
             "auc must be one or two numbers between 0.5 and 1, got "
             f"{','.join(_AUC.value)}"
         )
-    from fedsvp_jax.data.tables import encoding, scores, table_file
-    from fedsvp_jax.data.tables import table as tables
+    from fedsvp_jax.data.tables import scores, table_file
     from fedsvp_jax.data.tables.schema import read_schema
+    from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page, headline, text_table
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
@@ -184,21 +198,16 @@ def main(arguments: Sequence[str]) -> None:
         )
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
-    column = _COLUMN.value or schema.client
-    column = None if column == tables.NOBODY else column
-    for name in filter(None, (column, schema.person)):
-        if name not in table:
+    for name in (_COLUMN.value or schema.client, schema.person):
+        if name not in (None, NOBODY, *table):
             raise ValueError(f"{path} lacks the column {name}")
-    if column is not None:
-        encoding.check_named(table[column], "client", f"{path}: column {column}")
-    dropped = {None, *(k for k, v in schema.columns.items() if v.type == "drop")}
-    rows_of = tables.divide(table, schema, column, dropped, str(path))
-    sizes, persons = training_rows(rows_of, _CLIENTS.value)
+    data = divided(schema, table, _COLUMN.value, str(path))
+    sizes = goal.training_sizes(data, _CLIENTS.value, True)
     plans = [
-        _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
+        _planned(synthetic(schema, data, _SEED.value, area), epsilons, len(sizes))
         for area in sorted({min(areas), max(areas)})
     ]
-    tested = len(rows_of.test)
+    tested = len(data.test_labels)
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
@@ -209,7 +218,6 @@ def main(arguments: Sequence[str]) -> None:
         messages.filled(
             "plan.txt",
             sizes=sizes,
-            num_clients=len(rows_of.clients[0]) if rows_of.clients else len(sizes),
             main=main,
             change=headline.filled("change", main),
             document=document,
@@ -223,27 +231,6 @@ def main(arguments: Sequence[str]) -> None:
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
     )
-
-
-def training_rows(rows: Any, num_clients: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """The training rows of each client, and whose each is, client by client.
-
-    Args:
-      rows: of the table, as `train` divides them (`table.divide`).
-      num_clients: to whom rows or persons are dealt evenly, where no column says it.
-
-    Returns:
-      (clients,) numbers of rows; and (rows,) their persons, None without a column.
-    """
-    owners = np.arange(len(rows.train))
-    if rows.owners is not None:
-        owners = np.unique(rows.owners[rows.train], return_inverse=True)[1]
-    if rows.clients is not None:
-        clients = np.unique(rows.clients[1][rows.train], return_inverse=True)[1]
-    else:
-        clients = owners * num_clients // (owners.max() + 1)
-    order = np.argsort(clients, kind="stable")
-    return np.bincount(clients), None if rows.owners is None else owners[order]
 
 
 def _main(point: dict[str, Any]) -> dict[str, Any]:
@@ -303,7 +290,9 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
     return scores.mean_interval(areas, counts)
 
 
-def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
+def _planned(
+    data: Any, epsilons: tuple[float, ...], num_clients: int
+) -> dict[str, Any]:
     """What epsilon.json says of one strength: kinds of trust, and the reference.
 
     Beside the accuracy of each stand the `trained`, the scores of its models.
@@ -314,12 +303,12 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
     kinds = [*_LABELS]
     if data.schema.unit == "client":
         kinds = ["secure_aggregation"]
-    elif int(data.train_writers.max()) == 0:
+    elif num_clients == 1:
         kinds = ["nobody"]
     document: dict[str, Any] = {}
     points = []
     for trust, epsilon in itertools.product(kinds, epsilons):
-        document = _swept(data, trust, epsilon)
+        document = _swept(data, trust, epsilon, num_clients)
         (point,) = document["points"]
         point["mechanism"] = _LABELS[trust]
         if trust == "trusted_server":
@@ -334,7 +323,7 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
     return document | {"points": points, "reference": reference}
 
 
-def _swept(data: Any, trust: str, epsilon: float) -> dict[str, Any]:
+def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str, Any]:
     """`epsilon_page.document` of the route, whose one point has its `trained` too."""
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
@@ -342,11 +331,12 @@ def _swept(data: Any, trust: str, epsilon: float) -> dict[str, Any]:
 
     seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
     if trust == "trusted_server":
-        data = dataclasses.replace(data, train_writers=None)
+        data, num_clients = dataclasses.replace(data, train_writers=None), 1
     base = ExperimentConfig(
         dataset="csv",
         seed=_SEED.value,
         noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
+        num_clients=num_clients,
         total_epsilon=epsilon,
     )
     route = goal.route_settings(base, data)

@@ -33,12 +33,11 @@ def percent(value: float | None, std: float | None = None, *, digits: int = 2) -
 
 
 def with_interval(share: float | None, ends: Sequence[float] | None) -> str:
-    """`71.2 (69.8 to 72.6)`, in per cent; one of them where it is alone."""
+    """`71.2 (69.8 to 72.6)`, in per cent; without an interval the share alone."""
     text = percent(share, digits=1)
     if ends is None:
         return text
-    between = " to ".join(percent(end, digits=1) for end in ends)
-    return between if share is None else f"{text} ({between})"
+    return f"{text} ({' to '.join(percent(end, digits=1) for end in ends)})"
 
 
 def marked(text: str, status: str | None) -> str:

@@ -13,7 +13,7 @@ from commands import assert_sentence, command, succeeds
 from experiments import goal, plan
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.data.tables import cells, table
+from fedsvp_jax.data.tables import table
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 SCHEMA = Schema(
@@ -28,8 +28,17 @@ SCHEMA = Schema(
 )
 
 
+def of_sizes(*sizes: int) -> Any:
+    """`plan.divided` data of clients of so many training rows."""
+    rows = {"w": np.repeat(np.arange(len(sizes)), sizes)}
+    rows["split"] = np.array(["train"] * sum(sizes))
+    extra = {"w": np.array([0]), "split": np.array(["test"])}
+    rows = {name: np.append(rows[name], extra[name]) for name in rows}
+    return plan.divided(dataclasses.replace(SCHEMA, client="w"), rows, None, "t")
+
+
 def test_synthetic_rows_have_the_schemas_shape_and_the_clients_sizes() -> None:
-    data = plan.synthetic(SCHEMA, np.array([5, 9]), seed=1, auc=0.8)
+    data = plan.synthetic(SCHEMA, of_sizes(5, 9), seed=1, auc=0.8)
     assert data.train_inputs.shape == (14, 4) and data.num_classes == 2
     assert np.bincount(data.train_writers).tolist() == [5, 9]
     assert np.all(data.train_inputs[:, 1:].sum(1) == 1)
@@ -62,23 +71,16 @@ def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -
     )
     whose = np.repeat(list("abcdefghij"), [5, 1, 1, 2, 3, 1, 4, 1, 1, 1])
     wards = np.where(whose < "f", "one", "two")
-    rows = divided({"who": whose, "ward": wards}, schema)
-    sizes, persons = plan.training_rows(rows, 1)
-    assert persons is not None and sizes.sum() + len(rows.test) == 14
-    data = plan.synthetic(schema, sizes, 1, 0.8, persons)
-    assert data.rows_per_person == 2 and np.all(np.bincount(persons) <= 2)
-    of_wards = [*zip(wards[rows.train], whose[rows.train], strict=True)]
-    for code, ward in enumerate(("one", "two")):
-        kept = [who for at, who in of_wards if at == ward]
-        mine = persons[data.train_writers == code]
-        expected = sorted(kept.count(who) for who in {*kept})
-        assert sorted(np.unique(mine, return_counts=True)[1]) == expected
-
-
-def divided(columns: dict[str, Any], schema: Schema) -> table.Rows:
-    """The rows of a table of these texts, as `plan` divides them."""
-    read = {name: cells.column_of(v, name) for name, v in columns.items()}
-    return table.divide(read, schema, schema.client, set(), "t")
+    divided = plan.divided(schema, {"who": whose, "ward": wards}, None, "t")
+    data = plan.synthetic(schema, divided, 1, 0.8)
+    assert data.rows_per_person == 2 and len(data.test_labels) == 2000
+    assert len(data.train_labels) + len(divided.test_labels) == 14
+    for code in (0, 1):
+        mine = data.train_persons[data.train_writers == code]
+        all_rows = np.bincount(np.unique(whose, return_inverse=True)[1])
+        assert (
+            np.bincount(mine)[mine].tolist() == np.minimum(all_rows, 2)[mine].tolist()
+        )
 
 
 @pytest.mark.hole
@@ -106,12 +108,12 @@ def test_the_rows_of_a_plan_are_those_that_a_training_has(unit: str) -> None:
     )
     drop = [] if unit == "person" else ["who"]
     data = table.from_table(columns, schema=schema, drop=drop)
-    rows = divided({k: v.astype(str) for k, v in columns.items()}, schema)
-    sizes, persons = plan.training_rows(rows, 1)
-    assert data.train_writers is not None
-    assert sorted(sizes) == sorted(np.bincount(data.train_writers))
-    assert len(rows.test) == len(data.test_labels)
-    assert (persons is None) == (data.train_persons is None)
+    del columns["age"]
+    planned = plan.divided(schema, columns, None, "t")
+    sizes = goal.training_sizes(planned, 1, by_writer=True)
+    for name in ("train_writers", "train_persons", "test_writers"):
+        np.testing.assert_array_equal(getattr(planned, name), getattr(data, name))
+    assert len(planned.test_labels) == len(data.test_labels)
     config = ExperimentConfig(dataset="csv", total_epsilon=3.0)
     route = goal.route_settings(config, data)
     config = resolve(ExperimentConfig(**{**vars(config), **route}), data)
@@ -182,7 +184,7 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
 
 @pytest.mark.hole
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swept(data: Any, trust: str, epsilon: float) -> Any:
+    def swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Any:
         area = {"nobody": 0.55, "trusted_server": 0.8}.get(trust, 0.78)
         log_loss = 0.51 if trust == "secure_aggregation" else 0.4
         found = {"log_loss": log_loss, "guessing_log_loss": 0.5}
@@ -197,7 +199,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(plan, "_swept", swept)
     flags.FLAGS.unparse_flags()
     flags.FLAGS(["plan", "--schema=a.toml"])
-    document = plan._planned(plan.synthetic(SCHEMA, np.array([9, 90]), 1, 0.8), (3.0,))
+    document = plan._planned(plan.synthetic(SCHEMA, of_sizes(9, 90), 1, 0.8), (3.0,), 2)
     counts = np.array([190, 109])
     document = plan._joined([document, document], (0.8,), counts)
     kinds = [point["mechanism"] for point in document["points"]]

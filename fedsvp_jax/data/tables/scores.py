@@ -9,7 +9,6 @@ from scipy import special
 _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
 _BINS, _ROWS_OF_A_BIN = 10, 20  # of the calibration: at most, and at least
-_GUESS = 0.5  # AUC of guessing
 BETTER = "better than guessing"
 _AREAS = np.linspace(0, 1, 1001)  # that an interval may hold
 _ERRORS = 1.96  # standard errors of a 95 % interval
@@ -82,18 +81,13 @@ def verdict(interval: Sequence[float], log_loss: float, guess: float) -> str:
 
     Args:
       interval: of the AUC, 95 %.
-      guess: log loss of the shares (`guessing_loss`).
+      guess: log loss of the shares p, -Σ p ln p.
     """
-    if interval[0] <= _GUESS:
+    if interval[0] <= 0.5:
         return "not shown to be " + BETTER
     return (
         BETTER if log_loss < guess else f"ranks {BETTER}, its probabilities are worse"
     )
-
-
-def guessing_loss(counts: np.ndarray) -> float:
-    """-Σ p ln p, the log loss of classes' shares p as everyone's probabilities."""
-    return float(special.entr(counts / counts.sum()).sum())
 
 
 def of_table(
@@ -127,7 +121,7 @@ def of_table(
     areas = [auc(chances[:, c], labels == c) for c in ranked]
     defined = [area for area in areas if area is not None]
     interval = mean_interval(areas, counts)
-    guess = guessing_loss(counts)
+    guess = float(special.entr(counts / len(labels)).sum())
     log_loss = float(
         -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
     )

@@ -12,7 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -144,12 +144,13 @@ def from_table(
     """
     dropped: set[str | None] = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
-    person = None
+    person, limit = None, None
     if schema is not None:
         dropped |= {schema.client}
         label, client = label or schema.label, client or schema.client
         schema = dataclasses.replace(schema, client=None)
         person = schema.person
+        limit = schema.rows_per_person if schema.unit == "person" else None
         dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
         test_fraction = schema.test_fraction or test_fraction
     client = None if client == NOBODY else client
@@ -170,22 +171,42 @@ def from_table(
             f"{name} needs label_column, one of {', '.join(columns)}, or a schema"
         )
     dropped = left_out | {label}
-    train, test_rows, clients, persons, limit, divides = divide(
-        columns,
-        schema,
-        client,
-        dropped,
-        name,
-        num_train=None if test is None else num_train,
-        test_fraction=test_fraction,
+    clients = cells.distinct(columns[client]) if client is not None else None
+    persons = (
+        None
+        if person is None
+        else _persons(columns[person], num_train, f"{name}: column {person}")
     )
+    if persons is not None and clients is not None:
+        check_one_client(persons[:num_train], clients[1][:num_train], clients[0], name)
+    is_test, divides = _split_rows(
+        columns,
+        None if test is None else num_train,
+        test_fraction,
+        dropped,
+        None if clients is None else clients[1],
+        persons,
+        name,
+    )
+    chosen = np.ones(len(is_test), bool)
     if persons is None:
         _warn_of_persons(columns, {label, client}, schema, name)
+    elif limit is not None:
+        chosen = _chosen_rows(persons, limit)
+        if not chosen.all():
+            warnings.warn(
+                f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
+                f"of each person at most {limit} stay ([person] rows)",
+                stacklevel=2,
+            )
+    train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
+    if not len(train) or not len(test_rows):
+        rows = len(is_test)
+        raise ValueError(f"{name} has {rows} rows, too few to train and to test")
     dropped |= divides
     if schema is None:
-        is_train = np.isin(np.arange(len(columns[label])), train)
         schema, wrong = draft.strict(
-            columns, is_train, label=label, dropped=dropped, source=name
+            columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
@@ -235,82 +256,6 @@ def from_table(
         train_persons=None if persons is None else persons[train].astype(np.int32),
         rows_per_person=limit,
     )
-
-
-class Rows(NamedTuple):
-    """Which rows are for what, as clients, persons and places alone decide.
-
-    Attributes:
-      train: numbers of the rows for training.
-      test: of those for the test.
-      clients: their names, and (rows,) the number of each row's; None: no column.
-      owners: (rows,) whose each is; None: no column of persons.
-      limit: so many of a person are kept, where a person is the unit.
-      divided_by: the name of the column that says so, if there is one.
-    """
-
-    train: np.ndarray
-    test: np.ndarray
-    clients: tuple[list[str], np.ndarray] | None
-    owners: np.ndarray | None
-    limit: int | None
-    divided_by: set[str]
-
-
-def divide(
-    columns: Columns,
-    schema: Schema | None,
-    client: str | None,
-    dropped: set[str | None],
-    name: str,
-    *,
-    num_train: int | None = None,
-    test_fraction: float = 0.2,
-) -> Rows:
-    """Divides a table's rows into those for training and for the test.
-
-    Args:
-      client: the column of clients, if any.
-      dropped: columns that are no features.
-      name: of the table, in messages.
-      num_train: the first so many are for training; None divides them.
-
-    Raises:
-      ValueError: a person is at two clients or on both sides, or rows are too few.
-    """
-    person, limit, persons = None, None, None
-    total = len(next(iter(columns.values())))
-    if schema is not None:
-        person = schema.person
-        limit = schema.rows_per_person if schema.unit == "person" else None
-    clients = cells.distinct(columns[client]) if client is not None else None
-    if person is not None:
-        trained = num_train or total
-        persons = _persons(columns[person], trained, f"{name}: column {person}")
-        if clients is not None:
-            check_one_client(persons[:trained], clients[1][:trained], clients[0], name)
-    is_test, divides = _split_rows(
-        columns,
-        num_train,
-        test_fraction,
-        dropped,
-        None if clients is None else clients[1],
-        persons,
-        name,
-    )
-    chosen = np.ones(total, bool)
-    if persons is not None and limit is not None:
-        chosen = _chosen_rows(persons, limit)
-        if not chosen.all():
-            warnings.warn(
-                f"{name}: {(~chosen).sum()} of {total} rows are left out, since of "
-                f"each person at most {limit} stay ([person] rows)",
-                stacklevel=3,
-            )
-    train, test = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
-    if not len(train) or not len(test):
-        raise ValueError(f"{name} has {total} rows, too few to train and to test")
-    return Rows(train, test, clients, persons, limit, divides)
 
 
 def _check_apart(table: Columns, tested: Columns, name: str) -> None:
