@@ -19,10 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from absl import flags
 
-from fedsvp_jax.config import ExperimentConfig, ResolvedConfig
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.source_settings import DataSettings
 
 from . import command
 
@@ -31,7 +30,6 @@ _ROUNDS = 60
 _CLIP = 2.0  # on rows whose features lie in [-1, 1]
 _MOMENTUM = 0.9
 _DELTA = 1e-5
-_TRAINED = 0.99  # of a client's rows; the others choose nothing here
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
@@ -43,7 +41,7 @@ _PROMISE = {
     "solve": "noise",
     "num_attributes": 1,
     "split": "by_position",
-    "train_fraction": _TRAINED,
+    "train_fraction": 1.0,  # nothing here validates
     "model": "logistic",
     "num_rounds": _ROUNDS,
     "eval_every": 10,
@@ -173,15 +171,12 @@ def steps(
     return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
 
 
-def training_sizes(config: ResolvedConfig, data: Dataset) -> np.ndarray:
+def training_sizes(data: Dataset, num_clients: int, by_writer: bool) -> np.ndarray:
     """(K,) the training rows of the clients, from the public numbers of rows."""
-    if config.partition == "by_writer" and data.train_writers is not None:
-        counts = np.bincount(data.train_writers)
-        counts = counts[counts > 1]
-    else:
-        parts = np.array_split(data.train_labels, config.num_clients)
-        counts = np.array([len(part) for part in parts])
-    return np.clip(np.rint(_TRAINED * counts), 1, np.maximum(counts - 1, 1))
+    if by_writer and data.train_writers is not None:
+        return np.bincount(data.train_writers)
+    parts = np.array_split(data.train_labels, num_clients)
+    return np.array([len(part) for part in parts])
 
 
 def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
@@ -202,12 +197,14 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         "num_hbc_clients": 0,
         "partition": config.partition,
         "noise_trust": "nobody",
+        "train_fraction": 1.0,
     }
     if data.train_writers is None:
         single["partition"] = config.partition or "iid"
     trust, config = config.noise_trust, dataclasses.replace(config, **single)
     config = resolve(config, dataset=data)
-    clients, sizes = config.num_clients, training_sizes(config, data)
+    clients = config.num_clients
+    sizes = training_sizes(data, clients, config.partition == "by_writer")
     settings = _PROMISE | {
         "num_clients": clients,
         "cohort_size": clients,
@@ -233,20 +230,4 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         "learning_rate": chosen.learning_rate,
         "learning_rate_schedule": "cosine",
         "batch_size": chosen.batch_size,
-    }
-
-
-def reference(config: ExperimentConfig) -> Record:
-    """The settings of FedAvg on the same clients, which hides nothing."""
-    names = [
-        *(field.name for field in dataclasses.fields(DataSettings)),
-        *("model", "num_attributes", "num_clients", "cohort_size", "seed"),
-        *("num_hbc_clients", "partition", "split", "train_fraction", "class_weights"),
-    ]
-    settings = {name: getattr(config, name) for name in names}
-    return settings | {
-        "mechanism": "none",
-        "batch_size": 32,
-        "num_rounds": 30,
-        "eval_every": 30,
     }

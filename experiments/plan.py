@@ -2,22 +2,25 @@
 
   fedsvp plan DATA.csv --schema=schema.toml --total_epsilon=1,3,8
 
-Of DATA.csv only the number of rows of every client, and of every person of a [person]
-column, is read, which is public in any case. As many synthetic rows are drawn from the
+Of DATA.csv only the number of rows of every client, of every person of a [person]
+column, and a column `split` are read, which are public in any case; they are divided as
+`train` divides them. As many synthetic rows are drawn from the
 schema: numbers uniformly between their bounds, categories evenly, classes by a random
 linear model in the shares that the schema states. Nobody
 knows before a run how much your columns tell of the class. So two such sets of rows are
 drawn: the best AUC of one is the smaller number of --auc, that of the other the larger.
 Every figure is an interval from the one to the other. The route of train --goal is
-trained on both at every ε and seed, for three kinds of trust, and FedAvg without noise:
+trained on both at every ε and seed, for three kinds of trust, beside logistic
+regression without any privacy:
 
 - nobody: the server sees each upload, and every client adds all of the noise itself;
 - secure_aggregation: the server sees sums alone, of which clients share the noise;
 - trusted_server: one server holds all rows: train --client_column=none.
 
-"useful" is as after a training: the 95 % interval of AUC, on as many test rows as the
-table has, lies above that of guessing, also where the columns tell little. Elsewhere
-the best AUC is named that columns need for it.
+"better than guessing" is as after a training (`scores.verdict`): the 95 % interval of
+AUC, on as many test rows as the table has, lies above 1/2, and the log loss below that
+of the classes' shares, also where the columns tell little. Elsewhere the best AUC is
+named that columns need for it.
 
 Written to --output_dir: epsilon.html, a page with a slider for ε that needs no network,
 and epsilon.json, its numbers. Risk is what ε and δ bound, whatever an adversary knows
@@ -26,6 +29,7 @@ of all other rows (fedsvp_jax/accounting/tradeoff.py).
 Exit status: 0 done; 2 a file cannot be read (one line says why).
 """
 
+import bisect
 import dataclasses
 import itertools
 import pathlib
@@ -72,10 +76,12 @@ _LABELS = {
     "secure_aggregation": "secure aggregation",
     "trusted_server": "trusted server",
 }
+_REFERENCE = "logistic regression without privacy"
+_NOTHING = "no feature"  # in the place of all columns, where rows are divided
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
-_STEPS = 40  # of each fit
-_STEEPEST = 64.0  # slope
+_STEPS = 40  # of the fit of the biases
+_SLOPES = np.linspace(0, 64, 8193)  # among which the fit chooses
 
 
 def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.ndarray:
@@ -104,31 +110,43 @@ def logits_of(scores: np.ndarray, shares: Sequence[float], auc: float) -> np.nda
             bias += np.log(proportions / chances.mean(0))
         return bias
 
-    low, high = 0.0, _STEEPEST
-    for _ in range(_STEPS):
-        slope = (low + high) / 2
+    def area_of(slope: float) -> float:
         logits = slope * fitted + biased(slope)
-        labels = (logits + draws).argmax(1)
         chances = special.softmax(logits, axis=1)
-        area = table_scores.of_table(chances, labels, None)["auc"]
-        if area is not None and area < auc:  # None: a class has no row
-            low = slope
-        else:
-            high = slope
+        area = table_scores.of_table(chances, (logits + draws).argmax(1), None)["auc"]
+        return 1.0 if area is None else area  # None: a class has no row
+
+    slope = _SLOPES[bisect.bisect(_SLOPES[:-1], auc, key=area_of)]
     return slope * scores + biased(slope)
 
 
-def synthetic(
-    schema: Any, sizes: Sequence[int], seed: int, auc: float, persons: Any = None
-) -> Any:
-    """A data set of the schema's shape with so many training rows of each client.
+def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
+    """The data set of a training on the table, without its features and classes.
 
-    `persons`, (rows,) says whose each is; None: each is of a person of its own.
+    Args:
+      client: the column of clients; None: the schema's.
+      source: the file, in messages.
     """
-    from fedsvp_jax.data.dataset import Dataset
+    from fedsvp_jax.data.tables.schema import SchemaColumn
+    from fedsvp_jax.data.tables.table import from_table
 
+    names = {
+        client or schema.client,
+        schema.person,
+        *({"split"} - schema.columns.keys()),
+    }
+    count = len(next(iter(table.values())))
+    columns = {name: table[name] for name in table.keys() & names}
+    columns |= {schema.label: [schema.classes[0]] * count, _NOTHING: np.zeros(count)}
+    nothing = {_NOTHING: SchemaColumn("number", bounds=(0, 1))}
+    schema = dataclasses.replace(schema, columns=nothing)
+    return from_table(columns, schema=schema, client=client, name=source)
+
+
+def synthetic(schema: Any, data: Any, seed: int, auc: float) -> Any:
+    """`divided` data with features and classes of the schema's shape."""
     rng = np.random.default_rng(seed)
-    rows, blocks = sum(sizes) + _TESTED, []
+    rows, blocks = len(data.train_labels) + _TESTED, []
     for column in schema.columns.values():
         if column.type == "category":
             codes = rng.integers(column.width, size=rows)
@@ -139,19 +157,19 @@ def synthetic(
     scores = inputs @ rng.normal(size=(inputs.shape[1], len(schema.classes)))
     logits = logits_of((scores - scores.mean(0)) / scores.std(), schema.shares, auc)
     labels = (logits + rng.gumbel(size=logits.shape)).argmax(1).astype(np.int32)
-    return Dataset(
+    return dataclasses.replace(
+        data,
         name="synthetic",
         train_inputs=inputs[_TESTED:],
         train_labels=labels[_TESTED:],
         test_inputs=inputs[:_TESTED],
         test_labels=labels[:_TESTED],
-        num_classes=len(schema.classes),
-        train_writers=np.repeat(np.arange(len(sizes)), sizes).astype(np.int32),
+        test_writers=None,
+        columns={},
+        test_columns={},
         schema=schema,
         from_records=schema.from_records,
         public_test=True,
-        train_persons=persons,
-        rows_per_person=schema.rows_per_person if schema.unit == "person" else None,
     )
 
 
@@ -166,7 +184,7 @@ def main(arguments: Sequence[str]) -> None:
             "auc must be one or two numbers between 0.5 and 1, got "
             f"{','.join(_AUC.value)}"
         )
-    from fedsvp_jax.data.tables import cells, encoding, table_file
+    from fedsvp_jax.data.tables import scores, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
     from fedsvp_jax.report import epsilon_page, headline, text_table
@@ -180,33 +198,31 @@ def main(arguments: Sequence[str]) -> None:
         )
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
-    column = _COLUMN.value or schema.client
-    number = np.arange(len(next(iter(table.values()))))
-    client = number * _CLIENTS.value // len(number)
-    if column not in (None, NOBODY):
-        if column not in table:
-            raise ValueError(f"{path} lacks the column {column}")
-        encoding.check_named(table[column], "client", f"{path}: column {column}")
-        client = cells.distinct(table[column])[1]
-    sizes, persons, tested = training_rows(schema, table, client)
+    for name in (_COLUMN.value or schema.client, schema.person):
+        if name not in (None, NOBODY, *table):
+            raise ValueError(f"{path} lacks the column {name}")
+    data = divided(schema, table, _COLUMN.value, str(path))
+    sizes = goal.training_sizes(data, _CLIENTS.value, True)
     plans = [
-        _planned(synthetic(schema, sizes, _SEED.value, area, persons), epsilons)
+        _planned(synthetic(schema, data, _SEED.value, area), epsilons, len(sizes))
         for area in sorted({min(areas), max(areas)})
     ]
+    tested = len(data.test_labels)
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
     main = _main(document["points"][0])
-    points = (*document["points"], _bare(document["fedavg"]))
+    points = (*document["points"], _bare(document["reference"]))
     rows = [_row(point, counts) for point in points]
     print(
         messages.filled(
             "plan.txt",
             sizes=sizes,
-            num_clients=int(client.max()) + 1,
             main=main,
             change=headline.filled("change", main),
             document=document,
+            better=scores.BETTER,
+            rows=rows,
             table=text_table.render(rows),
             tested=tested,
             from_records=schema.from_records,
@@ -215,41 +231,6 @@ def main(arguments: Sequence[str]) -> None:
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
     )
-
-
-def training_rows(
-    schema: Any, table: Any, client: np.ndarray
-) -> tuple[list[int], np.ndarray | None, int]:
-    """Each client's training rows, and whose they are: by the numbers in the table.
-
-    Who has one row does not train: it is for the test.
-
-    Args:
-      client: (rows,) the number of each row's client.
-
-    Returns:
-      The rows of each client; whose each is, None where the schema names no column of
-      persons; and the number of all other rows, which are for the test.
-    """
-    from fedsvp_jax.data.tables import cells
-
-    persons = np.arange(len(client))
-    if schema.person is not None:
-        persons = cells.distinct(table[schema.person])[1]
-    limit = schema.rows_per_person if schema.unit == "person" else len(client)
-    pairs, counts = np.unique(np.stack([client, persons]), axis=1, return_counts=True)
-    counts = np.minimum(counts, limit)
-    share, train = 1 - (schema.test_fraction or 0.2), []
-    for of_client in np.split(
-        np.arange(len(counts)), np.diff(pairs[0]).nonzero()[0] + 1
-    ):
-        if counts[of_client].sum() > 1:
-            train.append(of_client[: max(2, round(share * len(of_client)))])
-    sizes, chosen = [int(counts[part].sum()) for part in train], np.concatenate(train)
-    tested = int(counts.sum()) - sum(sizes)
-    if schema.person is None:
-        return sizes, None, tested
-    return sizes, np.repeat(np.arange(len(chosen)), counts[chosen]), tested
 
 
 def _main(point: dict[str, Any]) -> dict[str, Any]:
@@ -263,9 +244,9 @@ def _main(point: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bare(accuracy: dict[str, Any]) -> dict[str, Any]:
-    """FedAvg, which hides nothing, as a point."""
+    """The reference, which hides nothing, as a point."""
     claim = {"adversary": None, "right": 100, "status": "hides nothing"}
-    point = {"mechanism": "FedAvg, untuned", "epsilon": np.inf, "adversary": None}
+    point = {"mechanism": accuracy["name"], "epsilon": np.inf, "adversary": None}
     return point | {"accuracy": accuracy, "guarantees": [claim]}
 
 
@@ -284,21 +265,21 @@ def _row(point: dict[str, Any], counts: np.ndarray) -> dict[str, str]:
 
 
 def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
-    """Whether a model is useful, or the best AUC of columns with which it is.
+    """The verdict, or the best AUC of columns with which it is `BETTER`.
 
-    Between the weak and the strong columns the model's AUC is taken as linear in the
-    best AUC.
+    It is that of the worst training. Between the weak and the strong columns its AUC,
+    and its log loss above that of the shares, are taken as linear in the best AUC.
     """
-    from fedsvp_jax.data.tables.scores import GUESS
+    from fedsvp_jax.data.tables.scores import BETTER, verdict
 
+    ends = [accuracy[name] for name in ("auc_between", "excess", "best")]
+    verdicts = []
     for share in np.linspace(0, 1, 101):
-        area, best = (
-            low + share * (high - low)
-            for low, high in (accuracy["auc_between"], accuracy["best"])
-        )
-        if _auc_interval(area, counts)[0] > GUESS:
-            return f"useful from AUC {best:.2f}" if share else "useful"
-    return "not useful"
+        area, excess, best = (low + share * (high - low) for low, high in ends)
+        verdicts.append(verdict(_auc_interval(area, counts), excess, 0.0))
+        if share and verdicts[-1] == BETTER != verdicts[0]:
+            return f"{BETTER} from AUC {best:.2f}"
+    return verdicts[0]
 
 
 def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
@@ -309,16 +290,26 @@ def _auc_interval(area: float, counts: np.ndarray) -> list[float]:
     return scores.mean_interval(areas, counts)
 
 
-def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
-    """What epsilon.json says of one strength: every kind of trust, and FedAvg."""
+def _planned(
+    data: Any, epsilons: tuple[float, ...], num_clients: int
+) -> dict[str, Any]:
+    """What epsilon.json says of one strength: kinds of trust, and the reference.
+
+    Beside the accuracy of each stand the `trained`, the scores of its models.
+    """
+    from fedsvp_jax import run
+    from fedsvp_jax.config import ExperimentConfig
+
     kinds = [*_LABELS]
     if data.schema.unit == "client":
         kinds = ["secure_aggregation"]
-    elif int(data.train_writers.max()) == 0:
+    elif num_clients == 1:
         kinds = ["nobody"]
-    document, points = _swept(data, None, max(epsilons)), []
+    document: dict[str, Any] = {}
+    points = []
     for trust, epsilon in itertools.product(kinds, epsilons):
-        (point,) = _swept(data, trust, epsilon)["points"]
+        document = _swept(data, trust, epsilon, num_clients)
+        (point,) = document["points"]
         point["mechanism"] = _LABELS[trust]
         if trust == "trusted_server":
             # Of one client's server: it sees what whoever sees the models sees.
@@ -326,22 +317,26 @@ def _planned(data: Any, epsilons: tuple[float, ...]) -> dict[str, Any]:
             point["adversary"] = "whoever sees the models"
             point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
         points.append(point)
-    return document | {"points": points}
+    scores = run.reference_scores(ExperimentConfig(dataset="csv"), data)
+    reference = dict.fromkeys(("lower", "upper"), scores["accuracy"])
+    reference |= {"trained": [scores]}
+    return document | {"points": points, "reference": reference}
 
 
-def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
-    """`epsilon_page.document` of the route; of FedAvg where trust is None."""
+def _swept(data: Any, trust: str, epsilon: float, num_clients: int) -> dict[str, Any]:
+    """`epsilon_page.document` of the route, whose one point has its `trained` too."""
     from fedsvp_jax.config import ExperimentConfig, resolve
     from fedsvp_jax.report import epsilon_page, read
     from fedsvp_jax.run.sweep import SweepPlan, sweep
 
     seeds = tuple(range(_SEED.value, _SEED.value + _SEEDS.value))
     if trust == "trusted_server":
-        data = dataclasses.replace(data, train_writers=None)
+        data, num_clients = dataclasses.replace(data, train_writers=None), 1
     base = ExperimentConfig(
         dataset="csv",
         seed=_SEED.value,
         noise_trust="secure_aggregation" if trust == "secure_aggregation" else "nobody",
+        num_clients=num_clients,
         total_epsilon=epsilon,
     )
     route = goal.route_settings(base, data)
@@ -349,16 +344,16 @@ def _swept(data: Any, trust: str | None, epsilon: float) -> dict[str, Any]:
     route["eval_every"] = route["num_rounds"]
     config = resolve(dataclasses.replace(base, **route), data)
     plan = SweepPlan((config.mechanism,), (config.epsilon,), seeds, None, (epsilon,))
-    if trust is None:
-        config = resolve(ExperimentConfig(**goal.reference(config)), data)
-        plan = SweepPlan(("none",), (config.epsilon,), seeds)
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder) / "sweep"
         sweep(config, plan, place, dataset=data)
-        return epsilon_page.document(
-            read.read_sweep(place),
-            rows="synthetic rows that were drawn from the schema",
+        swept = read.read_sweep(place)
+        document = epsilon_page.document(
+            swept, rows="synthetic rows that were drawn from the schema"
         )
+    (point,) = document["points"]
+    point["accuracy"]["trained"] = [cell["test_scores"] for cell in swept.cells]
+    return document
 
 
 def _joined(
@@ -376,17 +371,26 @@ def _joined(
     )
 
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
-        return low | {
-            "mean": (low["mean"] + high["mean"]) / 2,
+        both = low["trained"], high["trained"]
+        tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
+        ends = (
+            _auc_interval(min(tried[0]), counts),
+            _auc_interval(max(tried[1]), counts),
+        )
+        excesses = [
+            max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
+            for trained in both
+        ]
+        return {
+            "seeds": len(both[0]),
+            "mean": None,  # of two sorts of tables there is none
             "lower": min(low["lower"], high["lower"]),
             "upper": max(low["upper"], high["upper"]),
-            "auc": (low["auc"] + high["auc"]) / 2,
-            "auc_between": [low["auc"], high["auc"]],
-            "auc_ends": [
-                _auc_interval(accuracy["auc"], counts)[end]
-                for end, accuracy in enumerate((low, high))
-            ],
-            "auc_std": max(low["auc_std"] or 0.0, high["auc_std"] or 0.0),
+            "auc": None,
+            "auc_between": [*map(min, tried)],
+            "auc_ends": [ends[0][0], ends[1][1]],
+            "auc_spread": max(map(np.ptp, tried)),
+            "excess": excesses,
             "best": [areas[0], areas[-1]],
             "interval": words,
         }
@@ -395,8 +399,8 @@ def _joined(
         point | {"accuracy": between(point["accuracy"], other["accuracy"])}
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
-    bare = between(weak["fedavg"], strong["fedavg"])
-    return weak | {"points": points, "fedavg": bare}
+    bare = between(weak["reference"], strong["reference"]) | {"name": _REFERENCE}
+    return weak | {"points": points, "reference": bare}
 
 
 if __name__ == "__main__":  # `output_dir` is a flag of other commands too

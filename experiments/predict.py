@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
     if _TO.value and not _TO.value.endswith(".csv"):
         raise ValueError(f"to must name a .csv file, got {_TO.value}")
     from fedsvp_jax import run
-    from fedsvp_jax.data.tables import table
+    from fedsvp_jax.data.tables import scores, table
     from fedsvp_jax.report import headline
 
     place = Path(arguments[1])
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
         trained.save(_EXPORT.value)
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
-    if trained.scores is not None and not trained.scores["useful"]:
+    if trained.scores is not None and trained.scores["verdict"] != scores.BETTER:
         quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)
     source = Path(arguments[2])

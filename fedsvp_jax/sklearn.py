@@ -48,7 +48,7 @@ _ROUTE: dict[str, Any] = {
     "num_hbc_clients": 0,
     "partition": "iid",
     "split": "by_position",
-    "train_fraction": 1 - 1e-6,
+    "train_fraction": 1.0,
 }
 _LARGEST_BATCH = 4096  # rows in a step
 _SEEDED = (
@@ -59,9 +59,9 @@ _SEEDED = (
 class DPClassifier(ClassifierMixin, BaseEstimator):
     """Logistic regression with (ε, δ)-differential privacy for one row more or less.
 
-    Features are clamped to their bounds and scaled to [-1, 1]. One row, drawn without a
-    look at any, is not trained on. The number of rows is public. No ε covers what else
-    looks at the rows: a scaler or an imputer before it, a choice among several fits.
+    Features are clamped to their bounds and scaled to [-1, 1]. The number of
+    rows is public. No ε covers what else looks at the rows: a scaler or an imputer
+    before it, a choice among several fits.
 
     Args:
       epsilon: ε of the fitted model (total_epsilon of a run).

@@ -58,9 +58,10 @@ class PartitionSettings(Settings):
     )
     train_fraction: float = setting(
         0.8,
-        "Part of a client's examples that it trains on; it validates on the rest.",
+        "Part of a client's examples that it trains on; it validates on the rest, for "
+        "contribution ratios and the influence filter. Without these it may be 1.",
         above=0,
-        below=1,
+        at_most=1,
     )
     split: str = setting(
         "stratified",

@@ -22,8 +22,10 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     change that sum: an attribute with two or more examples keeps at least one for
     training and one for validation, and a single example is used for training. If all
     attributes have at most one example and at least two have one, the example of the
-    last of them is for validation.
+    last of them is for validation. With train_fraction = 1 all are for training.
     """
+    if train_fraction == 1:
+        return sizes.copy()
     ideal = train_fraction * sizes
     counts = np.floor(ideal).astype(np.int64)
     total = np.rint(train_fraction * sizes.sum(-1)).astype(np.int64)
@@ -38,15 +40,20 @@ def _train_counts(sizes: np.ndarray, train_fraction: float) -> np.ndarray:
     return counts - (last & (counts_held > 1) & (sizes <= 1).all(-1, keepdims=True))
 
 
+def least_units(train_fraction: float) -> int:
+    """The fewest examples of a client, or persons: one to train on; one to validate."""
+    return 1 + (train_fraction < 1)
+
+
 def least_examples(dataset: str, batch_size: int, train_fraction: float) -> int:
     """The fewest examples with which a writer becomes a client.
 
-    They fill one batch with their training part. In a table of one's own, two examples
-    suffice: one to train on and one to validate on.
+    They fill one batch with their training part. In a table of one's own,
+    `least_units` suffice.
     """
     if dataset == "csv":
-        return 2
-    return math.ceil(batch_size / train_fraction) + 1
+        return least_units(train_fraction)
+    return math.ceil(batch_size / train_fraction) - 1 + least_units(train_fraction)
 
 
 def _stratified(shuffled: np.ndarray, ids: np.ndarray, train_fraction: float) -> Sides:
@@ -81,15 +88,15 @@ class Division(NamedTuple):
     move other records to the other side and change the counts.
     `by_position` draws an order of the positions 0 to n - 1 in the client's list of n
     examples. The first round(train_fraction · n) of them are for training, at least one
-    and, where n ≥ 2, at most n - 1. The order depends on the seed, the client and n;
-    the counts depend on n alone. Where examples have persons, the persons are divided
-    so, under either rule.
+    and, where n ≥ 2 and train_fraction < 1, at most n - 1. The order depends on the
+    seed, the client and n; the counts depend on n alone. Where examples have persons,
+    the persons are divided so, under either rule.
 
     Attributes:
       private: the attribute whose examples the honest-but-curious clients lose.
       curious: their ids (`partition.hbc_clients`).
       seed: >= 0.
-      train_fraction: in (0, 1).
+      train_fraction: in (0, 1]; 1 leaves no validation examples.
       how: "stratified" or "by_position".
     """
 
@@ -113,7 +120,7 @@ class Division(NamedTuple):
           persons: (n,) whose they are; None: each is divided by itself.
 
         Raises:
-          ValueError: the client is left without training or validation examples.
+          ValueError: the client has fewer examples or persons than `least_units`.
         """
         positions, curious = np.arange(len(attributes)), client in self.curious
         if curious:
@@ -127,14 +134,13 @@ class Division(NamedTuple):
         if persons is not None:
             trains = np.isin(persons[positions], train)
             train, validation = positions[trains], positions[~trains]
-        if not len(train) or not len(validation):
+        if len(units) < (least := least_units(self.train_fraction)):
             lacking = "private examples removed, " if curious else ""
             raise ValueError(
                 f"client {client} holds {len(positions)} examples ({lacking}"
-                f"train_fraction {self.train_fraction}); every client needs at least "
-                "one for training and one for validation"
-                + ("" if persons is None else ", of two persons")
-                + ": use fewer clients or another --partition"
+                f"train_fraction {self.train_fraction:g}); every client needs at least "
+                f"{least}{'' if persons is None else ', of as many persons'}: use "
+                "fewer clients or another --partition"
             )
         return train, validation
 
@@ -161,7 +167,7 @@ class Division(NamedTuple):
                     attributes[chosen], minlength=num_attributes
                 )
         validation = sizes - train
-        lacking = np.minimum(train.sum(1), validation.sum(1)) == 0
+        lacking = sizes.sum(1) < least_units(self.train_fraction)
         for client in np.flatnonzero(lacking).tolist():
             self.of_client(client, attributes_of(client))  # says what it lacks
         return train, validation
@@ -193,7 +199,7 @@ def dealt(padded: Array, sizes: Array) -> Sides:
       sizes: (..., M) how many of each row are no padding. The clients of several cells
         are numbered through.
     """
-    rows = np.asarray(padded).reshape(-1, padded.shape[-1])
+    rows = np.asarray(padded).reshape(sizes.size, padded.shape[-1])
     is_example = np.arange(rows.shape[1]) < np.asarray(sizes).reshape(-1, 1)
     return is_example.nonzero()[0], rows[is_example]
 

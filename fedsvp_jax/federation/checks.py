@@ -125,6 +125,13 @@ def check_mechanism(
             "2C/|D| was published for plain SGD; take another clipping, got "
             f"{config.client_momentum:g}"
         )
+    reads_validation = mechanism.needs_contribution or config.influence_filter != "none"
+    if config.train_fraction == 1 and reads_validation:
+        raise ValueError(
+            f"train_fraction must be below 1, got {config.train_fraction}: "
+            "contribution ratios and the influence filter read validation examples; "
+            "take --train_fraction=0.8"
+        )
     if mechanism.needs_contribution and model.loss is not cross_entropy:
         if has_targets and config.utility != "loss":
             raise ValueError(

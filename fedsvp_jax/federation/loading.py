@@ -21,7 +21,7 @@ from fedsvp_jax.data.dataset import (
     Shape,
     check_one_client,
 )
-from fedsvp_jax.data.train_validation import least_examples
+from fedsvp_jax.data.train_validation import least_examples, least_units
 from fedsvp_jax.models import kept_features
 
 Data = TypeVar("Data", bound=Dataset | ClientStore)
@@ -285,7 +285,7 @@ def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
     )
     if persons is not None:
         _, first, owners = np.unique(persons, return_index=True, return_inverse=True)
-        labels, min_examples = labels[first], 2
+        labels, min_examples = labels[first], least_units(config.train_fraction)
         writers = None if writers is None else writers[first]
     number, seed = config.num_clients, config.seed
     match config.partition:

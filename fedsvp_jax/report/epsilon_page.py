@@ -1,9 +1,9 @@
 """epsilon.html: what each ε of the run is worth, and epsilon.json with its numbers.
 
 For those who decide on an ε: a slider over the ε that were computed, accuracy with its
-interval beside FedAvg and guessing, and risk as natural frequencies. The page's script
-only places what stands in its data; every number and sentence is made here, from a
-sweep's files.
+interval beside a reference without privacy and guessing, and risk as natural
+frequencies. The page's script only places what stands in its data; every number and
+sentence is made here, from a sweep's files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,14 +27,15 @@ def document(sweep: read.SweepFiles, *, rows: str = "") -> dict[str, Any]:
     """
     summary = tables.summarize(sweep.results, sweep.cells)
     first: Mapping[str, Any] = sweep.cells[0] if sweep.cells else {}
-    fedavg = next((row for row in summary if row.mechanism == "none"), None)
+    bare = next((row for row in summary if row.mechanism == "none"), None)
+    reference = bare and _accuracy(bare, first.get("test_rows"))
     uncovered = ", which no ε covers" if headline.unprotected(sweep.config) else ""
     points = [_point(row, sweep.cells) for row in summary]
     return {
         "format": 1,
         "data": labels.data_name(sweep.config),
         "rows": rows or f"the data set's test rows{uncovered}",
-        "fedavg": fedavg and _accuracy(fedavg, first.get("test_rows")),
+        "reference": reference and reference | {"name": "FedAvg"},
         "guessing": first.get("guessing"),
         "test_rows": first.get("test_rows"),
         "points": [point for point in points if point is not None],
@@ -63,7 +64,6 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
         "interval": interval,
         "seeds": row.num_seeds,
         "auc": row.scores["auc"][0],
-        "auc_std": row.scores["auc"][1],
         "auc_ends": row.interval("auc"),
     }
 

@@ -14,7 +14,7 @@ from fedsvp_jax.report import page, read
 
 _OF_RUN = ("rdp", "pld")  # accountings of what was spent, at one δ
 _NOMINAL = "nominal, because "
-REFERENCE = "fedavg"  # the folder of FedAvg on the same clients, in a run's folder
+REFERENCE = "reference.json"  # scores without privacy, in a run's folder
 
 
 def privacy(summary: Mapping[str, Any]) -> str:
@@ -96,9 +96,9 @@ def filled(macro: str, *values: Any) -> str:
 def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
     """All sentences of a run's folder."""
     config = _content(folder / "config.json")
-    fedavg = _content(folder / REFERENCE / "summary.json")
     written = [privacy(summary), published(summary), unprotected(config)]
-    written += [filled("quality", summary, fedavg), filled("details", summary)]
+    reference = _content(folder / REFERENCE)
+    written += [filled("quality", summary, reference), filled("details", summary)]
     return [sentence for sentence in written if sentence]
 
 

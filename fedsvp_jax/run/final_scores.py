@@ -1,11 +1,12 @@
-"""Scores of the final model on the test rows of a table."""
+"""Scores on the test rows of a table: of the final model, and without privacy."""
 
 import jax
 import numpy as np
 
+from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
-from fedsvp_jax.core.settings import FEATURE_MODELS
+from fedsvp_jax.core.settings import FEATURE_MODELS, by_class
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.data.tables import scores
@@ -49,3 +50,29 @@ def scores_of(
             chances, labels, data.class_names, tested.test_clients
         )
     }
+
+
+def reference_scores(config: ExperimentConfig, data: Dataset) -> Record:
+    """Scores of logistic regression on the training rows of all clients, which hides
+    nothing.
+
+    It is the optimum of the log loss of the rows, weighted by `class_weights`, with the
+    ridge of scikit-learn: min over W and b of Σ_i w_{y_i}·loss_i(W, b) + ‖W‖²/2.
+    """
+    from sklearn.dummy import DummyClassifier  # which take a second to import
+    from sklearn.linear_model import LogisticRegression
+
+    tested, _ = loading.withhold_validation(config, data)
+    weights = by_class("class_weights", config.class_weights, data.num_classes)
+    model = LogisticRegression(
+        class_weight=dict(enumerate(weights)) or None, max_iter=1000
+    )
+    if len(np.unique(data.train_labels)) == 1:
+        model = DummyClassifier()  # which predicts that class
+    model.fit(data.train_inputs.reshape(len(data.train_labels), -1), data.train_labels)
+    labels = tested.test_labels
+    chances = np.zeros((len(labels), data.num_classes))
+    chances[:, model.classes_] = model.predict_proba(
+        tested.test_inputs.reshape(len(labels), -1)
+    )
+    return scores.of_table(chances, labels, data.class_names, tested.test_clients)

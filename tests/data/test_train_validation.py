@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fedsvp_jax.core.structs import Split
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import attributes, partition
-from fedsvp_jax.data.train_validation import Division, stack_splits
+from fedsvp_jax.data.train_validation import Division, dealt, stack_splits
 
 LABELS = np.tile(np.arange(10, dtype=np.int32), 100)
 ATTRIBUTES = attributes.class_private(LABELS, 5, num_classes=10)
@@ -45,7 +45,7 @@ def held(split: Split) -> list[tuple[np.ndarray, np.ndarray]]:
 
 @given(
     sizes=st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1),
-    fraction=st.floats(0.05, 0.95),
+    fraction=st.floats(0.05, 0.95) | st.just(1.0),
     how=st.sampled_from(["stratified", "by_position"]),
 )
 @settings(max_examples=100, deadline=None)
@@ -167,6 +167,23 @@ def test_by_position_the_counts_depend_on_the_length_alone(
         assert len(train) == expected
         both = np.concatenate([train, validation])
         np.testing.assert_array_equal(np.sort(both), np.arange(size))
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("how", ["stratified", "by_position"])
+def test_with_a_fraction_of_one_all_rows_train_and_one_row_suffices(how: str) -> None:
+    """One row per client was kept apart, and nothing read it."""
+    ids, parts = np.arange(9, dtype=np.int32) % 3, np.split(np.arange(9), [1, 3])
+    division = Division(0, (), 0, 1.0, how)
+    for owners in (None, np.arange(9, dtype=np.int32) // 2):
+        split = division.split(parts, ids, owners)
+        for (train, validation), part in zip(held(split), parts, strict=True):
+            np.testing.assert_array_equal(np.sort(train), part)
+            assert not len(validation)
+        clients, examples = dealt(split.validation, split.num_validation)
+        assert len(clients) == len(examples) == 0
+    with pytest.raises(ValueError, match=r"client 1 holds 0 .*needs at least 1:"):
+        division.split([*parts[:1], parts[0][:0]], ids)
 
 
 def test_a_client_left_without_data_is_named() -> None:

@@ -110,6 +110,21 @@ def test_stated_shares_are_where_training_starts_and_draw_noise_of_their_own() -
     assert biases[1].tolist() == [1, 1]
 
 
+@pytest.mark.hole
+def test_every_row_of_every_client_trains() -> None:
+    """One row of each was kept to validate on, which nothing read; clients of one row
+    trained nothing."""
+    data = hospitals()
+    base = ExperimentConfig(dataset="csv", total_epsilon=3.0)
+    config = resolve(
+        ExperimentConfig(**{**vars(base), **goal.route_settings(base, data)}), data
+    )
+    held = federation.build([config], data).data
+    assert sorted(held.num_train[0]) == sorted([*SIZES, *SIZES])
+    assert held.num_train.sum() == len(data.train_labels)
+    assert not held.split.num_validation.any()
+
+
 def test_shares_are_a_distribution_over_the_classes() -> None:
     text = to_toml(hospitals((0.7, 0.3)).schema)
     assert from_toml(text, "a.toml").shares == (0.7, 0.3)

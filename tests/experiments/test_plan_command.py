@@ -10,8 +10,10 @@ import pytest
 from absl import flags
 from commands import assert_sentence, command, succeeds
 
-from experiments import plan
-from fedsvp_jax.data.tables import cells
+from experiments import goal, plan
+from fedsvp_jax import federation
+from fedsvp_jax.config import ExperimentConfig, resolve
+from fedsvp_jax.data.tables import table
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn
 
 SCHEMA = Schema(
@@ -26,8 +28,17 @@ SCHEMA = Schema(
 )
 
 
+def of_sizes(*sizes: int) -> Any:
+    """`plan.divided` data of clients of so many training rows."""
+    rows = {"w": np.repeat(np.arange(len(sizes)), sizes)}
+    rows["split"] = np.array(["train"] * sum(sizes))
+    extra = {"w": np.array([0]), "split": np.array(["test"])}
+    rows = {name: np.append(rows[name], extra[name]) for name in rows}
+    return plan.divided(dataclasses.replace(SCHEMA, client="w"), rows, None, "t")
+
+
 def test_synthetic_rows_have_the_schemas_shape_and_the_clients_sizes() -> None:
-    data = plan.synthetic(SCHEMA, [5, 9], seed=1, auc=0.8)
+    data = plan.synthetic(SCHEMA, of_sizes(5, 9), seed=1, auc=0.8)
     assert data.train_inputs.shape == (14, 4) and data.num_classes == 2
     assert np.bincount(data.train_writers).tolist() == [5, 9]
     assert np.all(data.train_inputs[:, 1:].sum(1) == 1)
@@ -53,24 +64,62 @@ def test_a_class_that_is_too_rare_to_be_drawn_is_planned() -> None:
     assert np.isfinite(plan.logits_of(scores, (0.9999, 0.0001), 0.8)).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*rows are left out")
 def test_synthetic_persons_have_the_rows_that_are_kept_of_those_in_the_table() -> None:
     schema = dataclasses.replace(
         SCHEMA, client="ward", person="who", unit="person", rows_per_person=2
     )
     whose = np.repeat(list("abcdefghij"), [5, 1, 1, 2, 3, 1, 4, 1, 1, 1])
     wards = np.where(whose < "f", "one", "two")
-    table = {
-        "who": cells.column_of(whose, "who"),
-        "ward": cells.column_of(wards, "ward"),
-    }
-    ward = np.array(wards == "two", int)
-    sizes, persons, tested = plan.training_rows(schema, table, ward)
-    assert persons is not None and tested == 14 - 11
-    data = plan.synthetic(schema, sizes, 1, 0.8, persons)
-    assert sizes == [6, 5] and data.rows_per_person == 2
-    of_wards = np.split(data.train_persons, [6])
-    kept = [np.unique(ward, return_counts=True)[1].tolist() for ward in of_wards]
-    assert kept == [[2, 1, 1, 2], [1, 2, 1, 1]]
+    divided = plan.divided(schema, {"who": whose, "ward": wards}, None, "t")
+    data = plan.synthetic(schema, divided, 1, 0.8)
+    assert data.rows_per_person == 2 and len(data.test_labels) == 2000
+    assert len(data.train_labels) + len(divided.test_labels) == 14
+    for code in (0, 1):
+        mine = data.train_persons[data.train_writers == code]
+        all_rows = np.bincount(np.unique(whose, return_inverse=True)[1])
+        assert (
+            np.bincount(mine)[mine].tolist() == np.minimum(all_rows, 2)[mine].tolist()
+        )
+
+
+@pytest.mark.hole
+@pytest.mark.filterwarnings("ignore:.*rows are left out")
+@pytest.mark.parametrize("unit", ["row", "person", "client"])
+def test_the_rows_of_a_plan_are_those_that_a_training_has(unit: str) -> None:
+    """It said 2 to 74 rows and 301 for the test, and `train` 1 to 78 and 299."""
+    rng = np.random.default_rng(4)
+    columns = {"age": rng.integers(0, 9, 200), "ill": rng.choice(["no", "yes"], 200)}
+    columns["who"] = np.array([f"p{n // 2}" for n in range(200)])
+    columns["ward"] = np.array(
+        [f"ward{min(n // 2, 90) ** 0.6:.0f}" for n in range(200)]
+    )
+    columns["ward"][[0, 1]], columns["ward"][2] = "alone", "single"
+    columns["who"][2] = "somebody"
+    schema = Schema(
+        {"age": SCHEMA.columns["age"]},
+        "ill",
+        ("no", "yes"),
+        (0.5, 0.5),
+        client="ward",
+        unit=unit,
+        person="who" if unit == "person" else None,
+        rows_per_person=1,
+    )
+    drop = [] if unit == "person" else ["who"]
+    data = table.from_table(columns, schema=schema, drop=drop)
+    del columns["age"]
+    planned = plan.divided(schema, columns, None, "t")
+    sizes = goal.training_sizes(planned, 1, by_writer=True)
+    for name in ("train_writers", "train_persons", "test_writers"):
+        np.testing.assert_array_equal(getattr(planned, name), getattr(data, name))
+    assert len(planned.test_labels) == len(data.test_labels)
+    config = ExperimentConfig(dataset="csv", total_epsilon=3.0)
+    route = goal.route_settings(config, data)
+    config = resolve(ExperimentConfig(**{**vars(config), **route}), data)
+    trained = federation.build([config], data).data.num_train[0]
+    assert sorted(trained) == sorted(sizes)
+    assert trained.sum() == len(data.train_labels)
 
 
 @pytest.mark.hole
@@ -87,16 +136,20 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     line = (*line, "--client_column=none")
     short = ("--total_epsilon=9", "--num_seeds=2", "--auc=.9")
     done = succeeds(*line, *short, f"--output_dir={out}")
-    assert "1 client of 48 training rows" in done.stdout
+    assert "1 client of 48 training rows, 48 in all; 12 rows for" in done.stdout
+    assert "smallest ε of these: server sees each upload: 9." in done.stdout
     assert "Every ε is at δ = 1e-05; what may change: one row more or less" in (
         done.stdout
     )
-    table = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines
-    assert {"server", "9", "useful", "proved", "inf", "FedAvg,"} <= {*table.split()}
+    words = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines
+    assert {"server", "9", "better", "proved", "inf", "privacy"} <= {*words.split()}
     document = json.loads((out / "epsilon.json").read_text())
     (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
-    assert point["accuracy"]["seeds"] == document["fedavg"]["seeds"] == 2
+    assert point["accuracy"]["seeds"] == 2 and point["accuracy"]["mean"] is None
+    assert document["reference"]["name"] == "logistic regression without privacy"
+    page = (out / "epsilon.html").read_text()
+    assert "None" not in page.split("<noscript>")[1].split("<script")[0]
     assert {claim["status"] for claim in point["guarantees"]} == {"proved"}
     assert "on synthetic rows whose columns" in (out / "epsilon.html").read_text()
     zero = command(*line, "--total_epsilon=0")
@@ -131,31 +184,36 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
 
 @pytest.mark.hole
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
-    def swept(data: Any, trust: str | None, epsilon: float) -> Any:
-        area = {"nobody": 0.55, None: 0.8}.get(trust, 0.78)
-        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "auc": area, "auc_std": 0.02}
+    def swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Any:
+        area = {"nobody": 0.55, "trusted_server": 0.8}.get(trust, 0.78)
+        log_loss = 0.51 if trust == "secure_aggregation" else 0.4
+        found = {"log_loss": log_loss, "guessing_log_loss": 0.5}
+        trained = [found | {"auc": area}, found | {"auc": area}]
+        value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "trained": trained}
         claim = {"adversary": "server", "right": 50, "status": "proved"}
         point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
         point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
-        return {"fedavg": value, "points": [point]}
+        return {"points": [point]}
 
     monkeypatch.setattr(plan, "_swept", swept)
     flags.FLAGS.unparse_flags()
     flags.FLAGS(["plan", "--schema=a.toml"])
-    document = plan._planned(plan.synthetic(SCHEMA, [5, 9], 1, 0.8), (3.0,))
+    document = plan._planned(plan.synthetic(SCHEMA, of_sizes(9, 90), 1, 0.8), (3.0,), 2)
     counts = np.array([190, 109])
     document = plan._joined([document, document], (0.8,), counts)
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
-    points = (*document["points"], plan._bare(document["fedavg"]))
+    points = (*document["points"], plan._bare(document["reference"]))
     rows = [plan._row(point, counts) for point in points]
     models = [row["model"] for row in rows]
-    assert models == ["not useful", "useful", "useful", "useful"]
+    better = "better than guessing"
+    assert models[0] == f"not shown to be {better}" and models[2] == better
+    assert models[1] == f"ranks {better}, its probabilities are worse"
     assert rows[0]["AUC"] == "0.483 to 0.617"
-    bare = rows[-1]  # Hanley and McNeil's by root finding: .7391 to .8492, on a grid
-    assert (bare["AUC"], bare["status"]) == ("0.740 to 0.849", "hides nothing")
-    assert document["points"][0]["accuracy"]["auc_std"] == 0.02
+    # Hanley and McNeil's by root finding: .7391 to .8492, on a grid
+    assert rows[2]["AUC"] == "0.740 to 0.849" and rows[-1]["status"] == "hides nothing"
+    assert document["points"][0]["accuracy"]["auc_spread"] == 0
     (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"
 
@@ -164,9 +222,9 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("between", "word"),
     [
-        ((0.6, 0.9), "useful"),
-        ((0.5, 0.6), "useful from AUC 0.81"),
-        ((0.5, 0.55), "not useful"),
+        ((0.6, 0.9), "better than guessing"),
+        ((0.5, 0.6), "better than guessing from AUC 0.81"),
+        ((0.5, 0.55), "not shown to be better than guessing"),
     ],
 )
 def test_the_best_auc_that_columns_need_is_named(between: Any, word: str) -> None:
@@ -175,5 +233,8 @@ def test_the_best_auc_that_columns_need_is_named(between: Any, word: str) -> Non
     least = 0.5 + 1.96 * np.sqrt(300 / (12 * 190 * 109))
     if between == (0.5, 0.6):  # linear from .6 to .9
         assert 0.6 + 0.3 * (least - 0.5) / 0.1 == pytest.approx(0.805, abs=0.005)
-    accuracy = {"auc_between": between, "best": (0.6, 0.9)}
+    accuracy = {"auc_between": between, "best": (0.6, 0.9), "excess": (-0.1, -0.2)}
     assert plan._worth(accuracy, np.array([190, 109])) == word
+    accuracy["excess"] = (0.05, -0.05)  # below 0 from .75
+    worse = plan._worth(accuracy, np.array([190, 109]))
+    assert ("AUC 0.75" in worse) == (between == (0.6, 0.9))

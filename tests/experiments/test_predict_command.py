@@ -118,16 +118,17 @@ def test_a_useless_model_predicts_with_a_warning(
     folder = Path(shutil.copytree(whole_run, tmp_path / "run"))
     summary = json.loads((folder / "summary.json").read_bytes())
     scores = {"accuracy": 0.5, "guessing": 0.6, "counts": {"a": 6, "b": 4}}
-    scores |= {"auc": 0.5, "auc_interval": [0.2, 0.8], "useful": False}
+    scores |= {"auc": 0.5, "auc_interval": [0.2, 0.8]}
+    bad, good = "not shown to be better than guessing", "better than guessing"
     file = folder / "model.safetensors"
     succeeds("experiments.predict", str(folder), f"--export={file}")
     np.save(tmp_path / "new.npy", digits().test_inputs[:3])
-    for useful, of, words in (
-        (False, summary["params_sha256"], "Not shown to be useful: AUC 0.5"),
-        (True, summary["params_sha256"], ""),
-        (False, "of another model", ""),
+    for verdict, of, words in (
+        (bad, summary["params_sha256"], f"{bad.capitalize()}: AUC 0.5"),
+        (good, summary["params_sha256"], ""),
+        (bad, "of another model", ""),
     ):
-        changed = {"params_sha256": of, "test_scores": scores | {"useful": useful}}
+        changed = {"params_sha256": of, "test_scores": scores | {"verdict": verdict}}
         (folder / "summary.json").write_text(json.dumps(summary | changed))
         for place in (folder, file):
             line = ("experiments.predict", str(place), str(tmp_path / "new.npy"))

@@ -14,7 +14,7 @@ def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> 
     told = json.loads((sweep_dir / "epsilon.json").read_text())
     cells = json.loads((sweep_dir / "cells.json").read_text())
     assert told["guessing"] == cells[0]["guessing"]
-    assert told["fedavg"]["seeds"] == 2 and len(told["points"]) == 4
+    assert told["reference"]["seeds"] == 2 and len(told["points"]) == 4
     point = next(one for one in told["points"] if one["mechanism"] == "FedSVA")
     assert not point["promised"] and point["uploads_left"] is None
     main = next(
@@ -78,7 +78,7 @@ def test_of_one_seed_the_interval_is_that_of_its_test_rows(sweep_dir: Path) -> N
     rows = [row | {"test_accuracy": 0.9} for row in files.results if row["seed"] == 0]
     cells = [one | {"test_rows": 100} for one in files.cells if one["seed"] == 0]
     content = epsilon_page.document(read.SweepFiles(files.config, rows, cells, {}))
-    accuracy = content["fedavg"]
+    accuracy = content["reference"]
     assert accuracy["interval"] == "95 % interval of 100 test rows, 1 seed"
     assert accuracy["lower"] == pytest.approx(0.8256, abs=1e-4)
     assert accuracy["upper"] == pytest.approx(0.9448, abs=1e-4)

@@ -25,7 +25,7 @@ SCORES = {
     "log_loss": 0.4,
     "counts": {"no": 70, "yes": 30},
     "auc_interval": [0.82, 0.947],
-    "useful": True,
+    "verdict": "better than guessing",
 }
 
 
@@ -60,14 +60,15 @@ def test_the_sentence_is_about_the_adversary_of_the_claim() -> None:
     assert told == "This run hides nothing (mechanism none)."
 
 
-def test_accuracy_stands_beside_guessing_and_fedavg(tmp_path: pathlib.Path) -> None:
+@pytest.mark.hole
+def test_scores_stand_beside_guessing_and_no_privacy(tmp_path: pathlib.Path) -> None:
+    """It was FedAvg, whose AUC on medpar lay below the model's. .4 / .42 = .952."""
     summary = {"guarantees": [ROW], "adversary": "server", "test_scores": SCORES}
-    (tmp_path / "fedavg").mkdir()
-    (tmp_path / "fedavg" / "summary.json").write_text(
-        json.dumps({"test_scores": SCORES | {"accuracy": 0.85}})
+    (tmp_path / "reference.json").write_text(
+        json.dumps(SCORES | {"accuracy": 0.85, "auc": 0.92})
     )
     _, told, more = headline.sentences(tmp_path, summary)
-    for part in ("accuracy 0.800 on 100 test rows", "FedAvg", "0.850", "0.700"):
+    for part in ("accuracy 0.800 on 100 test rows", "0.850", "0.700", "keeps 95 %"):
         assert part in told
     assert "log loss 0.400; test rows by class: no 70, yes 30" in more
     assert headline.filled("quality", {}) == headline.filled("details", {}) == ""
@@ -78,11 +79,11 @@ def test_the_verdict_is_that_of_auc_with_its_interval() -> None:
     """AUC .9 was "no better than guessing, though it ranks" where accuracy was not."""
     told = headline.filled("quality", {"test_scores": SCORES | {"accuracy": 0.7}})
     assert told == (
-        "Useful: AUC 0.900 (95 %: 0.820 to 0.947), accuracy 0.700 on 100 test rows. "
-        "Guessing: AUC 0.5, accuracy 0.700 by the most frequent class."
+        "Better than guessing: AUC 0.900 (95 %: 0.820 to 0.947), accuracy 0.700 on 100 "
+        "test rows. Guessing: AUC 0.5, accuracy 0.700 by the most frequent class."
     )
-    told = headline.filled("quality", {"test_scores": SCORES | {"useful": False}})
-    assert told.startswith("Not shown to be useful: AUC 0.900")
+    told = headline.filled("quality", {"test_scores": SCORES | {"verdict": "x y"}})
+    assert told.startswith("X y: AUC 0.900")
     unknown = {"auc": None, "auc_interval": [0.0, 1.0]}
     assert "AUC – (95" in headline.filled("quality", {"test_scores": SCORES | unknown})
 

@@ -21,7 +21,7 @@ SCORES = {
     "log_loss": 0.4378,
     "counts": {"no": 70, "yes": 30},
     "auc_interval": [0.8217, 0.9471],
-    "useful": True,
+    "verdict": "better than guessing",
 }
 
 

@@ -52,7 +52,7 @@ def test_a_tables_page_begins_with_its_result_epsilon_and_verdict(
     text = report.write_run_report(run_dir).read_text()
     facts = re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", text)
     (_, verdict), (name, area), (_, accuracy), *others = facts
-    assert verdict == "useful" and accuracy == "75.0 (40.9 to 92.9)"
+    assert verdict == "better than guessing" and accuracy == "75.0 (40.9 to 92.9)"
     assert name.startswith("AUC") and area.startswith("0.938 (95 %: 0.5")
     heads = " ".join(head for head, _ in others)
     assert "guessing" in heads and "ε of the run" in heads

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
 _BINS, _ROWS_OF_A_BIN = 10, 20  # of the calibration: at most, and at least
-GUESS = 0.5  # AUC of guessing, above which the interval of a useful model lies
+BETTER = "better than guessing"
 _AREAS = np.linspace(0, 1, 1001)  # that an interval may hold
 _ERRORS = 1.96  # standard errors of a 95 % interval
 
@@ -71,6 +72,24 @@ def mean_interval(areas: Sequence[float | None], counts: np.ndarray) -> list[flo
     return ends
 
 
+def verdict(interval: Sequence[float], log_loss: float, guess: float) -> str:
+    """What is shown of a model: that it ranks rows, and that its probabilities count.
+
+    It ranks better than guessing if the interval of its AUC lies above 1/2. It is
+    `BETTER` if its log loss is also below that of the classes' shares as everyone's
+    probabilities: else these say more of a row than the model's do.
+
+    Args:
+      interval: of the AUC, 95 %.
+      guess: log loss of the shares p, -Σ p ln p.
+    """
+    if interval[0] <= 0.5:
+        return "not shown to be " + BETTER
+    return (
+        BETTER if log_loss < guess else f"ranks {BETTER}, its probabilities are worse"
+    )
+
+
 def of_table(
     chances: np.ndarray,
     labels: np.ndarray,
@@ -88,10 +107,10 @@ def of_table(
     Returns:
       accuracy; guessing, the share of the most frequent class; balanced_accuracy, the
       mean over classes of the share of right rows; auc, of several classes the mean of
-      each against the rest; log_loss, the mean of -ln p(label); counts by class;
-      confusion, (classes, classes) rows by class and predicted class; of two classes
-      roc and calibration; by_client; auc_interval, of 95 %; and useful: whether this
-      interval lies above `GUESS`.
+      each against the rest; log_loss, the mean of -ln p(label), and
+      guessing_log_loss, that of the classes' shares; counts by class; confusion,
+      (classes, classes) rows by class and predicted class; of two classes roc and
+      calibration; by_client; auc_interval, of 95 %; and `verdict`.
     """
     predicted, rows = chances.argmax(-1), np.arange(len(labels))
     confusion = np.zeros((chances.shape[1],) * 2, int)
@@ -102,6 +121,10 @@ def of_table(
     areas = [auc(chances[:, c], labels == c) for c in ranked]
     defined = [area for area in areas if area is not None]
     interval = mean_interval(areas, counts)
+    guess = float(special.entr(counts / len(labels)).sum())
+    log_loss = float(
+        -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
+    )
     scores_of_rows: dict[str, Any] = {
         "accuracy": float(right.mean()),
         "guessing": float(counts.max() / len(labels)),
@@ -110,13 +133,12 @@ def of_table(
         ),
         "auc": float(np.mean(defined)) if defined else None,
         "auc_interval": interval,
-        "log_loss": float(
-            -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
-        ),
+        "log_loss": log_loss,
+        "guessing_log_loss": guess,
         "counts": {
             str(c if names is None else names[c]): int(n) for c, n in enumerate(counts)
         },
-        "useful": interval[0] > GUESS,
+        "verdict": verdict(interval, log_loss, guess),
         "confusion": confusion.tolist(),
     }
     if len(present) == len(counts) == 2:

@@ -17,11 +17,17 @@ const percentOf = (share, digits) => `${(100 * share).toFixed(digits)} %`;
 
 const width = (share) => `${100 * share}%`; // of the scale, for CSS
 
+// A value and its interval, or the interval alone, where there is no one value.
+function spread(value, ends, text) {
+  const between = ends ? ends.map(text).join(" to ") : "";
+  if (value === null) return between;
+  return between ? `${text(value)} (${between})` : text(value);
+}
+
 function accuracyText({ mean, lower, upper, auc, auc_ends: areas }) {
-  const ends = `${(100 * lower).toFixed(1)} to ${(100 * upper).toFixed(1)}`;
-  const between = areas ? ` (${areas.map((one) => one.toFixed(3)).join(" to ")})` : "";
-  const area = auc === null ? "" : `, AUC ${auc.toFixed(3)}${between}`;
-  return `${percentOf(mean, 1)} (${ends})${area}`;
+  const area = spread(auc, areas, (one) => one.toFixed(3));
+  const accuracy = spread(mean, [lower, upper], (one) => percentOf(one, 1));
+  return area ? `${accuracy}, AUC ${area}` : accuracy;
 }
 
 function leftText({ uploads_left: left, rounds }) {
@@ -30,17 +36,18 @@ function leftText({ uploads_left: left, rounds }) {
     : `none: ${rounds} spend all of ε`;
 }
 
-// FedAvg and guessing, which stay where they are.
+// The reference and guessing, which stay where they are.
 function placeReferences() {
-  const { fedavg, guessing, test_rows: rows } = PAGE;
+  const { reference, guessing, test_rows: rows } = PAGE;
   const sentences = [];
-  for (const [name, share] of [["fedavg", fedavg?.mean], ["guessing", guessing]]) {
+  const marks = [["reference", reference?.mean], ["guessing", guessing]];
+  for (const [name, share] of marks) {
     byId(name).hidden = typeof share !== "number";
     byId(name).style.left = width(share);
   }
-  if (fedavg) {
-    const untuned = PAGE.choice === "trust" ? "untuned, " : "";
-    sentences.push(`FedAvg, ${untuned}which hides nothing: ${accuracyText(fedavg)}.`);
+  if (reference) {
+    const name = reference.name[0].toUpperCase() + reference.name.slice(1);
+    sentences.push(`${name}, which hides nothing: ${accuracyText(reference)}.`);
   }
   if (guessing !== null) {
     sentences.push("Guessing the most frequent class: "
@@ -61,7 +68,7 @@ function place() {
   const { mean, lower, upper } = point.accuracy;
   const shown = {
     "eps-value": show(point.epsilon, 3), accuracy: accuracyText(point.accuracy),
-    interval: `In brackets: ${point.accuracy.interval}.`,
+    interval: `${mean === null ? "" : "In brackets: "}${point.accuracy.interval}.`,
     claim: one.claim, right: one.right, guess: one.guess, known: one.known,
     status: one.status, spent: show(one.epsilon), delta: show(one.delta, 3),
     tpr: percentOf(one.risk.recognised, 2), mu: show(one.risk.mu, 3), left: leftText(point),
@@ -70,6 +77,7 @@ function place() {
   slider.setAttribute("aria-valuetext", `ε = ${show(point.epsilon, 3)}`);
   Object.assign(byId("band").style,
     { left: width(lower), width: width(upper - lower) });
+  byId("mean").hidden = mean === null;
   byId("mean").style.left = width(mean);
   [...byId("people").children].forEach((dot, i) =>
     dot.classList.toggle("right", i < one.right));

@@ -37,25 +37,47 @@ def test_a_guess_is_called_one() -> None:
     guess = np.tile([0.8, 0.2], (100, 1))
     found = scores.of_table(guess, labels, ("no", "yes"))
     assert found["guessing"] == found["accuracy"] == 0.8 and found["auc"] == 0.5
-    assert not found["useful"] and found["counts"] == {"no": 80, "yes": 20}
+    assert found["verdict"].startswith("not") and found["counts"] == {
+        "no": 80,
+        "yes": 20,
+    }
     ranks = np.stack([0.9 - 0.3 * labels, 0.1 + 0.3 * labels], 1)
     found = scores.of_table(ranks, labels, None)
-    assert found["useful"] and found["accuracy"] == found["guessing"]
+    assert found["verdict"] == scores.BETTER
+    assert found["accuracy"] == found["guessing"]
     assert scores.auc(np.ones(3), np.ones(3, bool)) is None
 
 
 @pytest.mark.hole
-def test_a_model_is_useful_by_the_interval_of_its_auc() -> None:
+def test_a_model_is_judged_by_the_interval_of_its_auc() -> None:
     """AUC .82 on 310 rows was "not significantly better than guessing"."""
     rng = np.random.default_rng(5)
     labels = (np.arange(310) < 62).astype(int)
     chance = 1 / (1 + np.exp(1.9 - 1.3 * labels - rng.normal(size=310)))
     found = scores.of_table(np.stack([1 - chance, chance], 1), labels, None)
-    assert abs(found["accuracy"] - found["guessing"]) < 0.03 and found["useful"]
+    assert abs(found["accuracy"] - found["guessing"]) < 0.03
+    assert found["verdict"] == scores.BETTER
     low, high = found["auc_interval"]
     assert 0.7 < low < found["auc"] < high < 0.9
     lucky = np.stack([1 - labels[::-1] * 0.9, labels[::-1] * 0.9], 1)[60:64]
-    assert not scores.of_table(lucky, np.array([0, 0, 0, 1]), None)["useful"]
+    found = scores.of_table(lucky, np.array([0, 0, 0, 1]), None)
+    assert found["verdict"] == "not shown to be better than guessing"
+
+
+@pytest.mark.hole
+def test_probabilities_that_are_worse_than_the_shares_are_no_better_than_guessing():
+    """A model that ranks and says .05 or .999 to everyone was called useful. The log
+    loss of 80 and 20 rows is -(.8 ln .8 + .2 ln .2) = .5004 by their shares."""
+    labels, rng = np.array([0] * 80 + [1] * 20), np.random.default_rng(2)
+    rank = labels + rng.normal(size=100)
+    for low, high, words in (
+        (0.02, 0.6, "better than guessing"),
+        (0.5, 0.999, "ranks better than guessing, its probabilities are worse"),
+    ):
+        chance = low + (high - low) / (1 + np.exp(-2 * (rank - 1)))
+        found = scores.of_table(np.stack([1 - chance, chance], 1), labels, None)
+        assert found["guessing_log_loss"] == pytest.approx(0.50040, abs=1e-5)
+        assert found["verdict"] == words, found["log_loss"]
 
 
 @pytest.mark.hole
