@@ -51,8 +51,9 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
 
     The header names the columns; a comma, a semicolon, a tab or a bar divides them,
     whichever it has most of outside quotes. A first line `sep=;`, as Excel writes it,
-    says it too. A file that gzip packed is unpacked. Empty lines are left out. The name of a first column may be "", if all
-    its values differ: row names, as R's write.csv and pandas' to_csv write them.
+    says it too. What gzip packed is unpacked. Empty lines are left out. The name of a
+    first column may be "", if all its values differ: row names, as R's write.csv and
+    pandas' to_csv write them.
 
     Args:
       path: of the file.

@@ -128,7 +128,7 @@ def proposed(
         columns=schema_columns,
         label=label,
         classes=class_names,
-        classes_from_data=True,
+        classes_from_data=class_names,
         client=client,
         person=person,
         decimal=notation.decimal,
@@ -347,7 +347,7 @@ def _category(
         many = f"{count} texts, each a feature" if count > _FEW else ""
         note = "; ".join(filter(None, (hint or many, _spellings(listed))))
         values = (*listed, OTHERS)
-        return SchemaColumn("category", values=values, from_data=True), note
+        return SchemaColumn("category", values=values, from_data=values), note
     return _LEFT_OUT, hint or why
 
 
@@ -368,16 +368,17 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
     binary = ((present == low) | (present == high)).all()
     blank = missing.mean()
+    fill = (float(median),) if blank else ()
     column = dataclasses.replace(
         column,
         bounds=bounds,
-        fill=float(median) if blank else None,
+        fill=fill[0] if fill else None,
         log=bool(
             column.type == "number"
             and not binary
             and upper - low < _SKEWED * (high - low)
         ),
-        from_data=bounds,
+        from_data=bounds + fill,
     )
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]

@@ -31,6 +31,7 @@ _DROP = SchemaColumn("drop")
 _PERSON = re.compile(
     r"(^|[ _.-])(id|mrn|uuid|patient|person|subject|participant)([ _.-]|$)", re.I
 )
+_SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
 _FEW, _MOST_ROWS = 20, 50  # a column of persons has more values, of no more rows each
 
 
@@ -233,8 +234,9 @@ def from_table(
         writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
-    inputs, attributes, _ = encoding.encode(schema, columns, name, wrong=wrong)
+    inputs, attributes, beyond = encoding.encode(schema, columns, name, wrong=wrong)
     assert labels is not None
+    _warn_of_extremes(schema, inputs, beyond, name)
     return Dataset(
         name=name,
         train_inputs=inputs[train],
@@ -325,6 +327,33 @@ def _warn_of_persons(
                 f'[person] column = "{column}" in the schema makes a person the unit',
                 stacklevel=3,
             )
+
+
+def _warn_of_extremes(
+    schema: Schema, inputs: np.ndarray, beyond: Collection[str], name: str
+) -> None:
+    """Warns of bounds that are the rows' own extremes, where no mark says whose.
+
+    The warning depends on the records, so it is for the console of who has them alone.
+    Few whole numbers, as a form has them, end a table at their bounds without a look.
+    """
+    ends = np.cumsum([column.width for column in schema.columns.values()]) - 1
+    suspects = [
+        column
+        for (column, stated), end in zip(schema.columns.items(), ends, strict=True)
+        if stated.from_data is None
+        and column not in beyond
+        and (np.ptp(stated.bounds) > _SCALE or np.mod(stated.bounds, 1).any())
+        and (inputs[:, end].min(), inputs[:, end].max()) == (-1, 1)
+    ]
+    if suspects:
+        warnings.warn(
+            f"{name}: the bounds of {', '.join(suspects)} are the least and the "
+            "largest value of the rows: if they were read off these, no ε is proved; "
+            "state what is known without the rows, or write from_data = false beside "
+            "bounds that are known so",
+            stacklevel=3,
+        )
 
 
 def _fit_schema(
