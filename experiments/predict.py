@@ -35,6 +35,7 @@ from . import command
 _TO = flags.DEFINE_string(
     "to", None, "File for the predictions. Default: predictions.csv in the folder."
 )
+_FIRST = 5  # rows of cells that are not as the schema says
 _NUMBER = re.compile(r"[+-][0-9.]+([eE][+-]?[0-9]+)?")
 _EXPORT = flags.DEFINE_string(
     "export",
@@ -75,29 +76,42 @@ def main(arguments: Sequence[str]) -> None:
 
     place = Path(arguments[1])
     trained = run.load_model(place)
+    folder = place.parent if place.is_file() else place
+    target = Path(_EXPORT.value or _TO.value or folder / "predictions.csv")
+    if target.exists():
+        flag = "export" if _EXPORT.value else "to"
+        raise ValueError(f"{target} exists; name another file by --{flag}")
     if _EXPORT.value:
         trained.save(_EXPORT.value)
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
-    if trained.scores is not None and not trained.scores["useful"]:
-        quality = headline.filled("quality", {"test_scores": trained.scores})
-        warnings.warn(f"{place}: {quality}", stacklevel=1)
     source = Path(arguments[2])
     carried: dict[str, list[str]] = {}
     if trained.schema is not None and source.suffix != ".npy":
         (inputs, _, beyond), carried = table.load_rows(source, trained.schema)
-        for name, count in beyond.items():
+        for name, rows in beyond.items():
             is_text = trained.schema.columns[name].type == "category"
             done = "in none of its categories" if is_text else "clamped to its bounds"
-            print(f"column {name}: {count} of {len(inputs)} cells are {done}")
+            first = ", ".join(map(str, rows[:_FIRST] + 1)) + " …" * (len(rows) > _FIRST)
+            print(
+                f"column {name}: {len(rows)} of {len(inputs)} cells are {done}, in row "
+                f"{first}"
+            )
     else:
         inputs = _examples(source)
+    if trained.scores is not None and not trained.scores["useful"]:
+        quality = headline.filled("quality", {"test_scores": trained.scores})
+        warnings.warn(f"{place}: {quality}", stacklevel=1)
+    if trained.schema is not None and (parts := trained.schema.from_records):
+        warnings.warn(
+            f"{place}: its claims are nominal, and it holds what was read off the "
+            f"records: {parts[0]}{' and more' * (len(parts) > 1)}",
+            stacklevel=1,
+        )
     chances = trained.probabilities(inputs)
     names = [str(code) for code in range(chances.shape[1])]
     if trained.schema is not None:
         names = [*map(_quoted, trained.schema.classes)]
-    folder = place.parent if place.is_file() else place
-    target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
     columns: dict[str, Sequence[Any]] = {
         "row": range(1, len(inputs) + 1),
         "predicted": [names[code] for code in chances.argmax(-1)],

@@ -107,7 +107,7 @@ def load_rows(
         for name, column in columns.items()
         if name not in features
     }
-    return encoding.encode(schema, columns, str(path)), carried
+    return encoding.encode(schema, columns, str(path), of_model=True), carried
 
 
 def from_table(
