@@ -88,8 +88,9 @@ def main(arguments: Sequence[str]) -> None:
     source = Path(arguments[2])
     carried: dict[str, list[str]] = {}
     if trained.schema is not None and source.suffix != ".npy":
-        (inputs, _, beyond), carried = table.load_rows(source, trained.schema)
-        for name, rows in beyond.items():
+        encoded, carried = table.load_rows(source, trained.schema)
+        inputs = encoded.inputs
+        for name, rows in encoded.beyond.items():
             is_text = trained.schema.columns[name].type == "category"
             done = "in none of its categories" if is_text else "clamped to its bounds"
             first = ", ".join(map(str, rows[:_FIRST] + 1)) + " …" * (len(rows) > _FIRST)

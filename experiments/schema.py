@@ -112,22 +112,21 @@ def confirm(path: pathlib.Path) -> None:
     from fedsvp_jax.data.tables.table import listed_columns
 
     schema = schemas.read_schema(path)
-    marked = {name: c for name, c in schema.columns.items() if c.from_data}
-    entries = {name: schemas.written(column) for name, column in marked.items()}
-    as_read = {name: schemas.as_read(schema, name) for name in marked}
+    names = [name for name, column in schema.columns.items() if column.from_data]
+    entries = {name: schemas.written(schema.columns[name]) for name in names}
     if schema.label is not None and schema.classes_from_data:
         entries[schema.label] = schemas.written(schema, "label")
-        as_read[schema.label] = schemas.as_read(schema, schema.label)
-    known = listed_columns(_KNOWN.value, entries)
-    for name in known:
+    as_read = {name: schemas.as_read(schema, name) for name in entries}
+    excepted = listed_columns(_KNOWN.value, entries)
+    for name in excepted:
         if name not in {*schema.columns, schema.label}:
             raise ValueError(f"{path}: " + unknown("known", name, tuple(entries)))
-    refused = {k: keys for k, keys in as_read.items() if keys and k not in known}
+    refused = {k: keys for k, keys in as_read.items() if keys and k not in excepted}
     if refused:
         print(f"{path}: still as the records said")
         for name, keys in refused.items():
             print(_line(name, {key: entries[name][key] for key in keys}))
-        flag = shlex.quote(f"--known={','.join([*known, *refused])}")
+        flag = shlex.quote(f"--known={','.join([*excepted, *refused])}")
         raise ValueError(
             f"{path}: {len(refused)} of {len(entries)} marked columns are still as the "
             "records said; change what a form or a codebook states otherwise, and "

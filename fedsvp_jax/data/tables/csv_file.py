@@ -20,7 +20,7 @@ from fedsvp_jax.data.tables import cells, files, literals
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.literals import ENCODINGS
 
-_BLOCKS = (2**20, 2**27)  # bytes that are read at once, which a record may have
+_BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"
 _DECLARED = re.compile(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
 _HEADER = re.compile(rb'(?:[^"\r\n]+|"[^"]*")*')
@@ -158,7 +158,20 @@ def _columns(
     faults, numbers = _header_faults(names), [str(place) for place in range(len(names))]
     columns: list[pa.ChunkedArray] = []
     try:
-        columns = _parsed(pa.py_buffer(text)[start:], numbers, divider)
+        columns = pyarrow.csv.read_csv(
+            pa.BufferReader(pa.py_buffer(text)[start:]),
+            pyarrow.csv.ReadOptions(
+                use_threads=False,  # each would need blocks of its own
+                block_size=_BLOCK,
+                column_names=numbers,
+                skip_rows_after_names=1,
+            ),
+            pyarrow.csv.ParseOptions(delimiter=divider, newlines_in_values=True),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(numbers, pa.string()),
+                strings_can_be_null=False,
+            ),
+        ).columns
     except pa.ArrowInvalid as error:
         wrong = [
             f"line {reader.line_num}, has {len(row)} values"
@@ -180,30 +193,6 @@ def _columns(
         faults = [_UNNAMED.format(1), *faults]
     files.refuse(faults, f"{path}, ")
     return names, columns
-
-
-def _parsed(text: pa.Buffer, names: list[str], divider: str) -> list[pa.ChunkedArray]:
-    """The columns in little memory, unless a record is longer than the first block.
-
-    Raises:
-      pyarrow.ArrowInvalid: a record has another number of cells.
-    """
-    parse = pyarrow.csv.ParseOptions(delimiter=divider, newlines_in_values=True)
-    types = dict.fromkeys(names, pa.string())
-    convert = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-    for block in _BLOCKS:
-        options = pyarrow.csv.ReadOptions(
-            use_threads=False,  # each would need blocks of its own
-            block_size=block,
-            column_names=names,
-            skip_rows_after_names=1,
-        )
-        try:
-            reader = pa.BufferReader(text)
-            return list(pyarrow.csv.read_csv(reader, options, parse, convert).columns)
-        except pa.ArrowInvalid as error:
-            fault = error
-    raise fault
 
 
 def _header_faults(names: Sequence[str]) -> list[str]:

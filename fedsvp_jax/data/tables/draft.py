@@ -47,17 +47,23 @@ _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
     re.I,
 )
-_MARKED = re.compile(
-    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?$"
-)
+_HINTS = {  # by the form of a text
+    r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}": "a date? write its year with four digits",
+    literals.GROUPED.pattern: r'a number? state --thousands="\1"',
+    "[0-9]+:[0-5][0-9](:[0-5][0-9])?": "a duration? write it in hours, such as 36.5",
+    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?"
+    r"(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?": "a number? write it plainly",
+}
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
-_TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
+_UNKNOWN = ("none", "unknown")
+_CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
+_SCREENED = 2**10  # rows of which most columns show that they tell nothing
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -102,28 +108,27 @@ def proposed(
     schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     faults: list[str] = []
     class_names: tuple[str, ...] = ()
+    dependences: dict[str, str] = {}
+    with files.collected(faults):
+        class_names = classes(columns[label], f"{source}: column {label}")
+        doubtful = ", ".join(n for n in class_names if n.lower() in _UNKNOWN)
+        note = doubtful and f"{doubtful}: a class? if not, leave such rows out"
+        notes["label"] = "; ".join(filter(None, (note, _spellings(class_names))))
+        dependences = _dependences(features, columns[label], label)
     for name, column in features.items():
         with files.collected(faults):
             schema_columns[name], note = _draft_column(
                 name, column, notation, f"{source}: column {name}"
             )
-            leak = _known_after(column, columns[label], label)
-            if note := "; ".join(filter(None, (note, leak))):
+            if note := "; ".join(filter(None, (note, dependences.get(name)))):
                 notes[f"columns.{name}"] = note
     with files.collected(faults):
         if client is not None:
             encoding.check_named(
                 columns[client], "client", f"{source}: column {client}"
             )
-    with files.collected(faults):
-        class_names = classes(columns[label], f"{source}: column {label}")
+            notes["client"] = _spellings(cells.distinct(columns[client])[0])
     files.refuse(faults)
-    for name, names in (
-        ("label", class_names),
-        ("client", cells.distinct(columns[client])[0] if client else ()),
-    ):
-        if note := _spellings(names):
-            notes[name] = note
     schema = Schema(
         columns=schema_columns,
         label=label,
@@ -136,7 +141,7 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
-    return Draft(schema, notes)
+    return Draft(schema, {name: note for name, note in notes.items() if note})
 
 
 def written_notation(
@@ -203,14 +208,51 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     return label, None if client == label else client
 
 
-def _known_after(column: pa.ChunkedArray, classes: pa.ChunkedArray, label: str) -> str:
-    """A note on a column that is filled, or missing, in rows of one class alone."""
-    missing = cells.is_missing(column)
-    for word, rows in (("filled", ~missing), ("missing", missing)):
-        values = pc.unique(classes.filter(pa.array(rows))).to_pylist()
-        if len(values) == 1 and _FEW < rows.sum() < len(rows):
-            return f"{word} only where {label} = {values[0]}: known after the outcome?"
-    return ""
+def _dependences(
+    features: Mapping[str, pa.ChunkedArray], classes: pa.ChunkedArray, label: str
+) -> dict[str, str]:
+    """Notes on columns that tell the class, or that another column tells.
+
+    Columns of few values, and whether a cell of any other is missing, are compared.
+    """
+    names, labels = cells.distinct(classes)
+    shares = np.bincount(labels) / len(labels)
+    notes, codes = dict[str, str](), dict[str, np.ndarray]()
+    for name, column in features.items():
+        values: Sequence[str] = ("filled", "missing")
+        of_row = cells.is_missing(column)
+        if _num_distinct(column) <= _MOST_LABELS:
+            values, of_row = cells.distinct(column)
+        codes[name] = of_row.astype(np.int8)
+        counts = _crossed(of_row, labels)
+        classes_, rows = counts.argmax(1), counts.sum(1)
+        certain = (counts.max(1) == rows) & (shares[classes_] ** rows < _CHANCE)
+        if certain.any():
+            at = certain.argmax()
+            only = f"{values[at] or 'missing'} only where {label} = "
+            notes[name] = f"{only}{names[classes_[at]]}: known after the outcome?"
+    for name in features.keys() - notes:
+        if _num_distinct(features[name]) != 2:
+            continue
+        others = codes.keys() - {name}
+        if by := [other for other in others if _decides(codes[other], codes[name])]:
+            notes[name] = f"{min(by)} tells it in every row: leave one of the two out?"
+    return notes
+
+
+def _crossed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The numbers of rows by two columns' codes, which are (rows,)."""
+    height, width = int(one.max()) + 1, int(other.max()) + 1
+    pairs = np.bincount(one.astype(int) * width + other, minlength=height * width)
+    return pairs.reshape(height, width)
+
+
+def _decides(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether rows that are equal in one column are equal in the other; (rows,) int."""
+    return all(
+        np.count_nonzero(_crossed(one[rows], other[rows]), axis=1).max() == 1
+        for rows in (slice(_SCREENED), slice(None))
+    )
 
 
 def repeats(name: str, column: pa.ChunkedArray) -> bool:
@@ -267,25 +309,26 @@ def _scaled(
     missing: np.ndarray,
 ) -> Proposal | None:
     """Dates, times or per cents; None where the texts are something else."""
-    forms = []
-    for type_, form in (*(("date", f) for f in literals.DATE_FORMS), *_UNSLASHED):
+    fits = []
+    for type_, form in _SCALES:
         if np.isnan(cells.values_of(rest.slice(0, 1), type_, notation, form)).any():
             continue
         values = cells.values_of(column, type_, notation, form)
-        if np.isnan(values[~missing]).any():
-            continue
-        if form == literals.DATE_FORMS[0]:
-            return _numeric(SchemaColumn(type_), values, missing)
-        forms.append(_numeric(SchemaColumn(type_, form=form), values, missing))
-    if len(forms) == 2:
+        if not np.isnan(values[~missing]).any():
+            fits.append(_numeric(SchemaColumn(type_, form=form), values, missing))
+    if len(fits) == 2:  # a date without slashes has all three forms
         return _LEFT_OUT, (
             f'{files.quoted(rest[0].as_py())}: a date? state type = "date" and form = '
             '"dd/mm/yyyy" or "mm/dd/yyyy"'
         )
-    return forms[0] if forms else None
+    return fits[0] if fits else None
 
 
-_UNSLASHED = (("time", literals.DATE_FORMS[0]), ("percent", literals.DATE_FORMS[0]))
+_SCALES = (
+    *(("date", form) for form in literals.DATE_FORMS),
+    ("time", literals.DATE_FORMS[0]),
+    ("percent", literals.DATE_FORMS[0]),
+)
 
 
 def _code(
@@ -319,26 +362,23 @@ def _category(
     name: str, column: pa.ChunkedArray, rest: pa.ChunkedArray, source: str
 ) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
-    example = rest[0].as_py()
-    hint, count = "", _num_distinct(column)
-    if _TWO_DIGITS.fullmatch(example):
-        hint = f"{files.quoted(example)}: a date? write its year with four digits"
-    elif literals.grouped(example):
-        mark = literals.grouped(example)
-        hint = f'{files.quoted(example)}: a number? state --thousands="{mark}"'
-    elif _MARKED.match(example):
-        hint = f"{files.quoted(example)}: a number? write it plainly"
-    elif _FEW < count < len(column) and all(
-        map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist())
-    ):
-        hint = f"{files.quoted(example)}: a number or a date? write it plainly"
+    example, count = rest[0].as_py(), _num_distinct(column)
+    hints = (
+        match.expand(words)
+        for form, words in _HINTS.items()
+        if (match := re.fullmatch(form, example))
+    )
+    hint = next(hints, "")
+    if not hint and _FEW < count < len(column):
+        texts = pc.unique(rest).to_pylist()
+        if all(map(_DIGIT_FIRST.match, texts)):
+            hint = "a number or a date? write it plainly"
+    hint = hint and f"{files.quoted(example)}: {hint}"
     if count == len(column) > _FEW and len(rest) == count:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
         why = f"{count} different texts: an identifier?"
-    elif hint and count > _FEW:
-        why = hint
-    elif _ID.search(name) and count > _FEW:
+    elif count > _FEW and (hint or _ID.search(name)):
         why = "an identifier, by its name?"
     else:
         names = encoding.by_name(*cells.distinct(column), source).categories
@@ -443,21 +483,20 @@ def _strict_column(
     column: pa.ChunkedArray, is_train: np.ndarray, source: str
 ) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
-    kinds = {"number"}
-    if np.isnan(numbers).all():
-        names, codes = cells.distinct(column)
-        kinds = {literals.kind(text, Notation()) for text in names}
-    if "text" not in kinds or kinds - {"text", "missing"}:  # the encoder refuses some
-        of_train = numbers[is_train & np.isfinite(numbers)]
-        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
-        return SchemaColumn("number", (float(low), float(high)), from_data=True)
-    if "missing" in kinds:
+    finite = np.isfinite(numbers)
+    names, codes = cells.distinct(column.slice(0, 0) if finite.any() else column)
+    kinds = {literals.kind(text, Notation()) for text in names}
+    if kinds == {"text", "missing"}:
         at = place(column, cells.is_missing(column))
         raise ValueError(
             f"{source} lacks a text {at}; fill it in, leave "
             "the column out (--drop_columns), or declare its categories in a schema "
             "(`fedsvp schema`) with * for all others"
         )
+    if kinds != {"text"}:  # the encoder refuses some
+        of_train = numbers[is_train & finite]
+        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
+        return SchemaColumn("number", (float(low), float(high)), from_data=True)
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
@@ -476,7 +515,7 @@ def classes(written: pa.ChunkedArray, source: str) -> tuple[str, ...]:
     if (blank := cells.is_missing(written)).any():
         raise ValueError(
             f"{source} lacks a label {place(written, blank)}; leave such rows out, or "
-            "declare the class in a schema (`fedsvp schema`)"
+            "write the class in letters; a schema that lists it makes any text a class"
         )
     numbers = cells.values_of(written, "number", Notation())
     fractions = np.isfinite(numbers) & (np.rint(numbers) != numbers)

@@ -22,6 +22,7 @@ from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn, written
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _POINT = re.compile(r"\.0*$")
 _FEW_CELLS = 20  # of which none need be a category that the schema names
+_SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
 _SEEN = 2**12  # rows of which more different numbers are no categories
 
 
@@ -39,6 +40,9 @@ class Encoded(NamedTuple):
     inputs: np.ndarray  # (rows, f) float32
     columns: dict[str, Column]  # what may be an attribute, by name
     beyond: dict[str, np.ndarray]  # rows that were clamped, or taken as `OTHERS`
+    at_extremes: list[
+        str
+    ]  # columns whose bounds end at the rows', and no mark says why
 
 
 def encode(
@@ -63,7 +67,7 @@ def encode(
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults, attributes, outside = list(wrong), {}, {}
+    faults, attributes, outside, at_extremes = list(wrong), {}, {}, list[str]()
     declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
@@ -92,10 +96,18 @@ def encode(
                 attributes[name] = attribute
             if len(beyond):
                 outside[name] = beyond
+            elif column.from_data is None and _ends_at(column.bounds, features):
+                at_extremes.append(name)
     files.refuse(faults)
     if not width:
         raise ValueError(f"{source} has no column of features")
-    return Encoded(inputs, attributes, outside)
+    return Encoded(inputs, attributes, outside, at_extremes)
+
+
+def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
+    """Whether features reach both bounds, other than those of a form's few numbers."""
+    of_form = np.ptp(bounds) <= _SCALE and not np.mod(bounds, 1).any()
+    return not of_form and features.min() == -1 and features.max() == 1
 
 
 def _encode_column(

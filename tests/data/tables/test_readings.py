@@ -350,7 +350,7 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "more hours than a day has": (
         "x",
         of_rows(lambda n: f"{n % 60}:{n % 59:02}:00"),
-        "'0:00:00': a number?",
+        "'0:00:00': a duration? write it in hours",
     ),
     "days without marks": ("x", of_rows(lambda n: f"202401{n % 28 + 1:02}"), "8 digit"),
     "postcodes": ("x", of_rows(lambda n: f"{501 + n % 60:05}"), "'00501': a code"),
@@ -487,7 +487,7 @@ def test_texts_that_differ_in_capitals_are_noted() -> None:
     table = {
         "smoker": each("Yes", "No", "YES"),
         "hospital": each("Bern", "BERN", "Genf"),
-        "died": each("no", "No", "yes"),
+        "died": each("no", "No", "yes", "yes"),
     }
     _, notes = draft.proposed(table, label="died", client="hospital", source="a")
     assert notes == {
