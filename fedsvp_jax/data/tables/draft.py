@@ -6,6 +6,7 @@ schema, a draft stands in for one, and it is strict then: the encoder refuses wh
 could be meant in two ways.
 """
 
+import collections
 import dataclasses
 import itertools
 import json
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.tables import cells, encoding, files, literals
+from fedsvp_jax.data.tables import cells, dependences, encoding, files, literals
 from fedsvp_jax.data.tables.cells import Columns, place
 from fedsvp_jax.data.tables.csv_file import Form
 from fedsvp_jax.data.tables.literals import Notation
@@ -62,8 +63,6 @@ _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
 _UNKNOWN = ("none", "unknown")
-_CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
-_SCREENED = 2**10  # rows of which most columns show that they tell nothing
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -92,15 +91,15 @@ def proposed(
       ValueError: the label is none, a row names no client, or numbers may be meant in
         two ways; a stated `notation` settles that.
     """
-    notes: dict[str, str] = {}
+    notes: dict[str, list[str]] = collections.defaultdict(list)
     columns = columns_of(table, source)
     if "" in columns:
-        notes["row names"] = "the first column, which has no name, is no feature"
+        notes["row names"] = ["the first column, which has no name, is no feature"]
     rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
     person = next((name for name in features if repeats(name, features[name])), None)
     if person is not None:
-        notes["person"] = f"{person} repeats; of each one row is kept, check it"
+        notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         rest.remove(person)
         del features[person]
     if notation is None:
@@ -108,26 +107,27 @@ def proposed(
     schema_columns = dict.fromkeys(rest, SchemaColumn("drop"))
     faults: list[str] = []
     class_names: tuple[str, ...] = ()
-    dependences: dict[str, str] = {}
-    with files.collected(faults):
-        class_names = classes(columns[label], f"{source}: column {label}")
-        doubtful = ", ".join(n for n in class_names if n.lower() in _UNKNOWN)
-        note = doubtful and f"{doubtful}: a class? if not, leave such rows out"
-        notes["label"] = "; ".join(filter(None, (note, _spellings(class_names))))
-        dependences = _dependences(features, columns[label], label)
     for name, column in features.items():
         with files.collected(faults):
             schema_columns[name], note = _draft_column(
                 name, column, notation, f"{source}: column {name}"
             )
-            if note := "; ".join(filter(None, (note, dependences.get(name)))):
-                notes[f"columns.{name}"] = note
+            notes[f"columns.{name}"] = [note]
     with files.collected(faults):
         if client is not None:
-            encoding.check_named(
-                columns[client], "client", f"{source}: column {client}"
-            )
-            notes["client"] = _spellings(cells.distinct(columns[client])[0])
+            at = f"{source}: column {client}"
+            encoding.check_named(columns[client], "client", at)
+            notes["client"] = [_spellings(cells.distinct(columns[client])[0])]
+    with files.collected(faults):
+        class_names = classes(columns[label], f"{source}: column {label}")
+        notes["label"] = [
+            f"{name}: a class? if not, leave such rows out"
+            for name in class_names
+            if name.lower() in _UNKNOWN
+        ]
+        notes["label"].append(_spellings(class_names))
+        for name, note in dependences.notes(features, columns[label], label).items():
+            notes[f"columns.{name}"].append(note)
     files.refuse(faults)
     schema = Schema(
         columns=schema_columns,
@@ -141,7 +141,8 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
-    return Draft(schema, {name: note for name, note in notes.items() if note})
+    texts = {name: "; ".join(filter(None, each)) for name, each in notes.items()}
+    return Draft(schema, {name: text for name, text in texts.items() if text})
 
 
 def written_notation(
@@ -200,7 +201,7 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     few = (
         name
         for name in reversed(columns)
-        if 2 <= _num_distinct(columns[name]) <= _MOST_LABELS
+        if 2 <= cells.num_distinct(columns[name]) <= _MOST_LABELS
     )
     label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
@@ -208,62 +209,10 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     return label, None if client == label else client
 
 
-def _dependences(
-    features: Mapping[str, pa.ChunkedArray], classes: pa.ChunkedArray, label: str
-) -> dict[str, str]:
-    """Notes on columns that tell the class, or that another column tells.
-
-    Columns of few values, and whether a cell of any other is missing, are compared.
-    """
-    names, labels = cells.distinct(classes)
-    shares = np.bincount(labels) / len(labels)
-    notes, codes = dict[str, str](), dict[str, np.ndarray]()
-    for name, column in features.items():
-        values: Sequence[str] = ("filled", "missing")
-        of_row = cells.is_missing(column)
-        if _num_distinct(column) <= _MOST_LABELS:
-            values, of_row = cells.distinct(column)
-        codes[name] = of_row.astype(np.int8)
-        counts = _crossed(of_row, labels)
-        classes_, rows = counts.argmax(1), counts.sum(1)
-        certain = (counts.max(1) == rows) & (shares[classes_] ** rows < _CHANCE)
-        if certain.any():
-            at = certain.argmax()
-            only = f"{values[at] or 'missing'} only where {label} = "
-            notes[name] = f"{only}{names[classes_[at]]}: known after the outcome?"
-    for name in features.keys() - notes:
-        if _num_distinct(features[name]) != 2:
-            continue
-        others = codes.keys() - {name}
-        if by := [other for other in others if _decides(codes[other], codes[name])]:
-            notes[name] = f"{min(by)} tells it in every row: leave one of the two out?"
-    return notes
-
-
-def _crossed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The numbers of rows by two columns' codes, which are (rows,)."""
-    height, width = int(one.max()) + 1, int(other.max()) + 1
-    pairs = np.bincount(one.astype(int) * width + other, minlength=height * width)
-    return pairs.reshape(height, width)
-
-
-def _decides(one: np.ndarray, other: np.ndarray) -> bool:
-    """Whether rows that are equal in one column are equal in the other; (rows,) int."""
-    return all(
-        np.count_nonzero(_crossed(one[rows], other[rows]), axis=1).max() == 1
-        for rows in (slice(_SCREENED), slice(None))
-    )
-
-
 def repeats(name: str, column: pa.ChunkedArray) -> bool:
     """Whether a column names persons, of whom some have several rows."""
     is_person = _PERSON.match(name) or name.lower() in ("id", "mrn")
-    return bool(is_person) and _FEW < _num_distinct(column) < len(column)
-
-
-def _num_distinct(column: pa.ChunkedArray) -> int:
-    count: int = pc.count_distinct(column).as_py()
-    return count
+    return bool(is_person) and _FEW < cells.num_distinct(column) < len(column)
 
 
 def _draft_column(
@@ -275,9 +224,9 @@ def _draft_column(
     not_numbers = ~is_number & ~missing
     if missing.all():
         return _LEFT_OUT, "no cell has a value"
-    if _num_distinct(column) == 1:
+    if cells.num_distinct(column) == 1:
         return _LEFT_OUT, f"constant: {files.quoted(column[0].as_py())} in every row"
-    if _PERSON.match(name) and _num_distinct(column) > _FEW:
+    if _PERSON.match(name) and cells.num_distinct(column) > _FEW:
         return (
             _LEFT_OUT,
             "a person, by its name? state [person] where one has several rows",
@@ -339,7 +288,7 @@ def _code(
     if is_code.any():
         example = column[int(is_code.argmax())].as_py()
         why = f"{files.quoted(example)}: a code, no number"
-        if _num_distinct(column) > _FEW:
+        if cells.num_distinct(column) > _FEW:
             return _LEFT_OUT, why
         values, _ = _category(name, column, column, source)
         return values, why
@@ -353,7 +302,7 @@ def _code(
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
     if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
-    if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
+    if _ID.search(name) and (unique or cells.num_distinct(column) > _FEW):
         return _LEFT_OUT, "an identifier, by its name?"
     return None
 
@@ -362,7 +311,7 @@ def _category(
     name: str, column: pa.ChunkedArray, rest: pa.ChunkedArray, source: str
 ) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
-    example, count = rest[0].as_py(), _num_distinct(column)
+    example, count = rest[0].as_py(), cells.num_distinct(column)
     hints = (
         match.expand(words)
         for form, words in _HINTS.items()

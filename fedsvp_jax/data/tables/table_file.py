@@ -105,8 +105,9 @@ def _workbook(path: Path) -> Any:
 
 def _cell(cell: Any) -> Any:
     """A cell's value, "" of none; of a number shown as a per cent, that text."""
-    shown = _LITERALS.sub("", cell.number_format or "")
-    if "%" in shown and isinstance(cell.value, int | float):
+    if "%" in _LITERALS.sub("", cell.number_format or "") and isinstance(
+        cell.value, int | float
+    ):
         return f"{100 * cell.value:.12g} %"
     return "" if cell.value is None else cell.value
 

@@ -16,6 +16,7 @@ from commands import ROOT
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import cells, draft, literals, table, table_file
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+from fedsvp_jax.data.tables.table import from_table
 
 pytestmark = pytest.mark.hole
 ROWS = 120
@@ -402,6 +403,49 @@ def test_an_id_that_repeats_is_proposed_as_the_person(
     assert left_out.schema.person is None
 
 
+def test_columns_that_tell_the_class_or_one_another_are_noted() -> None:
+    """medpar has type1 to type3 beside type; nhefs a column of who was not seen."""
+    rows = np.arange(2400)
+    kind, died = rows % 3, rows % 5 == 0
+    weight = np.where(rows % 16 == 1, None, 40.0 + rows % 97)
+    table = {
+        "type": [f"kind {n}" for n in kind],
+        "type1": (kind == 0).astype(int),
+        "white": rows % 2,
+        "weight": weight,
+        "censored": [int(w is None) for w in weight],
+        "late": np.where(died & (rows % 2 == 0), "seen", "no"),
+        "rare": (rows == 7).astype(int),
+        "died": np.where(died, "yes", "no"),
+    }
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    told = "tells it in every row: leave one of the two out?"
+    assert notes == {
+        "columns.type1": f"binary: 0 or 1; type {told}",
+        "columns.white": "binary: 0 or 1",
+        "columns.weight": "6.2 % of the cells are missing",
+        "columns.censored": f"binary: 0 or 1; weight {told}",
+        "columns.late": "seen only where died = yes: known after the outcome?",
+        "columns.rare": "binary: 0 or 1",
+    }
+
+
+def test_a_class_that_may_be_no_class_is_noted_and_a_listed_one_is_a_class() -> None:
+    labels = each("home", "none", "Unknown", "ward")
+    table = {"age": AGES, "died": labels}
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    asked = "a class? if not, leave such rows out"
+    assert notes["label"] == f"Unknown: {asked}; none: {asked}"
+    text = (
+        "schema = 1\n[label]\ncolumn = 'died'\nclasses = ['home', 'NA', '?']\n"
+        "[columns.age]\ntype = 'number'\nbounds = [0, 120]\n"
+    )
+    table["died"] = each("home", "NA", "?")
+    data = from_table(table, schema=from_toml(text, "s"))
+    both = np.concatenate([data.train_labels, data.test_labels])
+    assert np.bincount(both).tolist() == [40, 40, 40]
+
+
 @pytest.mark.hole
 @pytest.mark.parametrize(
     ("client", "label"),
@@ -441,7 +485,7 @@ def test_what_is_filled_for_one_class_alone_is_noted() -> None:
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     known = "{} only where died = {}: known after the outcome?"
-    assert known.format("filled", "yes") in notes["columns.year"]
+    assert known.format("missing", "no") in notes["columns.year"]
     assert known.format("filled", "no") in notes["columns.left"]
     assert known.format("missing", "no") in notes["columns.seen"]
     assert "outcome" not in notes["columns.asked"]
