@@ -23,7 +23,7 @@ Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why
 import csv
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> None:
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
     source = Path(arguments[2])
-    carried: dict[str, list[str]] = {}
+    carried: dict[str, Any] = {}
     if trained.schema is not None and source.suffix != ".npy":
         encoded, carried = table.load_rows(source, trained.schema)
         inputs = encoded.inputs
@@ -113,17 +113,16 @@ def main(arguments: Sequence[str]) -> None:
     names = [str(code) for code in range(chances.shape[1])]
     if trained.schema is not None:
         names = [*map(_quoted, trained.schema.classes)]
-    columns: dict[str, Sequence[Any]] = {
+    columns: dict[str, Iterable[Any]] = {
         "row": range(1, len(inputs) + 1),
-        "predicted": [names[code] for code in chances.argmax(-1)],
+        "predicted": map(names.__getitem__, chances.argmax(-1)),
     }
     for name, of_class in zip(names, chances.T, strict=True):
-        columns[f"probability of {name}"] = [
-            f"{chance:.4f}" for chance in of_class.tolist()
-        ]
+        columns[f"probability of {name}"] = map("{:.4f}".format, of_class)
     for name, texts in carried.items():
         name = name or "row name"
-        columns[f"{name} (as written)" if name in columns else name] = texts
+        name = f"{name} (as written)" if name in columns else name
+        columns[name] = (text for chunk in texts.chunks for text in chunk.to_pylist())
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)

@@ -23,7 +23,7 @@ from fedsvp_jax.data.tables.literals import ENCODINGS
 _BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"
 _DECLARED = re.compile(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
-_HEADER = re.compile(rb'(?:[^"\r\n]+|"[^"]*")*')
+_HEADER = re.compile(rb'\A(?:[^"\r\n]+|"[^"]*")*')
 _LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _QUOTED = re.compile(b'"[^"]*"')
 _MARKS = {
@@ -87,7 +87,7 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
         divider = declared[1].decode().replace("\\t", "\t")
         start = declared.end()
     else:
-        header = _QUOTED.sub(b"", _HEADER.match(raw)[0]).decode()
+        header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
         divider = max(_DIVIDERS, key=header.count)
     _check_quotes(raw, divider, path)
     form = Form(codec if codec in ENCODINGS else ENCODINGS[0], divider)

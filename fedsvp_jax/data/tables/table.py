@@ -75,7 +75,7 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
 
 def load_rows(
     path: Path, schema: Schema
-) -> tuple[encoding.Encoded, dict[str, list[str]]]:
+) -> tuple[encoding.Encoded, dict[str, pa.ChunkedArray]]:
     """The rows of a table's file.
 
     Args:
@@ -94,7 +94,7 @@ def load_rows(
         raise ValueError(f"{path} has no rows")
     features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
-        name: cells.texts(column).to_pylist()
+        name: cells.texts(column)
         for name, column in columns.items()
         if name not in features
     }
