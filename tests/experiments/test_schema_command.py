@@ -13,7 +13,7 @@ from small_runs import digits
 from experiments import chosen, goal
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables.schema import from_toml
-from fedsvp_jax.data.tables.table import from_table
+from fedsvp_jax.data.tables.table import from_table, listed_columns
 
 
 def written(path: pathlib.Path) -> pathlib.Path:
@@ -245,6 +245,7 @@ def test_a_mark_over_several_lines_leaves_the_file_as_it_was(
         ("[0.5, 30.5]", "from_data = false", False),
         ("[0, 40]", "", False),
         ("[0.5, 40]", "", False),
+        ("[0.25, 30.5]", "", False),
         ("[0.5, 20]", "", False),
     ],
 )
@@ -280,6 +281,26 @@ def test_a_wrong_file_or_column_is_said_before_the_schema_that_is_there(
     assert_sentence(command(*draft, str(data)), "schema.toml exists; name another")
     told = succeeds(*draft, str(data), f"--output={tmp_path / 'new.toml'}").stdout
     assert "for plan and train: shares = […, …]; then\n  fedsvp schema --conf" in told
+
+
+def test_the_names_of_rows_are_no_list_of_features(tmp_path: pathlib.Path) -> None:
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    rows = [f"{n},{n % 40},{'ab'[n % 2]}" for n in range(60)]
+    data.write_text("\n".join([",age,ill", *rows]))
+    succeeds("experiments.schema", str(data), f"--output={schema}")
+    drafted = from_toml(schema.read_text(), "schema.toml")
+    assert {name: c.type for name, c in drafted.columns.items()} == {"age": "number"}
+    for listed, names in {
+        "": [],
+        "age": ["age"],
+        " 'comment, free' ,age": ["comment, free", "age"],
+        "comment, free": ["comment, free"],
+        "ages,comment": ["ages", "comment"],
+    }.items():
+        assert listed_columns(listed, ["", "age", "comment, free"]) == names
+        assert listed_columns(listed, []) == [
+            part.strip("' ") for part in listed.split(",") if part
+        ]
 
 
 def test_no_client_is_said_to_be_guessed_where_none_was(tmp_path: pathlib.Path) -> None:

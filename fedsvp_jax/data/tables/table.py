@@ -67,10 +67,11 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
 
     What is no column is listed too, for the caller to refuse.
     """
-    names = "|".join(map(re.escape, sorted(columns, key=len, reverse=True)))
+    names = "|".join(map(re.escape, sorted(filter(None, columns), key=len)[::-1]))
     listed = literals.normal(listed)
     matches = re.findall(rf"""["' ]*(?:({names})["' ]*(?=,|$)|([^,]+))""", listed)
-    return [name or other.strip("\"' ") for name, other in matches]
+    stated = (name or other.strip("\"' ") for name, other in matches)
+    return list(filter(None, stated))
 
 
 def load_rows(

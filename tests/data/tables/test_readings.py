@@ -412,6 +412,7 @@ def test_columns_that_tell_the_class_or_one_another_are_noted() -> None:
         "type": [f"kind {n}" for n in kind],
         "type1": (kind == 0).astype(int),
         "white": rows % 2,
+        "almost white": np.where(rows == 2101, 0, rows % 2),
         "weight": weight,
         "censored": [int(w is None) for w in weight],
         "late": np.where(died & (rows % 2 == 0), "seen", "no"),
@@ -423,6 +424,7 @@ def test_columns_that_tell_the_class_or_one_another_are_noted() -> None:
     assert notes == {
         "columns.type1": f"binary: 0 or 1; type {told}",
         "columns.white": "binary: 0 or 1",
+        "columns.almost white": "binary: 0 or 1",
         "columns.weight": "6.2 % of the cells are missing",
         "columns.censored": f"binary: 0 or 1; weight {told}",
         "columns.late": "seen only where died = yes: known after the outcome?",
@@ -904,6 +906,7 @@ def test_words_of_some_values_alone_leave_a_scale_numbers(
             "pain": [float(n % 11) for n in range(ROWS)],
             "sex": [1.0 + n % 2 for n in range(ROWS)],
             "blank": [None if n % 9 else 1.0 for n in range(ROWS)],
+            "grade": [9.0 if n % 40 == 7 else 1.0 + n % 5 for n in range(ROWS)],
             "died": DIED,
         }
     )
@@ -912,6 +915,7 @@ def test_words_of_some_values_alone_leave_a_scale_numbers(
         "pain": {0: "no pain", 10: "worst"},
         "sex": {1: "f", 2: "m", 9: "unknown"},
         "blank": {1: "yes", 0: "no"},
+        "grade": {9: "not graded"},
     }
     path = tmp_path / f"a.{ending}"
     getattr(pyreadstat, f"write_{ending}")(frame, path, variable_value_labels=labels)
@@ -922,6 +926,7 @@ def test_words_of_some_values_alone_leave_a_scale_numbers(
     assert columns["age"].bounds == (20, 79)
     assert (columns["pain"].type, columns["pain"].bounds) == ("number", (0, 10))
     assert columns["sex"].values == ("f", "m", "*")
+    assert columns["grade"].missing == ("not graded",)
     assert cells.distinct(found["blank"])[0] == ["yes", ""]
 
 
