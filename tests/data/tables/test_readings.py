@@ -954,17 +954,17 @@ def test_a_record_may_be_longer_than_a_block(rows: int, tmp_path: pathlib.Path) 
 
 
 def test_a_draft_takes_little_more_memory_than_its_file(tmp_path: pathlib.Path) -> None:
-    """Reading took five times the file; the columns alone are 1.6 times it."""
+    """Reading took eight times the file; the columns alone are two times it."""
     path = tmp_path / "a.csv"
     line = ",".join(["12.5", "7", "Bern", "31"] * 3)
     path.write_bytes(
-        b"\n".join([b"a,b,c,d,e,f,g,h,i,j,k,l", *[line.encode()] * 200_000])
+        b"\n".join([b"a,b,c,d,e,f,g,h,i,j,k,l", *[line.encode()] * 600_000])
     )
     program = (
-        "import sys, pathlib, resource, pyarrow; from fedsvp_jax.data.tables import "
-        "table_file; peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "small, large = map(pathlib.Path, sys.argv[1:]); table_file.read_table(small); "
-        "before = peak(); table_file.read_table(large); print(peak() - before)"
+        "import sys, pathlib, re; from fedsvp_jax.data.tables import table_file; peak = "
+        "lambda: int(re.search('HWM:(.*)kB', open('/proc/self/status').read())[1]); "
+        "small, large = map(pathlib.Path, sys.argv[1:]); table_file.read_table(small);"
+        " before = peak(); table_file.read_table(large); print(peak() - before)"
     )
     small = tmp_path / "small.csv"
     small.write_bytes(path.read_bytes()[:4000].rsplit(b"\n", 1)[0])
@@ -974,7 +974,7 @@ def test_a_draft_takes_little_more_memory_than_its_file(tmp_path: pathlib.Path) 
         check=True,
         cwd=ROOT,
     )
-    assert 1024 * int(ended.stdout) < 3.2 * path.stat().st_size
+    assert path.stat().st_size < 1024 * int(ended.stdout) < 5 * path.stat().st_size
 
 
 def test_a_workbook_of_two_tables_is_refused(tmp_path: pathlib.Path) -> None:
