@@ -961,10 +961,11 @@ def test_a_draft_takes_little_more_memory_than_its_file(tmp_path: pathlib.Path) 
         b"\n".join([b"a,b,c,d,e,f,g,h,i,j,k,l", *[line.encode()] * 600_000])
     )
     program = (
-        "import sys, pathlib, re; from fedsvp_jax.data.tables import table_file; peak = "
-        "lambda: int(re.search('HWM:(.*)kB', open('/proc/self/status').read())[1]); "
-        "small, large = map(pathlib.Path, sys.argv[1:]); "
-        "table_file.read_table(small); before = peak(); table_file.read_table(large); print(peak() - before)"
+        "import sys, pathlib, re; from fedsvp_jax.data.tables import table_file; "
+        "peak = lambda: int(re.search('HWM:(.*)kB', open('/proc/self/status').read())"
+        "[1]); small, large = map(pathlib.Path, sys.argv[1:]); "
+        "table_file.read_table(small); before = peak(); "
+        "table_file.read_table(large); print(peak() - before)"
     )
     small = tmp_path / "small.csv"
     small.write_bytes(path.read_bytes()[:4000].rsplit(b"\n", 1)[0])
