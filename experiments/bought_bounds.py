@@ -28,7 +28,7 @@ def with_bought_bounds(schema: Schema, table: Columns, epsilon: float) -> Schema
     with_bounds = {
         name: column
         for name, column in schema.columns.items()
-        if isinstance(column.from_data, tuple) and column.bounds != (0, 1)
+        if column.bounds not in ((0, 0), (0, 1))  # a category has none
     }
     rows = np.arange(len(next(iter(table.values()))))
     if schema.person is not None:

@@ -23,7 +23,7 @@ Exit status: 0 done; 2 a folder or file is missing or damaged (one line says why
 import csv
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from . import command
 _TO = flags.DEFINE_string(
     "to", None, "File for the predictions. Default: predictions.csv in the folder."
 )
+_FIRST = 5  # rows of cells that are not as the schema says
 _NUMBER = re.compile(r"[+-][0-9.]+([eE][+-]?[0-9]+)?")
 _EXPORT = flags.DEFINE_string(
     "export",
@@ -75,40 +76,53 @@ def main(arguments: Sequence[str]) -> None:
 
     place = Path(arguments[1])
     trained = run.load_model(place)
+    folder = place.parent if place.is_file() else place
+    target = Path(_EXPORT.value or _TO.value or folder / "predictions.csv")
+    if target.exists():
+        flag = "export" if _EXPORT.value else "to"
+        raise ValueError(f"{target} exists; name another file by --{flag}")
     if _EXPORT.value:
         trained.save(_EXPORT.value)
         print(f"model after {trained.rounds} rounds: {_EXPORT.value}")
         return
+    source = Path(arguments[2])
+    carried: dict[str, Any] = {}
+    if trained.schema is not None and source.suffix != ".npy":
+        encoded, carried = table.load_rows(source, trained.schema)
+        inputs = encoded.inputs
+        for name, rows in encoded.beyond.items():
+            is_text = trained.schema.columns[name].type == "category"
+            done = "in none of its categories" if is_text else "clamped to its bounds"
+            first = ", ".join(map(str, rows[:_FIRST] + 1)) + " …" * (len(rows) > _FIRST)
+            print(
+                f"column {name}: {len(rows)} of {len(inputs)} cells are {done}, in row "
+                f"{first}"
+            )
+    else:
+        inputs = _examples(source)
     if trained.scores is not None and trained.scores["verdict"] != scores.BETTER:
         quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)
-    source = Path(arguments[2])
-    carried: dict[str, list[str]] = {}
-    if trained.schema is not None and source.suffix != ".npy":
-        (inputs, _, beyond), carried = table.load_rows(source, trained.schema)
-        for name, count in beyond.items():
-            is_text = trained.schema.columns[name].type == "category"
-            done = "in none of its categories" if is_text else "clamped to its bounds"
-            print(f"column {name}: {count} of {len(inputs)} cells are {done}")
-    else:
-        inputs = _examples(source)
+    if trained.schema is not None and (parts := trained.schema.from_records):
+        warnings.warn(
+            f"{place}: its claims are nominal, and it holds what was read off the "
+            f"records: {parts[0]}{' and more' * (len(parts) > 1)}",
+            stacklevel=1,
+        )
     chances = trained.probabilities(inputs)
     names = [str(code) for code in range(chances.shape[1])]
     if trained.schema is not None:
         names = [*map(_quoted, trained.schema.classes)]
-    folder = place.parent if place.is_file() else place
-    target = Path(_TO.value) if _TO.value else folder / "predictions.csv"
-    columns: dict[str, Sequence[Any]] = {
+    columns: dict[str, Iterable[Any]] = {
         "row": range(1, len(inputs) + 1),
-        "predicted": [names[code] for code in chances.argmax(-1)],
+        "predicted": map(names.__getitem__, chances.argmax(-1)),
     }
     for name, of_class in zip(names, chances.T, strict=True):
-        columns[f"probability of {name}"] = [
-            f"{chance:.4f}" for chance in of_class.tolist()
-        ]
+        columns[f"probability of {name}"] = map("{:.4f}".format, of_class)
     for name, texts in carried.items():
         name = name or "row name"
-        columns[f"{name} (as written)" if name in columns else name] = texts
+        name = f"{name} (as written)" if name in columns else name
+        columns[name] = (text for chunk in texts.chunks for text in chunk.to_pylist())
     with target.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(columns)

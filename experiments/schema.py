@@ -13,10 +13,12 @@ there, every ε is nominal. --label_column and --client_column are guessed by na
 
   fedsvp schema --confirm=schema.toml --known=sex,age,dose
 
-lists what is marked and deletes the marks and the comments that begin with TODO: your
-statement that each entry, as it stands in the file now, is known without the records.
-What is still as the records say (bounds that are their least and largest value, a fill,
-categories, classes) is refused, unless --known names its column.
+lists what is marked, writes `from_data = false` in the place of each mark, and deletes
+the comments that begin with TODO: your statement that each entry, as it stands in the
+file now, is known without the records. An entry that you changed is accepted. One that
+is still what the records said (bounds, a fill, categories, classes) is refused, unless
+--known names its column; but 0 and 1, no and yes, female and male and their like are
+accepted, since the form says them. Without --known it lists what is refused.
 
   fedsvp schema DATA.csv --bounds_epsilon=1
 
@@ -29,11 +31,10 @@ columns / ε ask for the bounds of a form or a codebook instead.
 Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong).
 """
 
-import dataclasses
 import pathlib
 import re
+import shlex
 from collections.abc import Sequence
-from typing import Any
 
 from absl import flags
 
@@ -74,24 +75,22 @@ _BOUNDS_EPSILON = flags.DEFINE_float(
 _CONFIRM = flags.DEFINE_string(
     "confirm",
     None,
-    "A schema that you have checked: its lines from_data are listed and deleted.",
+    "A schema that you have checked: its lines from_data are listed and become false.",
 )
 _KNOWN = flags.DEFINE_string(
     "known",
     "",
     "With --confirm, columns whose entries are known without the records although they "
-    "are still what the records say.",
+    "are still what the records said.",
 )
-_MARK = re.compile(
-    r"^[ \t]*from_data[ \t]*=[ \t]*(true|\[[^]\n]*\])[ \t]*(#.*)?\n?"
-    r"|^# TODO: .*\n",
-    re.M,
-)
+_TODO = re.compile("^# TODO: .*\n", re.M)
+_MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)
+_LONGEST = 100  # characters of an entry in a list
 
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
-A line `from_data` marks what was read off the records; beside bounds it has their least
-and largest value. State what is known without them, then delete the line; while one is
-left, every ε is nominal.
+A line `from_data` marks what was read off the records, and holds what they said: their
+least and largest value, and the median that fills, or their categories. State what is
+known without them, then write false in its place; until then every ε is nominal.
 unit: "row" protects one row, "person" all rows of one, "client" all rows of one client.
 "person" needs [person], column = "ID", rows = 1: so many rows of each are kept.
 Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
@@ -101,61 +100,55 @@ Types: number, percent, category (* takes all others, and blanks), date, time, d
 
 
 def confirm(path: pathlib.Path) -> None:
-    """Deletes the marks of a schema, and lists the entries that the user now states.
+    """Unmarks the entries of a schema, and lists them as what the user now states.
 
     Raises:
-      OSError, ValueError: as `read_schema`.
+      OSError, ValueError: as `read_schema`; or entries are as the records said, whose
+        columns --known does not name.
     """
     from fedsvp_jax.core.files import replace_file
     from fedsvp_jax.core.settings import unknown
-    from fedsvp_jax.data.tables.schema import read_schema, to_toml
+    from fedsvp_jax.data.tables import schema as schemas
     from fedsvp_jax.data.tables.table import listed_columns
 
-    marked = read_schema(path)
-    columns = {name: c for name, c in marked.columns.items() if c.from_data}
-    doubtful = {
-        name: _of_records(column, bought=marked.bounds_draws > 0)
-        for name, column in columns.items()
-    }
-    if marked.label is not None and marked.classes_from_data:
-        doubtful[marked.label] = ["classes"]  # no draft states shares
-    stated = listed_columns(_KNOWN.value, doubtful)
-    for name in stated:
-        if name not in {*marked.columns, marked.label}:
-            raise ValueError(f"{path}: " + unknown("known", name, tuple(doubtful)))
-    unnamed = [
-        f"{name} ({', '.join(parts)})"
-        for name, parts in doubtful.items()
-        if parts and name not in stated
-    ]
-    if unnamed:
+    schema = schemas.read_schema(path)
+    names = [name for name, column in schema.columns.items() if column.from_data]
+    entries = {name: schemas.written(schema.columns[name]) for name in names}
+    if schema.label is not None and schema.classes_from_data:
+        entries[schema.label] = schemas.written(schema, "label")
+    as_read = {name: schemas.as_read(schema, name) for name in entries}
+    excepted = listed_columns(_KNOWN.value, entries)
+    for name in excepted:
+        if name not in {*schema.columns, schema.label}:
+            raise ValueError(f"{path}: " + unknown("known", name, tuple(entries)))
+    refused = {k: keys for k, keys in as_read.items() if keys and k not in excepted}
+    if refused:
+        print(f"{path}: still as the records said")
+        for name, keys in refused.items():
+            print(_line(name, {key: entries[name][key] for key in keys}))
+        flag = shlex.quote(f"--known={','.join([*excepted, *refused])}")
         raise ValueError(
-            f"{path}: these entries are still what the records say: "
-            f"{', '.join(unnamed)}. State what is known without the records and delete "
-            "the line from_data, or name in --known each column whose entries are "
-            "known without them as they stand"
+            f"{path}: {len(refused)} of {len(entries)} marked columns are still as the "
+            "records said; change what a form or a codebook states otherwise, and "
+            f"state that all others are known without the records by {flag}"
         )
-    text = path.read_text(encoding="utf-8-sig")
-    replace_file(path, _MARK.sub("", text).encode())
-    if still_marked := read_schema(path).from_records:
+    text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))
+    text = _MARK.sub("from_data = false", text)
+    if still_marked := schemas.from_toml(text, str(path)).from_records:
         raise ValueError(
-            f"{path} still marks {', '.join(still_marked)}; delete their from_data"
+            f"{path} still marks {', '.join(still_marked)}; write from_data = false"
         )
-    print(f"{path}: these entries are now stated without the records:")
-    print(_MARK.sub("", to_toml(dataclasses.replace(marked, columns=columns))))
+    replace_file(path, text.encode())
+    print(f"{path}: stated without the records")
+    for name, stated in entries.items():
+        del stated["from_data"]
+        print(_line(name, stated) + " (--known)" * bool(as_read[name]))
 
 
-def _of_records(column: Any, bought: bool) -> list[str]:
-    """The entries of a marked column that are still what the records say.
-
-    The fill of `bought` bounds is the middle of them.
-    """
-    parts = {
-        "bounds": column.from_data == column.bounds != (0, 1),
-        "fill": column.fill is not None and not (bought and column.from_data is True),
-        "categories": column.type == "category",
-    }
-    return [name for name, holds in parts.items() if holds]
+def _line(name: str, entries: dict[str, str]) -> str:
+    """A column and its entries in a list."""
+    text = f"  {name}: " + ", ".join(f"{k} = {value}" for k, value in entries.items())
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -169,8 +162,6 @@ def main(arguments: Sequence[str]) -> None:
     from fedsvp_jax.data.tables import draft, literals, schema, table, table_file
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
-    if target.exists():
-        raise ValueError(f"{target} exists; name another file by --output")
     columns, form = table_file.read_table(path, None)
     label, client = draft.guessed(columns)
     guessed = [
@@ -198,6 +189,8 @@ def main(arguments: Sequence[str]) -> None:
         ]
     if label is None:
         raise ValueError(f"{path}: name the class by --label_column")
+    if target.exists():
+        raise ValueError(f"{target} exists; name another file by --output")
     notation = None
     if _DECIMAL.value or _THOUSANDS.value:
         other = "," if _THOUSANDS.value == "." else "."

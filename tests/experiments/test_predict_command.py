@@ -64,14 +64,26 @@ def test_a_run_on_a_table_predicts_another_table(tmp_path: Path) -> None:
     trained.unlink()
     for place in (folder, file):
         line = ("experiments.predict", str(place), str(new), f"--to={target}")
-        succeeds(*line)
+        ended = succeeds(*line)
+        assert "its claims are nominal, and it holds what was read" in ended.stderr
+        assert_sentence(command(*line), "out.csv exists; name another file by --to")
         rows = read(target)
+        target.unlink()
         assert [row["predicted"] for row in rows] == names
         of_yes = [float(row["probability of yes"]) for row in rows]
         np.testing.assert_allclose(of_yes, chances[:, 1], atol=1e-4)
         shutil.rmtree(folder, ignore_errors=True)
     new.write_text("kind,x\nz,1\n")
-    assert_sentence(command(*line), "categories ('z' in row 1")
+    refused = command(*line)
+    assert_sentence(refused, "categories ('z' in row 1; the first row is 1); mend the")
+    assert 'the model takes type = "category", values = ["u", "v", "w"]' in (
+        refused.stderr
+    )
+    new.write_text("kind,x\nu,\n")
+    refused = command(*line)
+    assert_sentence(refused, "column x lacks a finite number ('' in row 1; the first")
+    assert "mend the cells, for the model takes type" in refused.stderr
+    assert "schema`" not in refused.stderr and "--drop" not in refused.stderr
 
 
 SCHEMA = """schema = 1
@@ -107,7 +119,16 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
     assert [row["row"] for row in rows] == ["1", "2", "3"]
     assert [row["visit"] for row in rows] == ["=a", "b", "c"]
     assert [row["row (as written)"] for row in rows] == ["007", "007", ""]
-    assert "column x: 2 of 3 cells are clamped to its bounds" in said
+    assert "column x: 2 of 3 cells are clamped to its bounds, in row 1, 2\n" in said
+    new.write_text("x\n" + "11\n" * 7)
+    said = succeeds(*line, f"--to={tmp_path / 'many.csv'}").stdout
+    assert "7 of 7 cells are clamped to its bounds, in row 1, 2, 3, 4, 5 …\n" in said
+    for flag in ("to=many.csv", "export=model.safetensors"):
+        name, _, file = flag.partition("=")
+        (tmp_path / file).write_text("mine")
+        ended = command(*line[: 3 - (name == "export")], f"--{name}={tmp_path / file}")
+        assert_sentence(ended, f"{file} exists; name another file by --{name}")
+        assert (tmp_path / file).read_text() == "mine"
 
 
 @pytest.mark.hole
@@ -133,6 +154,7 @@ def test_a_useless_model_predicts_with_a_warning(
         for place in (folder, file):
             line = ("experiments.predict", str(place), str(tmp_path / "new.npy"))
             ended = succeeds(*line)
+            (folder / "predictions.csv").unlink()
             assert words in ended.stderr and bool(ended.stderr) == bool(words)
     (folder / "summary.json").write_text(json.dumps(summary | changed))
     assert run.load_model(folder).scores is None

@@ -13,7 +13,7 @@ from small_runs import digits
 from experiments import chosen, goal
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables.schema import from_toml
-from fedsvp_jax.data.tables.table import from_table
+from fedsvp_jax.data.tables.table import from_table, listed_columns
 
 
 def written(path: pathlib.Path) -> pathlib.Path:
@@ -56,9 +56,15 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     assert_sentence(command(*train, "--goal=proved"), "goal proved needs a schema that")
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "these entries are still what the records say: dose (bou")
-    for part in ("(bounds, fill), kind (categories), admitted (bounds)", "ill (classe"):
-        assert part in refused.stderr
+    assert_sentence(refused, "4 of 5 marked columns are still as the records said; ch")
+    assert refused.stderr.endswith("by --known=dose,kind,admitted,ill\n")
+    for line in (
+        r"dose: bounds = \[0.0\d*, 9.9\d*\], fill = \d.*",
+        r'kind: values = \["a", "b", "\*"\]',
+        r"admitted: bounds = \[2020-01-01, 2020-0\d-\d\d\]",
+        r'ill: classes = \["ja", "nein"\]',
+    ):
+        assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
     assert "# TODO: guessed, check it\n[client]" in schema.read_text()
     typed = command(*confirm, "--known=dosis,admitted,kind,ill")
     assert_sentence(typed, "known must be one of ")
@@ -66,11 +72,11 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     confirmed = succeeds(*confirm, "--known=dose,admitted,kind,ill").stdout
     assert "# TODO" not in schema.read_text()
     assert 'values = ["a", "b", "*"]' in confirmed
-    assert 'classes = ["ja", "nein"]' in confirmed and "from_data" not in confirmed
-    assert re.search(r"\[columns.dose\]\n.*\nbounds = \[0.0\d*, 9.9\d*\]", confirmed)
-    assert not any(
-        one.startswith("from_data") for one in schema.read_text().split("\n")
-    )
+    assert 'classes = ["ja", "nein"] (--known)' in confirmed
+    assert "from_data" not in confirmed and '\n  id: type = "drop"\n' in confirmed
+    assert re.search(r'dose: type = "number", bounds = \[0.0\d*, 9.9\d*\]', confirmed)
+    lines = schema.read_text().split("\n")
+    assert {one for one in lines if one.startswith("from_")} == {"from_data = false"}
     group = ("--attributes=column:kind", "--private_category=a")
     assert_sentence(
         command(*train, "--goal=proved", *group), "hides every row, and --a"
@@ -110,7 +116,8 @@ def test_public_shares_are_confirmed_as_they_stand(tmp_path: pathlib.Path) -> No
     )
     confirm = ("experiments.schema", f"--confirm={schema}")
     refused = command(*confirm)
-    assert_sentence(refused, "still what the records say: ill (classes). State")
+    assert_sentence(refused, "as the records said; change what")
+    assert refused.stdout.endswith('said\n  ill: classes = ["a", "b"]\n')
     assert "shares = [0.7, 0.3]" in succeeds(*confirm, "--known=ill").stdout
 
 
@@ -138,12 +145,164 @@ def test_a_median_is_confirmed_as_bounds_are(tmp_path: pathlib.Path) -> None:
     schema.write_text(
         "schema = 1\n[label]\ncolumn = 'ill'\nclasses = ['a', 'b']\n"
         "# TODO: 9 % of the cells are missing\n[columns.dose]\ntype = 'number'\n"
-        "bounds = [0, 20]\nfill = 4\nfrom_data = [0.4, 10]  # TODO\n"
+        "bounds = [0, 20]\nfill = 4\nfrom_data = [0.4, 10, 4]  # TODO\n"
     )
     confirm = ("experiments.schema", f"--confirm={schema}")
-    assert_sentence(command(*confirm), "what the records say: dose (fill). State")
+    refused = command(*confirm)
+    assert_sentence(refused, "1 of 1 marked columns are still as the records said;")
+    assert refused.stdout.endswith("said\n  dose: fill = 4.0\n")
     succeeds(*confirm, "--known=dose")
     assert "TODO" not in schema.read_text() and "missing" not in schema.read_text()
+
+
+AS_DRAFTED = """schema = 1
+[label]
+column = "ill"
+classes = {classes}
+from_data = ["a", "b"]  # TODO
+[columns.dose]
+type = "number"
+bounds = {bounds}
+{fill}
+from_data = [0.4, 10, 4]  # TODO
+[columns.kind]
+{kind}
+"""
+
+
+def category(values: str, mark: str) -> str:
+    return f'type = "category"\nvalues = {values}\nfrom_data = {mark}'
+
+
+DRAFTED = {
+    "classes": '["a", "b"]',
+    "bounds": "[0.4, 10]",
+    "fill": "fill = 4",
+    "kind": 'type = "category"\nvalues = ["u", "v", "*"]\nfrom_data = ["u", "v", "*"]',
+}
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("changes", "as_read"),
+    [
+        ({}, ["dose: bounds = [0.4, 10.0], fill = 4.0", "kind: values", "ill: classe"]),
+        ({"classes": '["b", "a"]'}, ["dose: bounds", "kind: values", "ill: classes"]),
+        ({"classes": '["a", "b", "c"]'}, ["dose: bounds", "kind: values"]),
+        ({"bounds": "[0, 10]"}, ["dose: fill = 4.0", "kind: values", "ill: classes"]),
+        ({"fill": "fill = 5"}, ["dose: bounds = [0.4, 10.0]\n", "kind", "ill: cla"]),
+        ({"fill": "", "bounds": "[0, 9]"}, ["kind: values", "ill: classes"]),
+        ({"kind": DRAFTED["kind"].replace(', "*"', "", 1)}, ["dose", "kind", "ill"]),
+        ({"kind": DRAFTED["kind"].replace('"v"', '"w"', 1)}, ["dose", "ill: classes"]),
+        (
+            {"kind": category('["1", "2", "3", "*"]', "[1, 3]")},
+            ["dose", "kind: values", "ill: classes"],
+        ),
+        (
+            {"kind": category('["1", "2", "4", "*"]', "[1, 3]")},
+            ["dose", "ill: classes"],
+        ),
+        (
+            {"kind": category('["No", "Yes"]', '["No", "Yes"]')},
+            ["dose", "ill: classes"],
+        ),
+        ({"kind": 'type = "drop"\nfrom_data = true'}, ["dose", "ill: classes"]),
+    ],
+)
+def test_what_the_user_changed_is_confirmed_and_what_is_as_read_is_listed(
+    changes: dict[str, str], as_read: list[str], tmp_path: pathlib.Path
+) -> None:
+    """A fill or categories were refused however they had been changed."""
+    schema = tmp_path / "schema.toml"
+    schema.write_text(AS_DRAFTED.format(**DRAFTED | changes))
+    refused = command("experiments.schema", f"--confirm={schema}")
+    listed = refused.stdout.split("\n  ")[1:]
+    assert len(listed) == len(as_read), refused.stdout
+    for line, start in zip(listed, as_read, strict=True):
+        assert f"{line}\n".startswith(start), refused.stdout
+    known = re.search(r"--known=\S+", refused.stderr)
+    assert known is not None
+    stated = succeeds("experiments.schema", f"--confirm={schema}", known[0]).stdout
+    assert stated.count("(--known)") == len(as_read) and stated.count("\n") == 4
+    assert not from_toml(schema.read_text(), "s").from_records
+
+
+@pytest.mark.hole
+def test_a_mark_over_several_lines_leaves_the_file_as_it_was(
+    tmp_path: pathlib.Path,
+) -> None:
+    schema = tmp_path / "schema.toml"
+    text = AS_DRAFTED.format(**DRAFTED | {"bounds": "[0, 9]", "fill": ""})
+    schema.write_text(text.replace("[0.4, 10, 4]", "[\n0.4, 10, 4]"))
+    before = schema.read_bytes()
+    command("experiments.schema", f"--confirm={schema}", "--known=kind,ill")
+    assert schema.read_bytes() == before
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize(
+    ("bounds", "mark", "warns"),
+    [
+        ("[0.5, 30.5]", "", True),
+        ("[0.5, 30.5]", "from_data = false", False),
+        ("[0, 40]", "", False),
+        ("[0.5, 40]", "", False),
+        ("[0.25, 30.5]", "", False),
+        ("[0.5, 20]", "", False),
+    ],
+)
+def test_bounds_that_are_the_rows_extremes_are_said_where_a_mark_is_gone(
+    bounds: str, mark: str, warns: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    """A line from_data was deleted by hand, and the claims were proved."""
+    text = (
+        "schema = 1\n[label]\ncolumn = 'y'\nclasses = ['a', 'b']\n[columns.score]\n"
+        "type = 'number'\nbounds = [0, 10]\n[columns.x]\ntype = 'number'\n"
+        f"bounds = {bounds}\n{mark}\n"
+    )
+    table = {
+        "x": [n % 31 + 0.5 for n in range(62)],
+        "score": [n % 11 for n in range(62)],
+        "y": ["ab"[n % 2] for n in range(62)],
+    }
+    assert not from_table(table, schema=from_toml(text, "s.toml")).from_records
+    messages = [str(one.message) for one in recwarn.list]
+    assert len(messages) == warns and all("bounds of x are" in m for m in messages)
+
+
+@pytest.mark.hole
+def test_a_wrong_file_or_column_is_said_before_the_schema_that_is_there(
+    tmp_path: pathlib.Path,
+) -> None:
+    data, schema = written(tmp_path / "data.csv"), tmp_path / "schema.toml"
+    schema.write_text("")
+    draft = ("experiments.schema", f"--output={schema}", "--label_column=ill")
+    assert_sentence(command(*draft, str(tmp_path / "dat.csv")), "No such file")
+    wrong = command(*draft, str(data), "--client_column=hospitl")
+    assert_sentence(wrong, "(did you mean hospital?)")
+    assert_sentence(command(*draft, str(data)), "schema.toml exists; name another")
+    told = succeeds(*draft, str(data), f"--output={tmp_path / 'new.toml'}").stdout
+    assert "for plan and train: shares = […, …]; then\n  fedsvp schema --conf" in told
+
+
+def test_the_names_of_rows_are_no_list_of_features(tmp_path: pathlib.Path) -> None:
+    data, schema = tmp_path / "data.csv", tmp_path / "schema.toml"
+    rows = [f"{n},{n % 40},{'ab'[n % 2]}" for n in range(60)]
+    data.write_text("\n".join([",age,ill", *rows]))
+    succeeds("experiments.schema", str(data), f"--output={schema}")
+    drafted = from_toml(schema.read_text(), "schema.toml")
+    assert {name: c.type for name, c in drafted.columns.items()} == {"age": "number"}
+    for listed, names in {
+        "": [],
+        "age": ["age"],
+        " 'comment, free' ,age": ["comment, free", "age"],
+        "comment, free": ["comment, free"],
+        "ages,comment": ["ages", "comment"],
+    }.items():
+        assert listed_columns(listed, ["", "age", "comment, free"]) == names
+        assert listed_columns(listed, []) == [
+            part.strip("' ") for part in listed.split(",") if part
+        ]
 
 
 def test_no_client_is_said_to_be_guessed_where_none_was(tmp_path: pathlib.Path) -> None:

@@ -116,6 +116,11 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
 
 
+def num_distinct(column: pa.ChunkedArray) -> int:
+    """The number of different values, without missing ones."""
+    return int(pc.count_distinct(column).as_py())
+
+
 def holds(column: pa.ChunkedArray, marks: Sequence[str]) -> np.ndarray:
     """(rows,) bool: which cells are one of these texts."""
     return np.asarray(pc.is_in(texts(column), pa.array(marks, pa.string())))

@@ -3,9 +3,10 @@
 import codecs
 import collections
 import csv
-import io
+import gzip
 import re
 import warnings
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,18 +20,18 @@ from fedsvp_jax.data.tables import cells, files, literals
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.literals import ENCODINGS
 
-_BLOCK = 2**27  # bytes, which a record may have
+_BLOCK = 2**22  # bytes that are read at once, which a record may have
 _DIVIDERS = ",;\t|"
-_DECLARED = re.compile(r'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
-_HEADER = re.compile(r'\A(?:[^"\r\n]+|"[^"]*")*')
-_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
-_QUOTED = re.compile('"[^"]*"')
+_DECLARED = re.compile(rb'"?sep=(\\t|[\t -!#-~])"?[ \t]*(?:\r\n?|\n)', re.I)
+_HEADER = re.compile(rb'\A(?:[^"\r\n]+|"[^"]*")*')
+_LINE = re.compile(rb"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_QUOTED = re.compile(b'"[^"]*"')
 _MARKS = {
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_WORKBOOKS = (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
+_GZIP, _WORKBOOKS = b"\x1f\x8b", (b"PK", b"\xd0\xcf")  # .xlsx and .ods, .xls
 _NUMBER = re.compile(r"[+-]?[0-9]*[.,]?[0-9]+")
 _UNNAMED = (
     "line 1: column {} has no name; name it, or delete it (a first column that R or "
@@ -50,8 +51,9 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
 
     The header names the columns; a comma, a semicolon, a tab or a bar divides them,
     whichever it has most of outside quotes. A first line `sep=;`, as Excel writes it,
-    says it too. Empty lines are left out. The name of a first column may be "", if all
-    its values differ: row names, as R's write.csv and pandas' to_csv write them.
+    says it too. What gzip packed is unpacked. Empty lines are left out. The name of a
+    first column may be "", if all its values differ: row names, as R's write.csv and
+    pandas' to_csv write them.
 
     Args:
       path: of the file.
@@ -66,27 +68,43 @@ def read(path: Path, encoding: str | None = "utf-8") -> tuple[Columns, Form]:
         ends no cell, or its header or a line of it is wrong.
     """
     raw = path.read_bytes()
+    if raw.startswith(_GZIP):
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} is damaged: gzip cannot unpack it") from error
     if raw.startswith(_WORKBOOKS):
         raise ValueError(
             f"{path} is a workbook or an archive, not a CSV file; give it the ending "
             ".xlsx if it is one, or export the sheet as CSV (UTF-8)"
         )
     marked = [codec for mark, codec in _MARKS.items() if raw.startswith(mark)]
-    text, codec = _decoded(raw, marked or ([encoding] if encoding else ENCODINGS), path)
-    if "\0" in text:
+    raw, codec = _in_utf8(raw, marked or ([encoding] if encoding else ENCODINGS), path)
+    if b"\0" in raw:
         raise ValueError(f"{path} holds NUL bytes: it is no text file")
-    if declared := _DECLARED.match(text):
-        divider = declared[1].replace("\\t", "\t")
+    start = 0
+    if declared := _DECLARED.match(raw):
+        divider = declared[1].decode().replace("\\t", "\t")
+        start = declared.end()
     else:
-        header = _HEADER.findall(text)[0]
-        divider = max(_DIVIDERS, key=_QUOTED.sub("", header).count)
-    _check_quotes(text, divider, path)
+        header = _QUOTED.sub(b"", next(_HEADER.finditer(raw))[0]).decode()
+        divider = max(_DIVIDERS, key=header.count)
+    _check_quotes(raw, divider, path)
     form = Form(codec if codec in ENCODINGS else ENCODINGS[0], divider)
-    return _columns(text[declared.end() if declared else 0 :], divider, path), form
+    names, columns = _columns(raw, start, divider, path)
+    del raw  # before the columns are normalised
+    table = Columns()
+    while columns:
+        table[names[len(table)]] = cells.normal_texts(columns.pop(0))
+    again = np.all([cells.holds(table[name], [name]) for name in names], axis=0)
+    if again.any():
+        at = cells.place(table[names[0]], again)
+        raise ValueError(f"{path} has its header again {at}: leave such lines out")
+    return table, form
 
 
-def _decoded(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[str, str]:
-    """The text, and the first of the codecs that it is in."""
+def _in_utf8(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[bytes, str]:
+    """The text in UTF-8, and the first of the codecs that it is in."""
     for codec in codecs_:
         try:
             text = raw.decode(codec)
@@ -98,21 +116,21 @@ def _decoded(raw: bytes, codecs_: Sequence[str], path: Path) -> tuple[str, str]:
                 f"{path} is not UTF-8; it is read as Windows-1252 (Latin-1)",
                 stacklevel=4,
             )
-        return text, codec
-    before = raw[: fault.start].decode("latin-1")
+        return raw if codec == ENCODINGS[0] else text.encode(), codec
     raise ValueError(
-        f"{path}, line {_line(before)}, has the byte 0x{raw[fault.start]:02x}, which "
+        f"{path}, line {_line(raw[: fault.start])}, has the byte "
+        f"0x{raw[fault.start]:02x}, which "
         f"is not {' or '.join(codecs_)}; save the file as UTF-8, or state encoding = "
-        '"cp1252" in its schema'
+        '"cp1252" in its schema before a training'
     )
 
 
-def _line(before: str) -> int:
+def _line(before: bytes) -> int:
     """The number of the line that begins behind this text, or goes on there."""
-    return 1 + (before.count("\n") or before.count("\r"))
+    return 1 + (before.count(b"\n") or before.count(b"\r"))
 
 
-def _check_quotes(text: str, divider: str, path: Path) -> None:
+def _check_quotes(text: bytes, divider: str, path: Path) -> None:
     """Raises ValueError: a quote that opens or closes no whole cell, or stays open.
 
     A cell in quotes stands between dividers or ends of lines; quotes inside are
@@ -120,8 +138,8 @@ def _check_quotes(text: str, divider: str, path: Path) -> None:
     """
     beside = rf"[^\r\n{re.escape(divider)}]"
     cell = rf'"(?:(?<!{beside}")[^"]*+(?:""[^"]*+)*+"(?!{beside}))?'
-    for quote in re.finditer(cell, text):
-        if quote[0] == '"':
+    for quote in re.finditer(cell.encode(), text):
+        if quote[0] == b'"':
             raise ValueError(
                 f"{path}, line {_line(text[: quote.start()])}, has a quote inside a "
                 "cell; put quotes around the whole cell, and double those inside it "
@@ -129,19 +147,24 @@ def _check_quotes(text: str, divider: str, path: Path) -> None:
             )
 
 
-def _columns(text: str, divider: str, path: Path) -> Columns:
-    """The columns of a file; all faults of its header and its lines are named."""
+def _columns(
+    text: bytes, start: int, divider: str, path: Path
+) -> tuple[list[str], list[pa.ChunkedArray]]:
+    """Names and columns of a file; all faults of its header and its lines are named."""
     csv.field_size_limit(2**31 - 1)
-    lines = (line[0] for line in _LINE.finditer(text))
+    lines = (line[0].decode() for line in _LINE.finditer(text, start))
     reader = csv.reader(lines, delimiter=divider)
     names = [re.sub(r"\s+", " ", literals.normal(name)) for name in next(reader, [])]
     faults, numbers = _header_faults(names), [str(place) for place in range(len(names))]
-    columns: Sequence[pa.ChunkedArray] = ()
+    columns: list[pa.ChunkedArray] = []
     try:
         columns = pyarrow.csv.read_csv(
-            io.BytesIO(text.encode()),
+            pa.BufferReader(pa.py_buffer(text)[start:]),
             pyarrow.csv.ReadOptions(
-                block_size=_BLOCK, column_names=numbers, skip_rows_after_names=1
+                use_threads=False,  # each would need blocks of its own
+                block_size=_BLOCK,
+                column_names=numbers,
+                skip_rows_after_names=1,
             ),
             pyarrow.csv.ParseOptions(delimiter=divider, newlines_in_values=True),
             pyarrow.csv.ConvertOptions(
@@ -169,12 +192,7 @@ def _columns(text: str, divider: str, path: Path) -> Columns:
     ):
         faults = [_UNNAMED.format(1), *faults]
     files.refuse(faults, f"{path}, ")
-    table = Columns(zip(names, map(cells.normal_texts, columns), strict=True))
-    again = np.all([cells.holds(table[name], [name]) for name in names], axis=0)
-    if again.any():
-        at = cells.place(table[names[0]], again)
-        raise ValueError(f"{path} has its header again {at}: leave such lines out")
-    return table
+    return names, columns
 
 
 def _header_faults(names: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ schema, a draft stands in for one, and it is strict then: the encoder refuses wh
 could be meant in two ways.
 """
 
+import collections
 import dataclasses
 import itertools
 import json
@@ -17,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fedsvp_jax.data.tables import cells, encoding, files, literals
+from fedsvp_jax.data.tables import cells, dependences, encoding, files, literals
 from fedsvp_jax.data.tables.cells import Columns, place
 from fedsvp_jax.data.tables.csv_file import Form
 from fedsvp_jax.data.tables.literals import Notation
@@ -47,17 +48,21 @@ _PERSON = re.compile(
     r"(patients?|persons?|subjects?|(patient|person|subject|pat|p)[ _.-]?(id|nr|no))$",
     re.I,
 )
-_MARKED = re.compile(
-    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?$"
-)
+_HINTS = {  # by the form of a text
+    r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}": "a date? write its year with four digits",
+    literals.GROUPED.pattern: r'a number? state --thousands="\1"',
+    "[0-9]+:[0-5][0-9](:[0-5][0-9])?": "a duration? write it in hours, such as 36.5",
+    r"[(<>~≤≥]? ?[+-]?[$€£]? ?[0-9][0-9.,':]* ?"
+    r"(%|[a-zµ]+/[a-z]+|[mkµ]?[glm]|[)€$£])?": "a number? write it plainly",
+}
 _DIGIT_FIRST = re.compile(r"[^\w]*[0-9]")  # 1 Feb 2024, '20', 3 days
-_TWO_DIGITS = re.compile(r"[0-9]{1,2}([./-])[0-9]{1,2}\1[0-9]{2}")  # of a year
 _CODE = "^(?:0[0-9]+|[0-9]+[eE][0-9]+)$"  # 00501 and 3E05
 _LONG_CODE = 5  # digits that the whole numbers of a column all have, if they are codes
 _COLLISIONS = 10  # numbers drawn from a range of n²/10 would collide 5 times
 _MOST_LABELS = 10  # values of a label that is guessed
 _MOST_ODD = 3  # texts among numbers that are proposed as marks of missing cells
 _SKEWED = 0.25  # nine tenths of the numbers lie in this part of their range: log
+_UNKNOWN = ("none", "unknown")
 _FEW = 20  # rows of which nothing is inferred, and codes that are categories
 _LEFT_OUT = SchemaColumn("drop", from_data=True)  # another record might have kept it
 Proposal = tuple[SchemaColumn, str]  # with a note for its reader
@@ -86,15 +91,15 @@ def proposed(
       ValueError: the label is none, a row names no client, or numbers may be meant in
         two ways; a stated `notation` settles that.
     """
-    notes: dict[str, str] = {}
+    notes: dict[str, list[str]] = collections.defaultdict(list)
     columns = columns_of(table, source)
     if "" in columns:
-        notes["row names"] = "the first column, which has no name, is no feature"
+        notes["row names"] = ["the first column, which has no name, is no feature"]
     rest = [name for name in columns if name not in ("", label, client, "split")]
     features = {name: columns[name] for name in rest if name not in drop}
     person = next((name for name in features if repeats(name, features[name])), None)
     if person is not None:
-        notes["person"] = f"{person} repeats; of each one row is kept, check it"
+        notes["person"] = [f"{person} repeats; of each one row is kept, check it"]
         rest.remove(person)
         del features[person]
     if notation is None:
@@ -107,28 +112,28 @@ def proposed(
             schema_columns[name], note = _draft_column(
                 name, column, notation, f"{source}: column {name}"
             )
-            leak = _known_after(column, columns[label], label)
-            if note := "; ".join(filter(None, (note, leak))):
-                notes[f"columns.{name}"] = note
+            notes[f"columns.{name}"] = [note]
     with files.collected(faults):
         if client is not None:
-            encoding.check_named(
-                columns[client], "client", f"{source}: column {client}"
-            )
+            at = f"{source}: column {client}"
+            encoding.check_named(columns[client], "client", at)
+            notes["client"] = [_spellings(cells.distinct(columns[client])[0])]
     with files.collected(faults):
         class_names = classes(columns[label], f"{source}: column {label}")
+        notes["label"] = [
+            f"{name}: a class? if not, leave such rows out"
+            for name in class_names
+            if name.lower() in _UNKNOWN
+        ]
+        notes["label"].append(_spellings(class_names))
+        for name, note in dependences.notes(features, columns[label], label).items():
+            notes[f"columns.{name}"].append(note)
     files.refuse(faults)
-    for name, names in (
-        ("label", class_names),
-        ("client", cells.distinct(columns[client])[0] if client else ()),
-    ):
-        if note := _spellings(names):
-            notes[name] = note
     schema = Schema(
         columns=schema_columns,
         label=label,
         classes=class_names,
-        classes_from_data=True,
+        classes_from_data=class_names,
         client=client,
         person=person,
         decimal=notation.decimal,
@@ -136,7 +141,8 @@ def proposed(
         encoding=form.encoding if form else "utf-8",
         test_fraction=None if "split" in columns else 0.2,
     )
-    return Draft(schema, notes)
+    texts = {name: "; ".join(filter(None, each)) for name, each in notes.items()}
+    return Draft(schema, {name: text for name, text in texts.items() if text})
 
 
 def written_notation(
@@ -195,7 +201,7 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     few = (
         name
         for name in reversed(columns)
-        if 2 <= _num_distinct(columns[name]) <= _MOST_LABELS
+        if 2 <= cells.num_distinct(columns[name]) <= _MOST_LABELS
     )
     label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
@@ -203,25 +209,10 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     return label, None if client == label else client
 
 
-def _known_after(column: pa.ChunkedArray, classes: pa.ChunkedArray, label: str) -> str:
-    """A note on a column that is filled, or missing, in rows of one class alone."""
-    missing = cells.is_missing(column)
-    for word, rows in (("filled", ~missing), ("missing", missing)):
-        values = pc.unique(classes.filter(pa.array(rows))).to_pylist()
-        if len(values) == 1 and _FEW < rows.sum() < len(rows):
-            return f"{word} only where {label} = {values[0]}: known after the outcome?"
-    return ""
-
-
 def repeats(name: str, column: pa.ChunkedArray) -> bool:
     """Whether a column names persons, of whom some have several rows."""
     is_person = _PERSON.match(name) or name.lower() in ("id", "mrn")
-    return bool(is_person) and _FEW < _num_distinct(column) < len(column)
-
-
-def _num_distinct(column: pa.ChunkedArray) -> int:
-    count: int = pc.count_distinct(column).as_py()
-    return count
+    return bool(is_person) and _FEW < cells.num_distinct(column) < len(column)
 
 
 def _draft_column(
@@ -233,9 +224,9 @@ def _draft_column(
     not_numbers = ~is_number & ~missing
     if missing.all():
         return _LEFT_OUT, "no cell has a value"
-    if _num_distinct(column) == 1:
+    if cells.num_distinct(column) == 1:
         return _LEFT_OUT, f"constant: {files.quoted(column[0].as_py())} in every row"
-    if _PERSON.match(name) and _num_distinct(column) > _FEW:
+    if _PERSON.match(name) and cells.num_distinct(column) > _FEW:
         return (
             _LEFT_OUT,
             "a person, by its name? state [person] where one has several rows",
@@ -267,25 +258,26 @@ def _scaled(
     missing: np.ndarray,
 ) -> Proposal | None:
     """Dates, times or per cents; None where the texts are something else."""
-    forms = []
-    for type_, form in (*(("date", f) for f in literals.DATE_FORMS), *_UNSLASHED):
+    fits = []
+    for type_, form in _SCALES:
         if np.isnan(cells.values_of(rest.slice(0, 1), type_, notation, form)).any():
             continue
         values = cells.values_of(column, type_, notation, form)
-        if np.isnan(values[~missing]).any():
-            continue
-        if form == literals.DATE_FORMS[0]:
-            return _numeric(SchemaColumn(type_), values, missing)
-        forms.append(_numeric(SchemaColumn(type_, form=form), values, missing))
-    if len(forms) == 2:
+        if not np.isnan(values[~missing]).any():
+            fits.append(_numeric(SchemaColumn(type_, form=form), values, missing))
+    if len(fits) == 2:  # a date without slashes has all three forms
         return _LEFT_OUT, (
             f'{files.quoted(rest[0].as_py())}: a date? state type = "date" and form = '
             '"dd/mm/yyyy" or "mm/dd/yyyy"'
         )
-    return forms[0] if forms else None
+    return fits[0] if fits else None
 
 
-_UNSLASHED = (("time", literals.DATE_FORMS[0]), ("percent", literals.DATE_FORMS[0]))
+_SCALES = (
+    *(("date", form) for form in literals.DATE_FORMS),
+    ("time", literals.DATE_FORMS[0]),
+    ("percent", literals.DATE_FORMS[0]),
+)
 
 
 def _code(
@@ -296,7 +288,7 @@ def _code(
     if is_code.any():
         example = column[int(is_code.argmax())].as_py()
         why = f"{files.quoted(example)}: a code, no number"
-        if _num_distinct(column) > _FEW:
+        if cells.num_distinct(column) > _FEW:
             return _LEFT_OUT, why
         values, _ = _category(name, column, column, source)
         return values, why
@@ -310,7 +302,7 @@ def _code(
         return _LEFT_OUT, f"{digits[0]:.0f} digits in every row: a code?"
     if unique and np.ptp(present) < len(present) ** 2 / _COLLISIONS:
         return _LEFT_OUT, "a whole number of its own in every row: an identifier?"
-    if _ID.search(name) and (unique or _num_distinct(column) > _FEW):
+    if _ID.search(name) and (unique or cells.num_distinct(column) > _FEW):
         return _LEFT_OUT, "an identifier, by its name?"
     return None
 
@@ -319,26 +311,23 @@ def _category(
     name: str, column: pa.ChunkedArray, rest: pa.ChunkedArray, source: str
 ) -> Proposal:
     """Texts, unless they are too many; `rest` are those that are no numbers."""
-    example = rest[0].as_py()
-    hint, count = "", _num_distinct(column)
-    if _TWO_DIGITS.fullmatch(example):
-        hint = f"{files.quoted(example)}: a date? write its year with four digits"
-    elif literals.grouped(example):
-        mark = literals.grouped(example)
-        hint = f'{files.quoted(example)}: a number? state --thousands="{mark}"'
-    elif _MARKED.match(example):
-        hint = f"{files.quoted(example)}: a number? write it plainly"
-    elif _FEW < count < len(column) and all(
-        map(_DIGIT_FIRST.match, pc.unique(rest).to_pylist())
-    ):
-        hint = f"{files.quoted(example)}: a number or a date? write it plainly"
+    example, count = rest[0].as_py(), cells.num_distinct(column)
+    hints = (
+        match.expand(words)
+        for form, words in _HINTS.items()
+        if (match := re.fullmatch(form, example))
+    )
+    hint = next(hints, "")
+    if not hint and _FEW < count < len(column):
+        texts = pc.unique(rest).to_pylist()
+        if all(map(_DIGIT_FIRST.match, texts)):
+            hint = "a number or a date? write it plainly"
+    hint = hint and f"{files.quoted(example)}: {hint}"
     if count == len(column) > _FEW and len(rest) == count:
         why = "a value of its own in every row: an identifier?"
     elif count > MOST_VALUES:
         why = f"{count} different texts: an identifier?"
-    elif hint and count > _FEW:
-        why = hint
-    elif _ID.search(name) and count > _FEW:
+    elif count > _FEW and (hint or _ID.search(name)):
         why = "an identifier, by its name?"
     else:
         names = encoding.by_name(*cells.distinct(column), source).categories
@@ -347,7 +336,7 @@ def _category(
         many = f"{count} texts, each a feature" if count > _FEW else ""
         note = "; ".join(filter(None, (hint or many, _spellings(listed))))
         values = (*listed, OTHERS)
-        return SchemaColumn("category", values=values, from_data=True), note
+        return SchemaColumn("category", values=values, from_data=values), note
     return _LEFT_OUT, hint or why
 
 
@@ -368,16 +357,17 @@ def _numeric(column: SchemaColumn, values: np.ndarray, missing: np.ndarray) -> P
     median, upper = np.quantile(present, [0.5, 0.9], method="inverted_cdf")
     binary = ((present == low) | (present == high)).all()
     blank = missing.mean()
+    fill = (float(median),) if blank else ()
     column = dataclasses.replace(
         column,
         bounds=bounds,
-        fill=float(median) if blank else None,
+        fill=fill[0] if fill else None,
         log=bool(
             column.type == "number"
             and not binary
             and upper - low < _SKEWED * (high - low)
         ),
-        from_data=bounds,
+        from_data=bounds + fill,
     )
     codes = np.unique(present)
     listed = [*(f"{code:.0f}" for code in codes[:_MOST_LABELS]), OTHERS]
@@ -442,21 +432,20 @@ def _strict_column(
     column: pa.ChunkedArray, is_train: np.ndarray, source: str
 ) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
-    kinds = {"number"}
-    if np.isnan(numbers).all():
-        names, codes = cells.distinct(column)
-        kinds = {literals.kind(text, Notation()) for text in names}
-    if "text" not in kinds or kinds - {"text", "missing"}:  # the encoder refuses some
-        of_train = numbers[is_train & np.isfinite(numbers)]
-        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
-        return SchemaColumn("number", (float(low), float(high)), from_data=True)
-    if "missing" in kinds:
+    finite = np.isfinite(numbers)
+    names, codes = cells.distinct(column.slice(0, 0) if finite.any() else column)
+    kinds = {literals.kind(text, Notation()) for text in names}
+    if kinds == {"text", "missing"}:
         at = place(column, cells.is_missing(column))
         raise ValueError(
             f"{source} lacks a text {at}; fill it in, leave "
             "the column out (--drop_columns), or declare its categories in a schema "
             "(`fedsvp schema`) with * for all others"
         )
+    if kinds != {"text"}:  # the encoder refuses some
+        of_train = numbers[is_train & finite]
+        low, high = of_train.min(initial=np.inf), of_train.max(initial=-np.inf)
+        return SchemaColumn("number", (float(low), float(high)), from_data=True)
     if len(names) > MOST_VALUES:
         raise ValueError(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
@@ -475,7 +464,7 @@ def classes(written: pa.ChunkedArray, source: str) -> tuple[str, ...]:
     if (blank := cells.is_missing(written)).any():
         raise ValueError(
             f"{source} lacks a label {place(written, blank)}; leave such rows out, or "
-            "declare the class in a schema (`fedsvp schema`)"
+            "write the class in letters; a schema that lists it makes any text a class"
         )
     numbers = cells.values_of(written, "number", Notation())
     fractions = np.isfinite(numbers) & (np.rint(numbers) != numbers)

@@ -3,6 +3,7 @@
 One error names all faults of a table, each by column, row and remedy.
 """
 
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,12 +17,21 @@ from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.data.tables import cells, files, literals
 from fedsvp_jax.data.tables.cells import Columns, place
 from fedsvp_jax.data.tables.literals import Notation
-from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn
+from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn, written
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
 _POINT = re.compile(r"\.0*$")
 _FEW_CELLS = 20  # of which none need be a category that the schema names
+_SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
 _SEEN = 2**12  # rows of which more different numbers are no categories
+
+
+class Misfit(ValueError):
+    """A column that does not fit its schema: what is wrong, and what mends it."""
+
+    def __init__(self, fault: str, remedy: str) -> None:
+        super().__init__(f"{fault}; {remedy}")
+        self.fault = fault
 
 
 class Encoded(NamedTuple):
@@ -29,7 +39,10 @@ class Encoded(NamedTuple):
 
     inputs: np.ndarray  # (rows, f) float32
     columns: dict[str, Column]  # what may be an attribute, by name
-    beyond: dict[str, int]  # cells that were clamped, or taken as `OTHERS`, by column
+    beyond: dict[str, np.ndarray]  # rows that were clamped, or taken as `OTHERS`
+    at_extremes: list[
+        str
+    ]  # columns whose bounds end at the rows', and no mark says why
 
 
 def encode(
@@ -38,6 +51,7 @@ def encode(
     source: str,
     *,
     wrong: Sequence[str] = (),
+    of_model: bool = False,
 ) -> Encoded:
     """The features of every row, and its categories as named columns.
 
@@ -47,11 +61,13 @@ def encode(
         memory never holds all texts and all features.
       source: the file, in messages.
       wrong: what is wrong with the table already.
+      of_model: whether a trained model has the schema, so that the cells alone can be
+        mended.
 
     Raises:
       ValueError: what is wrong with each column, by name and row.
     """
-    faults, attributes, outside = list(wrong), {}, {}
+    faults, attributes, outside, at_extremes = list(wrong), {}, {}, list[str]()
     declared = {k: c for k, c in schema.columns.items() if c.type != "drop"}
     width, start = sum(column.width for column in declared.values()), 0
     inputs = np.empty((len(next(iter(table.values()))), width), np.float32)
@@ -62,25 +78,42 @@ def encode(
                 raise ValueError(
                     f"{source} lacks the column {name}{nearest(name, tuple(table))}"
                 )
-            features, attribute, beyond = _encode_column(
-                table.pop(name), column, schema.notation, at
-            )
+            try:
+                features, attribute, beyond = _encode_column(
+                    table.pop(name), column, schema.notation, at
+                )
+            except Misfit as error:
+                if not of_model:
+                    raise
+                plain = dataclasses.replace(column, from_data=None)
+                takes = ", ".join(f"{k} = {v}" for k, v in written(plain).items())
+                raise ValueError(
+                    f"{error.fault}; mend the cells, for the model takes {takes}"
+                ) from error
             inputs[:, start : start + column.width] = features
             start += column.width
             if attribute is not None:
                 attributes[name] = attribute
-            if beyond:
+            if len(beyond):
                 outside[name] = beyond
+            elif column.from_data is None and _ends_at(column.bounds, features):
+                at_extremes.append(name)
     files.refuse(faults)
     if not width:
         raise ValueError(f"{source} has no column of features")
-    return Encoded(inputs, attributes, outside)
+    return Encoded(inputs, attributes, outside, at_extremes)
+
+
+def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
+    """Whether features reach both bounds, other than those of a form's few numbers."""
+    of_form = np.ptp(bounds) <= _SCALE and not np.mod(bounds, 1).any()
+    return not of_form and features.min() == -1 and features.max() == 1
 
 
 def _encode_column(
     values: pa.ChunkedArray, column: SchemaColumn, notation: Notation, source: str
-) -> tuple[np.ndarray, Column | None, int]:
-    """(rows, width) features; categories; cells beyond bounds or stated categories.
+) -> tuple[np.ndarray, Column | None, np.ndarray]:
+    """(rows, width) features; categories; rows beyond bounds or stated categories.
 
     Categories are None where there are too many, or fractions.
     """
@@ -103,7 +136,7 @@ def _encode_column(
         attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
     low, high = column.bounds
     scaled = np.zeros(len(numbers), np.float32)
-    beyond = int(((numbers < low) | (numbers > high)).sum())
+    beyond = np.flatnonzero((numbers < low) | (numbers > high))
     if high > low:
         above, span = np.clip(numbers, low, high) - low, high - low
         share = np.log1p(above) / np.log1p(span) if column.log else above / span
@@ -113,24 +146,24 @@ def _encode_column(
 
 def _count_others(
     codes: np.ndarray, values: pa.ChunkedArray, column: SchemaColumn, source: str
-) -> int:
-    """The number of cells with a text that `OTHERS` takes.
+) -> np.ndarray:
+    """The rows with a text that `OTHERS` takes.
 
     Raises:
       ValueError: that are all cells, as where a file has codes for the schema's words.
     """
     if OTHERS not in column.values:
-        return 0
+        return np.empty(0, int)
     filled = ~cells.is_missing(values)
     others = filled & (codes == column.values.index(OTHERS))
     if len(column.values) > 1 and _FEW_CELLS <= filled.sum() == others.sum():
         named = ", ".join(map(repr, column.values[:3]))
-        raise ValueError(
+        raise Misfit(
             f"{source} holds none of its categories ({named}, …) "
-            f"{place(values, others)}; write them as the schema does, or leave the "
-            "column out (--drop_columns)"
+            f"{place(values, others)}",
+            "write them as the schema does, or leave the column out (--drop_columns)",
         )
-    return int(others.sum())
+    return np.flatnonzero(others)
 
 
 def _category_features(values: Sequence[str]) -> np.ndarray:
@@ -167,28 +200,40 @@ def numbers_of(
 
 
 _STATED = "in a schema (`fedsvp schema`)"
+_LEFT_OUT = "or leave the column out (--drop_columns)"
 _REMEDIES = {  # by what the cells hold, where numbers are wanted
-    "text": "holds numbers and texts {at}; mend it, or state "
-    f"{_STATED} that it means a missing number, or that the column is a category",
-    "date": f'holds dates {{at}}; state type = "date" {_STATED}, or leave the column '
-    "out (--drop_columns)",
-    "time": f'holds times {{at}}; state type = "time" {_STATED}, or leave the column '
-    "out (--drop_columns)",
-    "percent": f'holds per cents {{at}}; state type = "percent" {_STATED}',
-    "grouped": "has marks in numbers that may stand between thousands {at}; state "
-    f"which {_STATED}: "
-    "{marks}",
-    "comma": "has commas in numbers {at}; write 3.5 and 1200, or state "
-    f'decimal = "," {_STATED}',
-    "missing": f"lacks a finite number {{at}}; fill it in, state a fill value {_STATED}"
-    ", or leave the column out (--drop_columns)",
+    "text": (
+        "holds numbers and texts",
+        f"mend it, or state {_STATED} that it means a missing number, or that the "
+        "column is a category",
+    ),
+    "date": ("holds dates", f'state type = "date" {_STATED}, {_LEFT_OUT}'),
+    "time": ("holds times", f'state type = "time" {_STATED}, {_LEFT_OUT}'),
+    "percent": ("holds per cents", f'state type = "percent" {_STATED}'),
+    "grouped": (
+        "has marks in numbers that may stand between thousands",
+        f"state which {_STATED}: {{marks}}",
+    ),
+    "comma": (
+        "has commas in numbers",
+        f'write 3.5 and 1200, or state decimal = "," {_STATED}',
+    ),
+    "missing": (
+        "lacks a finite number",
+        f"fill it in, state a fill value {_STATED}, {_LEFT_OUT}",
+    ),
 }
 _OTHERWISE = {  # where something else is wanted
-    "date": "holds no date {at}; write 2024-12-31, state form = "
-    '"dd/mm/yyyy" or "mm/dd/yyyy", or state that it means a missing date',
-    "time": "holds no time {at}; write 08:30, or state that it means a missing time",
-    "percent": "holds no per cent {at}; write 45 %, or state that it means a missing "
-    "one",
+    "date": (
+        "holds no date",
+        'write 2024-12-31, state form = "dd/mm/yyyy" or "mm/dd/yyyy", or state that it '
+        "means a missing date",
+    ),
+    "time": ("holds no time", "write 08:30, or state that it means a missing time"),
+    "percent": (
+        "holds no per cent",
+        "write 45 %, or state that it means a missing one",
+    ),
 }
 
 
@@ -199,15 +244,15 @@ def _refuse(
     notation: Notation,
     source: str,
 ) -> None:
-    """Raises ValueError: which cells are wrong, and what mends them."""
+    """Raises Misfit: which cells are wrong, and what mends them."""
     unknown_cells = wrong & ~cells.is_missing(values)
     if column.type in _OTHERWISE and unknown_cells.any():
-        remedy = _OTHERWISE[column.type].format(at=place(values, unknown_cells))
-        raise ValueError(f"{source} {remedy}")
+        fault, remedy = _OTHERWISE[column.type]
+        raise Misfit(f"{source} {fault} {place(values, unknown_cells)}", remedy)
     rows = np.flatnonzero(wrong)
     names, codes = cells.distinct(values.take(pa.array(rows)))
     kinds = np.array([literals.kind(text, notation) for text in names])[codes]
-    for kind, remedy in _REMEDIES.items():
+    for kind, (fault, remedy) in _REMEDIES.items():
         if not (of_kind := kinds == kind).any():
             continue
         mark = literals.grouped(names[codes[of_kind.argmax()]])
@@ -215,7 +260,7 @@ def _refuse(
         if mark in literals.DECIMALS:
             marks += f' or decimal = "{mark}"'
         at = place(values, np.isin(np.arange(len(wrong)), rows[of_kind]))
-        raise ValueError(f"{source} {remedy.format(at=at, marks=marks)}")
+        raise Misfit(f"{source} {fault} {at}", remedy.format(marks=marks))
 
 
 def check_named(written: pa.ChunkedArray, kind: str, source: str) -> None:
@@ -242,10 +287,11 @@ def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndar
     places = pc.index_in(cells.texts(values), pa.array(names, pa.string()))
     codes: np.ndarray = places.fill_null(other).to_numpy()
     if (codes < 0).any():
-        raise ValueError(
+        raise Misfit(
             f"{source} holds a text that is none of its categories "
-            f"{place(values, codes < 0)}; mend it, or add it to them in the schema, "
-            "or * for all others (`fedsvp schema` drafts one)"
+            f"{place(values, codes < 0)}",
+            "mend it, or add it to them in the schema, or * for all others (`fedsvp "
+            "schema` drafts one)",
         )
     return codes
 

@@ -101,12 +101,12 @@ def time_of(number_of_hours: float) -> datetime.time:
 
 _COMMA = re.compile(r"[+-]?[0-9.]*[0-9],[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ])[0-9]{3}(?:\1[0-9]{3})*")
+GROUPED = re.compile(r"[+-]?[1-9][0-9]{0,2}([,.' ])[0-9]{3}(?:\1[0-9]{3})*")
 
 
 def grouped(text: str) -> str:
     """The mark between groups of three digits (`12,697`); "" where there is none."""
-    match = _GROUPED.fullmatch(text)
+    match = GROUPED.fullmatch(text)
     return match[1] if match else ""
 
 

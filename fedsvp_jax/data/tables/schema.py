@@ -53,11 +53,13 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     [columns.id]
     type = "drop"                # no feature
 
-What was read off the records has `from_data = true` beside it, since one more record
+What was read off the records has a line `from_data` beside it, since one more record
 may change the features of all others. Every claim is nominal then (`from_records`),
-until someone states the same without the records and removes the line. Beside bounds
-the line is `from_data = [0.4, 10]`: the least and the largest value of the records;
-beside bounds that were bought it is `true`, for the column's type is still theirs.
+until someone states the same without the records. The line holds what the records said:
+`[0.4, 10, 1.0]` their least and largest value and their median, if it fills; beside
+categories and classes these. `true` says no more than that they decided, and stands
+beside bounds that were bought, for the column's type is still theirs. `false` says that
+someone stated the entries without the records, whatever these hold.
 """
 
 import dataclasses
@@ -120,9 +122,12 @@ _ALWAYS = (
     "bounds",
     "bounds_unit",
 )  # fields that are written at their defaults too
+# Two categories that need no look at the records.
+_OF_FORMS = ("0 1", "false true", "n y", "no yes", "f m", "female male")
 _LARGEST = 1e308  # float64 holds it
 _OFF = 0.02  # the sum of rounded shares may be so far from 1
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+Mark = bool | tuple[float, ...] | tuple[str, ...] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,7 +143,8 @@ class SchemaColumn(Settings):
       fill: the number (or day) of a missing cell; None refuses such cells.
       missing: further texts that mean a missing cell.
       values: the categories; `OTHERS` takes all others.
-      from_data: whether the records said so; of bounds, the records' extremes.
+      from_data: what the records said, where they decided: (low, high), (low, high,
+        fill), categories, or True. False: stated without them; None: no word of it.
     """
 
     type: str
@@ -148,7 +154,7 @@ class SchemaColumn(Settings):
     fill: float | None = setting(None, "The number of a missing cell.")
     missing: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
-    from_data: bool | tuple[float, float] = False
+    from_data: Mark = None
 
     @property
     def width(self) -> int:
@@ -165,7 +171,7 @@ class Schema(Settings):
       label: the column of the class; None of arrays (npz), which have none.
       classes: in their order.
       shares: of the classes, which sum to 1; () where nobody states them.
-      classes_from_data: whether the records said so.
+      classes_from_data: what the records said, as a column's `from_data`.
       client: the column that says whose each row is, or None.
       unit: of privacy; with a person column it is no row.
       decimal: the mark before a fraction.
@@ -187,7 +193,7 @@ class Schema(Settings):
     label: str | None = setting(None, "The column of the class.")
     classes: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
-    classes_from_data: bool = setting(False, "Whether the records told the classes.")
+    classes_from_data: Mark = None
     client: str | None = setting(None, "The column that says whose each row is.")
     unit: str = setting("row", "Of privacy.", choices=("row", "person", "client"))
     decimal: str = setting(".", "Before a fraction.", choices=literals.DECIMALS)
@@ -255,6 +261,31 @@ class Schema(Settings):
                 if column.from_data
             ]
         )
+
+
+def as_read(schema: Schema, name: str) -> list[str]:
+    """The entries of a marked column, or of the label, that are as the records said.
+
+    Those that a form says are none of them, and the fill of bought bounds is not.
+    """
+    column = schema.columns.get(name) or SchemaColumn(
+        "category", values=schema.classes, from_data=schema.classes_from_data
+    )
+    texts = [text for text in column.values if text != OTHERS]
+    if " ".join(sorted(texts)).lower() in _OF_FORMS:
+        return []
+    mark, key = column.from_data, "classes" if name == schema.label else "values"
+    if isinstance(mark, tuple):
+        ends = [f"{end:g}" for end in mark[:2] if not isinstance(end, str)]
+        parts = {
+            key: {*mark, OTHERS} == {*texts, OTHERS} or ends == texts[:1] + texts[-1:],
+            "bounds": mark[:2] == column.bounds != (0, 1),
+            "fill": mark[2:] == (column.fill,),
+        }
+    else:
+        is_filled = column.fill is not None and not schema.bounds_draws
+        parts = {key: column.type == "category", "fill": is_filled}
+    return [name for name, holds in parts.items() if holds]
 
 
 def read_schema(path: Path) -> Schema:
@@ -338,7 +369,11 @@ def _meaning(key: str, value: Any, kind: str = "number") -> Any:
     if key == "shares":
         shares = value if isinstance(value, list) else [value]
         return tuple(_number(share, key, kind) for share in shares)
-    if key == "bounds" or isinstance(value, list):
+    if key == "from_data" and isinstance(value, list):
+        if all(isinstance(item, str) for item in value):
+            return _texts(value, key)
+        return tuple(_number(item, key, kind) for item in value)
+    if key == "bounds":
         if not isinstance(value, list) or len(value) != 2:
             raise ValueError(f"{key} must be [LOW, HIGH], got {value!r}")
         low, high = (_number(end, key, kind) for end in value)
@@ -384,37 +419,40 @@ def to_toml(
     notes = notes or {}
     lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
     lines.append(f"schema = {VERSION}")
-    tables: list[Any] = [("", "", _written(schema, _KEYS[""]), None)]
+    tables = [("", "", written(schema))]
     tables += [
-        (section, f"[{section}]", _written(schema, _KEYS[section]), None)
+        (section, f"[{section}]", written(schema, section))
         for section in ("label", "client", "person")
         if getattr(schema, section) is not None
     ]
     if schema.bounds_draws:
-        bought = _written(schema, _KEYS["private_bounds"])
-        tables.append(("private_bounds", "[private_bounds]", bought, None))
+        section = "private_bounds"
+        tables.append((section, f"[{section}]", written(schema, section)))
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
-        values = _written(column, {key: key for key in TYPES[column.type]})
-        unit = _UNITS.get(column.type)
-        tables.append((f"columns.{name}", f"[columns.{key}]", values, unit))
-    for note, title, values, unit in tables:
+        tables.append((f"columns.{name}", f"[columns.{key}]", written(column)))
+    for note, title, entries in tables:
         if title:
             comment = [f"# TODO: {line}" for line in notes.get(note, "").splitlines()]
             lines += ["", *comment, title]
-        for key, value in values.items():
-            todo = "  # TODO" if key == "from_data" else ""
-            lines.append(f"{key} = {_toml(value, unit)}{todo}")
+        for key, value in entries.items():
+            todo = "  # TODO" if key == "from_data" and value != "false" else ""
+            lines.append(f"{key} = {value}{todo}")
     return "\n".join(lines) + "\n"
 
 
-def _written(
-    declared: Schema | SchemaColumn, keys: Mapping[str, str]
-) -> dict[str, Any]:
-    """The values of the keys, but for defaults that need not be written."""
+def written(declared: Schema | SchemaColumn, section: str = "") -> dict[str, str]:
+    """The entries of a column, or of a schema's section, in TOML by key.
+
+    Defaults that need not be written are left out.
+    """
+    keys, unit = _KEYS[section], None
+    if isinstance(declared, SchemaColumn):
+        keys = {key: key for key in TYPES[declared.type]}
+        unit = _UNITS.get(declared.type)
     defaults = {field.name: field.default for field in dataclasses.fields(declared)}
     return {
-        key: getattr(declared, name)
+        key: _toml(getattr(declared, name), unit)
         for key, name in keys.items()
         if name in _ALWAYS or getattr(declared, name) != defaults[name]
     }

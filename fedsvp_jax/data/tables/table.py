@@ -28,10 +28,7 @@ NOBODY = "none"  # in the place of a column's name
 _SPLIT = "split"  # a column of `train` and `test` divides the rows
 _LEAST = 2  # training rows of a client: one to train on, and one to validate on
 _DROP = SchemaColumn("drop")
-_PERSON = re.compile(
-    r"(^|[ _.-])(id|mrn|uuid|patient|person|subject|participant)([ _.-]|$)", re.I
-)
-_FEW, _MOST_ROWS = 20, 50  # a column of persons has more values, of no more rows each
+_SHOWN = 20  # clients that a warning names
 
 
 def load_file(path: Path, settings: TableSettings) -> Dataset:
@@ -70,20 +67,16 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
 
     What is no column is listed too, for the caller to refuse.
     """
-    names, words = [], listed.split(",")
-    while words:
-        ends = range(len(words), 0, -1)
-        tried = {end: literals.normal(",".join(words[:end])) for end in ends}
-        plain = {end: name.strip("\"'") for end, name in tried.items()}
-        end = next((end for end in ends if plain[end] in columns), 1)
-        names.append(plain[end])
-        words = words[end:]
-    return [name for name in names if name]
+    names = "|".join(map(re.escape, sorted(filter(None, columns), key=len)[::-1]))
+    listed = literals.normal(listed)
+    matches = re.findall(rf"""["' ]*(?:({names})["' ]*(?=,|$)|([^,]+))""", listed)
+    stated = (name or other.strip("\"' ") for name, other in matches)
+    return list(filter(None, stated))
 
 
 def load_rows(
     path: Path, schema: Schema
-) -> tuple[encoding.Encoded, dict[str, list[str]]]:
+) -> tuple[encoding.Encoded, dict[str, pa.ChunkedArray]]:
     """The rows of a table's file.
 
     Args:
@@ -102,11 +95,11 @@ def load_rows(
         raise ValueError(f"{path} has no rows")
     features = {k for k, column in schema.columns.items() if column.type != "drop"}
     carried = {
-        name: cells.texts(column).to_pylist()
+        name: cells.texts(column)
         for name, column in columns.items()
         if name not in features
     }
-    return encoding.encode(schema, columns, str(path)), carried
+    return encoding.encode(schema, columns, str(path), of_model=True), carried
 
 
 def from_table(
@@ -144,15 +137,13 @@ def from_table(
     """
     dropped: set[str | None] = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
-    person, limit = None, None
-    if schema is not None:
-        dropped |= {schema.client}
-        label, client = label or schema.label, client or schema.client
-        schema = dataclasses.replace(schema, client=None)
-        person = schema.person
-        limit = schema.rows_per_person if schema.unit == "person" else None
-        dropped |= {k for k, column in schema.columns.items() if column.type == "drop"}
-        test_fraction = schema.test_fraction or test_fraction
+    declared = schema or Schema({})
+    dropped |= {declared.client}
+    dropped |= {k for k, column in declared.columns.items() if column.type == "drop"}
+    label, client = label or declared.label, client or declared.client
+    person = declared.person
+    limit = declared.rows_per_person if declared.unit == "person" else None
+    test_fraction = declared.test_fraction or test_fraction
     client = None if client == NOBODY else client
     left_out = dropped | {client, person, ""}  # row names have no name
     columns = table_file.columns_of(table, name)
@@ -209,6 +200,7 @@ def from_table(
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
+        schema = dataclasses.replace(schema, client=None)
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
     labels, writers, writer_names, test_writers = None, None, None, None
     with files.collected(wrong):
@@ -224,8 +216,8 @@ def from_table(
         if absent := sorted(set(names) - {names[code] for code in present}):
             warnings.warn(
                 f"{name}: {len(absent)} of {len(names)} clients train nothing, since "
-                f"all their rows are for the test: {', '.join(absent[:_FEW])}"
-                f"{' …' * (len(absent) > _FEW)}",
+                f"all their rows are for the test: {', '.join(absent[:_SHOWN])}"
+                f"{' …' * (len(absent) > _SHOWN)}",
                 stacklevel=2,
             )
         number = np.full(len(names), -1, np.int32)
@@ -233,8 +225,17 @@ def from_table(
         writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
         if test is None:  # a table of test rows may lack the column
             test_writers = number[codes[test_rows]]
-    inputs, attributes, _ = encoding.encode(schema, columns, name, wrong=wrong)
+    encoded = encoding.encode(schema, columns, name, wrong=wrong)
+    inputs, attributes = encoded.inputs, encoded.columns
     assert labels is not None
+    if encoded.at_extremes:  # for the console of who has the rows alone
+        warnings.warn(
+            f"{name}: the bounds of {', '.join(encoded.at_extremes)} are the least and "
+            "the largest value of the rows: if they were read off these, no ε is "
+            "proved; state what is known without the rows, or write from_data = false "
+            "beside bounds that are known so",
+            stacklevel=2,
+        )
     return Dataset(
         name=name,
         train_inputs=inputs[train],
@@ -315,14 +316,11 @@ def _warn_of_persons(
     if schema is not None and schema.unit != "row":
         return
     for column in columns.keys() - dropped:
-        if not _PERSON.search(column):
-            continue
-        rows, persons = len(columns[column]), len(cells.distinct(columns[column])[0])
-        if _FEW < persons < rows <= _MOST_ROWS * persons:
+        if draft.repeats(column, columns[column]):
             warnings.warn(
-                f"{name}: column {column} has {persons} values in {rows} "
-                "rows: ε protects one row, so a person with several is protected less; "
-                f'[person] column = "{column}" in the schema makes a person the unit',
+                f"{name}: values of column {column} repeat: ε protects one row, so a "
+                f'person with several is protected less; [person] column = "{column}" '
+                "in the schema makes a person the unit",
                 stacklevel=3,
             )
 

@@ -1,5 +1,7 @@
 """A table from a file: CSV, Parquet, a workbook, or what SPSS, Stata and SAS write."""
 
+import itertools
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -9,15 +11,16 @@ from fedsvp_jax.data.tables import cells, csv_file, files, literals
 from fedsvp_jax.data.tables.cells import Columns
 from fedsvp_jax.data.tables.csv_file import Form
 
-_LABELLED = {"apply_value_formats": True}
-_STATISTICS: dict[str, tuple[str, dict[str, bool]]] = {  # readers of pyreadstat
-    ".sav": ("read_sav", _LABELLED),
-    ".zsav": ("read_sav", _LABELLED),
-    ".por": ("read_por", _LABELLED),
-    ".dta": ("read_dta", _LABELLED),
-    ".sas7bdat": ("read_sas7bdat", {}),
-    ".xpt": ("read_xport", {}),
+_STATISTICS = {  # readers of pyreadstat
+    ".sav": "read_sav",
+    ".zsav": "read_sav",
+    ".por": "read_por",
+    ".dta": "read_dta",
+    ".sas7bdat": "read_sas7bdat",
+    ".xpt": "read_xport",
 }
+_SCALE = 10  # codes from 0 to 10, of which the first and the last alone have words
+_LITERALS = re.compile(r'"[^"]*"|\\.')  # of a cell's form, which are only shown
 
 
 def read_table(
@@ -25,7 +28,9 @@ def read_table(
 ) -> tuple[Columns, Form | None]:
     """The columns by name, and how the text of a CSV file is written.
 
-    Labels of values, as SPSS and Stata keep them, stand in the place of their codes.
+    Labels of values, as SPSS and Stata keep them, stand in the place of their codes;
+    but where only the ends of a scale have words, its numbers stay. A cell that a sheet
+    shows as 47 % is the text "47 %", as in a CSV file, not the number 0.47.
 
     Args:
       path: of the file; every ending but those of the other formats is a CSV file.
@@ -62,21 +67,26 @@ def _parquet(path: Path) -> Any:
 
 def _workbook(path: Path) -> Any:
     """The one sheet that holds a table, its names in the first row."""
-    import openpyxl  # noqa: F401  # which pandas would miss in other words
+    import openpyxl
     import pandas
 
     with zipfile.ZipFile(path) as parts:
         for part in parts.namelist():
             if part.startswith("xl/work") and b"<mergeCell " in parts.read(part):
                 raise ValueError("it has merged cells; give each its own value")
-    options: dict[str, Any] = {"sheet_name": None, "dtype": object, "na_filter": False}
-    sheets = pandas.read_excel(path, header=None, **options)
-    filled = [name for name, sheet in sheets.items() if len(sheet) > 1]
-    if len(filled) != 1:
+    sheets = {}
+    for part in openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets:
+        part.reset_dimensions()  # which other programs write wrongly
+        rows = (list(map(_cell, row)) for row in part.rows)
+        filled = (row for row in rows if set(row) - {""})
+        even = zip(*itertools.zip_longest(*filled, fillvalue=""), strict=True)
+        sheets[part.title] = pandas.DataFrame(even, dtype=object)
+    tables = [name for name, sheet in sheets.items() if len(sheet) > 1]
+    if len(tables) != 1:
         raise ValueError(
-            f"{len(filled)} sheets hold a table: {', '.join(filled)}; leave one in it"
+            f"{len(tables)} sheets hold a table: {', '.join(tables)}; leave one in it"
         )
-    sheet = sheets[filled[0]]
+    sheet = sheets[tables[0]]
     table = sheet.iloc[1:].set_axis([str(name) for name in sheet.iloc[0]], axis=1)
     nameless = [
         place
@@ -93,11 +103,32 @@ def _workbook(path: Path) -> Any:
     return table.loc[:, [literals.normal(name) != "" for name in table.columns]]
 
 
+def _cell(cell: Any) -> Any:
+    """A cell's value, "" of none; of a number shown as a per cent, that text."""
+    if "%" in _LITERALS.sub("", cell.number_format or "") and isinstance(
+        cell.value, int | float
+    ):
+        return f"{100 * cell.value:.12g} %"
+    return "" if cell.value is None else cell.value
+
+
 def _of_statistics(path: Path) -> Any:
+    import pandas
     import pyreadstat
 
-    name, options = _STATISTICS[path.suffix.lower()]
-    return getattr(pyreadstat, name)(path, **options)[0]
+    table, meta = getattr(pyreadstat, _STATISTICS[path.suffix.lower()])(path)
+    for name, labels in meta.variable_value_labels.items():
+        plain = table[name][~table[name].isin(list(labels))]
+        plain = pandas.to_numeric(plain, errors="coerce")
+        low, high = plain.min() - 1, plain.max() + 1
+        is_scale = high - low <= _SCALE
+        words = {
+            code: label
+            for code, label in labels.items()
+            if not (is_scale and low <= code <= high)
+        }
+        table[name] = [words.get(code, code) for code in table[name]]
+    return table
 
 
 _READERS = {

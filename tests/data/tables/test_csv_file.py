@@ -321,7 +321,7 @@ def test_a_first_column_without_a_name_is_row_names(
     assert notes["row names"] == "the first column, which has no name, is no feature"
     assert list(drafted.columns) == ["x"]
     _, carried = load_rows(path, drafted)
-    assert carried[""] == [name.strip('"').format(n) for n in range(ROWS)]
+    assert carried[""].to_pylist() == [name.strip('"').format(n) for n in range(ROWS)]
     (tmp_path / "plain.csv").write_text(table_of(x=NUMBERS[1:] + NUMBERS[:1]))
     plain = TableSettings(label_column="y", test_data=str(tmp_path / "plain.csv"))
     assert load_file(path, plain).train_inputs.shape == (ROWS, 1)

@@ -1,6 +1,9 @@
 """Odd tables of hospitals: each is read as it was meant, or refused in one sentence."""
 
+import gzip
 import pathlib
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -8,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas
 import pytest
+from commands import ROOT
 
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import cells, draft, literals, table, table_file
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+from fedsvp_jax.data.tables.table import from_table
 
 pytestmark = pytest.mark.hole
 ROWS = 120
@@ -346,7 +351,7 @@ LEFT_OUT: dict[str, tuple[str, list[str], str]] = {
     "more hours than a day has": (
         "x",
         of_rows(lambda n: f"{n % 60}:{n % 59:02}:00"),
-        "'0:00:00': a number?",
+        "'0:00:00': a duration? write it in hours",
     ),
     "days without marks": ("x", of_rows(lambda n: f"202401{n % 28 + 1:02}"), "8 digit"),
     "postcodes": ("x", of_rows(lambda n: f"{501 + n % 60:05}"), "'00501': a code"),
@@ -398,6 +403,51 @@ def test_an_id_that_repeats_is_proposed_as_the_person(
     assert left_out.schema.person is None
 
 
+def test_columns_that_tell_the_class_or_one_another_are_noted() -> None:
+    """medpar has type1 to type3 beside type; nhefs a column of who was not seen."""
+    rows = np.arange(2400)
+    kind, died = rows % 3, rows % 5 == 0
+    weight = np.where(rows % 16 == 1, None, 40.0 + rows % 97)
+    table = {
+        "type": [f"kind {n}" for n in kind],
+        "type1": (kind == 0).astype(int),
+        "white": rows % 2,
+        "almost white": np.where(rows == 2101, 0, rows % 2),
+        "weight": weight,
+        "censored": [int(w is None) for w in weight],
+        "late": np.where(died & (rows % 2 == 0), "seen", "no"),
+        "rare": (rows == 7).astype(int),
+        "died": np.where(died, "yes", "no"),
+    }
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    told = "tells it in every row: leave one of the two out?"
+    assert notes == {
+        "columns.type1": f"binary: 0 or 1; type {told}",
+        "columns.white": "binary: 0 or 1",
+        "columns.almost white": "binary: 0 or 1",
+        "columns.weight": "6.2 % of the cells are missing",
+        "columns.censored": f"binary: 0 or 1; weight {told}",
+        "columns.late": "seen only where died = yes: known after the outcome?",
+        "columns.rare": "binary: 0 or 1",
+    }
+
+
+def test_a_class_that_may_be_no_class_is_noted_and_a_listed_one_is_a_class() -> None:
+    labels = each("home", "none", "Unknown", "ward")
+    table = {"age": AGES, "died": labels}
+    notes = draft.proposed(table, label="died", client=None, source="a").notes
+    asked = "a class? if not, leave such rows out"
+    assert notes["label"] == f"Unknown: {asked}; none: {asked}"
+    text = (
+        "schema = 1\n[label]\ncolumn = 'died'\nclasses = ['home', 'NA', '?']\n"
+        "[columns.age]\ntype = 'number'\nbounds = [0, 120]\n"
+    )
+    table["died"] = each("home", "NA", "?")
+    data = from_table(table, schema=from_toml(text, "s"))
+    both = np.concatenate([data.train_labels, data.test_labels])
+    assert np.bincount(both).tolist() == [40, 40, 40]
+
+
 @pytest.mark.hole
 @pytest.mark.parametrize(
     ("client", "label"),
@@ -437,7 +487,7 @@ def test_what_is_filled_for_one_class_alone_is_noted() -> None:
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
     known = "{} only where died = {}: known after the outcome?"
-    assert known.format("filled", "yes") in notes["columns.year"]
+    assert known.format("missing", "no") in notes["columns.year"]
     assert known.format("filled", "no") in notes["columns.left"]
     assert known.format("missing", "no") in notes["columns.seen"]
     assert "outcome" not in notes["columns.asked"]
@@ -483,7 +533,7 @@ def test_texts_that_differ_in_capitals_are_noted() -> None:
     table = {
         "smoker": each("Yes", "No", "YES"),
         "hospital": each("Bern", "BERN", "Genf"),
-        "died": each("no", "No", "yes"),
+        "died": each("no", "No", "yes", "yes"),
     }
     _, notes = draft.proposed(table, label="died", client="hospital", source="a")
     assert notes == {
@@ -817,6 +867,117 @@ def test_a_file_of_another_program_is_the_same_table(tmp_path: pathlib.Path) -> 
             table_file.read_table(path)
 
 
+def test_a_per_cent_of_a_sheet_is_that_of_a_csv_file(tmp_path: pathlib.Path) -> None:
+    """47 % of a workbook was 0.47, and of a CSV file 47."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["x", "shown", "died"])
+    for n in range(ROWS):
+        book.active.append([n % 97 / 100, n, DIED[n]])
+        book.active.cell(book.active.max_row, 1).number_format = "0.0%"
+        book.active.cell(
+            book.active.max_row, 2
+        ).number_format = '0" %"'  # 47 is shown as 47 %
+        if n == 50:
+            book.active.append([None, "", None])
+    book.active["A200"].number_format = "0%"  # a cell that is empty
+    book.save(tmp_path / "a.xlsx")
+    found, _ = table_file.read_table(tmp_path / "a.xlsx")
+    assert len(found["x"]) == ROWS
+    np.testing.assert_allclose(
+        cells.values_of(found["x"], "percent", literals.Notation()),
+        [n % 97 for n in range(ROWS)],
+    )
+    drafted = draft.proposed(found, label="died", client=None, source="a").schema
+    assert drafted.columns["x"].type == "percent"
+    assert drafted.columns["x"].bounds == (0, 96)
+    assert cells.texts(found["shown"]).to_pylist() == [str(n) for n in range(ROWS)]
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+def test_words_of_some_values_alone_leave_a_scale_numbers(
+    ending: str, tmp_path: pathlib.Path
+) -> None:
+    """99 = "not stated" is a mark; 0 = "no pain" and 10 = "worst" end a scale."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    frame = pandas.DataFrame(
+        {
+            "age": [99.0 if n % 40 == 5 else 20.0 + n % 60 for n in range(ROWS)],
+            "pain": [float(n % 11) for n in range(ROWS)],
+            "sex": [1.0 + n % 2 for n in range(ROWS)],
+            "blank": [None if n % 9 else 1.0 for n in range(ROWS)],
+            "grade": [9.0 if n % 40 == 7 else 1.0 + n % 5 for n in range(ROWS)],
+            "died": DIED,
+        }
+    )
+    labels = {
+        "age": {99: "not stated"},
+        "pain": {0: "no pain", 10: "worst"},
+        "sex": {1: "f", 2: "m", 9: "unknown"},
+        "blank": {1: "yes", 0: "no"},
+        "grade": {9: "not graded"},
+    }
+    path = tmp_path / f"a.{ending}"
+    getattr(pyreadstat, f"write_{ending}")(frame, path, variable_value_labels=labels)
+    found, _ = table_file.read_table(path)
+    drafted = draft.proposed(found, label="died", client=None, source="a")
+    columns = drafted.schema.columns
+    assert (columns["age"].type, columns["age"].missing) == ("number", ("not stated",))
+    assert columns["age"].bounds == (20, 79)
+    assert (columns["pain"].type, columns["pain"].bounds) == ("number", (0, 10))
+    assert columns["sex"].values == ("f", "m", "*")
+    assert columns["grade"].missing == ("not graded",)
+    assert cells.distinct(found["blank"])[0] == ["yes", ""]
+
+
+def test_a_file_that_gzip_packed_is_read(tmp_path: pathlib.Path) -> None:
+    path, content = tmp_path / "a.csv.gz", column(list(map(str, COSTS)))
+    path.write_bytes(gzip.compress(content))
+    found, form = table_file.read_table(path)
+    assert form is not None and form.divider == ","
+    assert cells.texts(found["x"]).to_pylist() == list(map(str, COSTS))
+    path.write_bytes(gzip.compress(content)[:-40])
+    with pytest.raises(ValueError, match=r"a\.csv\.gz is damaged: gzip cannot unpack"):
+        table_file.read_table(path)
+
+
+@pytest.mark.parametrize("rows", [10, 60_000])
+def test_a_record_may_be_longer_than_a_block(rows: int, tmp_path: pathlib.Path) -> None:
+    """Blocks of 2^20 bytes are read; cells with line breaks cross their ends."""
+    long, path = "x" * 2**21, tmp_path / "a.csv"
+    texts = [long if n == 5 else f"{n}\n{n}, {n}" for n in range(rows)]
+    lines = [f'"{text}",{n}' for n, text in enumerate(texts)]
+    path.write_text("\n".join(["note,number", *lines]))
+    found, _ = table_file.read_table(path)
+    assert found["number"].to_pylist() == [str(n) for n in range(rows)]
+    assert found["note"].to_pylist() == [text.replace("\n", " ") for text in texts]
+
+
+def test_a_draft_takes_little_more_memory_than_its_file(tmp_path: pathlib.Path) -> None:
+    """Reading took eight times the file; the columns alone are two times it."""
+    path = tmp_path / "a.csv"
+    line = ",".join(["12.5", "7", "Bern", "31"] * 3)
+    path.write_bytes(
+        b"\n".join([b"a,b,c,d,e,f,g,h,i,j,k,l", *[line.encode()] * 600_000])
+    )
+    program = (
+        "import sys, pathlib, re; from fedsvp_jax.data.tables import table_file; "
+        "peak = lambda: int(re.search('HWM:(.*)kB', open('/proc/self/status').read())"
+        "[1]); small, large = map(pathlib.Path, sys.argv[1:]); "
+        "table_file.read_table(small); before = peak(); "
+        "table_file.read_table(large); print(peak() - before)"
+    )
+    small = tmp_path / "small.csv"
+    small.write_bytes(path.read_bytes()[:4000].rsplit(b"\n", 1)[0])
+    ended = subprocess.run(
+        [sys.executable, "-c", program, small, path],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    )
+    assert path.stat().st_size < 1024 * int(ended.stdout) < 5 * path.stat().st_size
+
+
 def test_a_workbook_of_two_tables_is_refused(tmp_path: pathlib.Path) -> None:
     pytest.importorskip("openpyxl")
     with pandas.ExcelWriter(tmp_path / "a.xlsx") as book:
@@ -910,4 +1071,5 @@ def test_cells_of_no_stated_category_are_counted(tmp_path: pathlib.Path) -> None
     path = tmp_path / "new.csv"
     path.write_text("kind\nurgent\nURGENT\n\nElective\n")
     encoded, _ = table.load_rows(path, schema)
-    assert encoded.beyond == {"kind": 2}
+    assert list(encoded.beyond) == ["kind"]
+    assert encoded.beyond["kind"].tolist() == [1, 2]
