@@ -14,9 +14,9 @@ from fedsvp_jax.federation import build
 from fedsvp_jax.report import (
     compare_page,
     epsilon_page,
+    guarantees,
     headline,
     labels,
-    protection,
     read,
     tables,
 )
@@ -89,7 +89,7 @@ def test_n9_every_printer_says_one_number_and_what_it_means(
         claim = whom | {"method": method}
         (row,) = (row for row in rows if claim.items() <= row.items())
         assert (row["epsilon"], row["status"]) == (wanted[method], status[method])
-    page = guarantee_table(protection.strongest([summary]))
+    page = guarantee_table(guarantees.strongest([summary]))
     assert labels.significant(wanted["pld"]) in page and whom["adversary"] in page
     sentence = headline.privacy(summary)
     least = labels.significant(wanted["pld"])
