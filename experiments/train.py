@@ -123,6 +123,7 @@ def main(_: list[str]) -> None:
         )
     except FloatingPointError:
         command.write_report(values, "run")
+        command.print_folder(values)
         raise
     from fedsvp_jax.report import headline
 
@@ -137,6 +138,7 @@ def main(_: list[str]) -> None:
         )
     if data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
+    command.write_report(values, "run")
     print(
         messages.filled(
             "train.txt",
@@ -145,9 +147,12 @@ def main(_: list[str]) -> None:
             summary=summary,
             sentences=headline.sentences(place, summary),
             spent=headline.spent(summary),
+            place=place,
+            names=sorted(path.name for path in place.iterdir()),
         )
     )
-    command.write_report(values, "run")
+    if values.goal is None:
+        command.print_folder(values)
 
 
 if __name__ == "__main__":

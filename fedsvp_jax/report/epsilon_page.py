@@ -124,5 +124,8 @@ def write_epsilon_page(folder: str | Path, content: Mapping[str, Any]) -> list[P
 
 def _with_sentences(claim: Mapping[str, Any]) -> dict[str, Any]:
     macros = {"claim": "claim", "guess": "guess", "known": "recognised"}
-    macros |= {"adversary": "against", "relation": "change"}
-    return {**claim, **{key: headline.filled(macros[key], claim) for key in macros}}
+    macros |= {"against": "against", "relation": "change"}
+    groups = guarantees.by_group(filter(None, claim["assumptions"].split("; ")))
+    rests = [sentence for group in groups.values() for sentence, _ in group]
+    texts = {key: headline.filled(macro, claim) for key, macro in macros.items()}
+    return {**claim, **texts, "rests": rests}

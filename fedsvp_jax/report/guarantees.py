@@ -65,5 +65,5 @@ def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
             ),
             (_GROUPS[-1]["head"], ""),
         )
-        groups[head].append((sentence or text[:1].upper() + text[1:], text))
+        groups[head].append((sentence or f"{text[:1].upper()}{text[1:]}.", text))
     return groups

@@ -20,7 +20,6 @@ from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.report import guarantees, headline, labels, page, read
 
 
-
 def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     """Writes FOLDER/protection.html; none for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config

@@ -257,7 +257,7 @@ def test_an_epsilon_is_chosen_by_the_keyboard_and_everything_follows(
     steps = [float(seen[name][0]) for name in ("first", "next")]
     assert steps == pytest.approx([one["epsilon"] for one in told[:2]], rel=0.01)
     assert "view of the server by at most" in seen["other"][1]
-    assert "outside observer" in seen["weaker"][1]
+    assert "whoever sees the published model" in seen["weaker"][1]
     assert float(seen["weaker"][2]) <= float(seen["other"][2])
     assert seen["filled"] == int(seen["weaker"][2]) and seen["nameless"] == 0
     assert seen["said"] == f"ε = {seen['weaker'][0]}"
