@@ -11,9 +11,7 @@ Parts that this program cannot know are marked as open.
 import datetime
 import hashlib
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import tradeoff

@@ -37,16 +37,13 @@ def write_run_report(run_dir: str | Path) -> Path:
     """
     run, folder = read.read_run(run_dir), Path(run_dir)
     summary, cells = run.summary, upload_columns(run.clients)
-    by_round, hashes = curves(run), run.sha256
-    if run.config.get("total_epsilon") and run.config["total_accounting"] == "pld":
-        # The rounds are counted more loosely than this promise.
-        by_round = [plot for plot in by_round if plot.id != "epsilon"]
+    hashes = run.sha256
     if params := summary.get("params_sha256"):
         hashes = hashes | {"final parameters": params}
     return page.write(
         folder / "report.html",
         "run.html",
-        plots=[*by_round, *contributions.attribute_plots(run), *quality.plots(run)],
+        plots=[*curves(run), *contributions.attribute_plots(run), *quality.plots(run)],
         data={"cells": cells, "context": context(run)},
         scripts=("explain.js", "cells.js") if cells else (),
         run=run,

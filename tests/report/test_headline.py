@@ -56,8 +56,10 @@ def test_the_sentence_begins_with_whom_the_epsilon_holds_against() -> None:
     assert told.startswith(
         "Against the server, which sees sums alone, even if one client tells it all it "
         "knows, and against any one other client: ε = 0.5 at δ = 1e-05 for replacing "
-        "one record, of a client (proved). Against the server, if the secure summation "
-        "is broken and it sees each client's upload: ε = 34.36, which promises no protection."
+        "one record, of a client (proved). Whoever sees less, as readers of the "
+        "published model do, learns no more. Against the server, if the secure "
+        "summation is broken and it sees each client's upload: ε = 34.36, which "
+        "promises no protection."
     )
     several = COLLUDING["adversary"].replace("1", "12")
     told = of(COLLUDING | {"adversary": several})

@@ -164,7 +164,7 @@ def test_a_title_says_what_the_page_is_of(run_dir: Path, sweep_dir: Path) -> Non
 def test_the_page_of_a_run_says_where_its_noise_and_its_epsilons_come_from(
     run_dir: Path,
 ) -> None:
-    """It said "seed 0" of noise from entropy, and 26.99 of clients in a run of ε = 3."""
+    """It said "seed 0" of noise from entropy, and 27 of a client in a run of ε = 3."""
     head = "</h1><p>model cnn, rounds 3, clients 21, cohort 5, seed 0</p>"
     seeded = report.write_run_report(run_dir).read_text()
     assert re.search(r"</h1><p>model .*, seed \d+</p>", seeded), head
