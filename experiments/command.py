@@ -251,17 +251,21 @@ def _unraisable(unraisable: Any) -> None:
 
 
 def write_report(values: flags.FlagValues, kind: str) -> None:
-    """Writes report.html and prints the paths of all files in --output_dir."""
-    folder = pathlib.Path(values.output_dir)
+    """Writes report.html, and the page for publication beside it."""
     if values.report:
         from fedsvp_jax import report
 
         write = {"run": report.write_run_report, "sweep": report.write_sweep_report}
         try:
-            write[kind](folder)
+            write[kind](values.output_dir)
         except ImportError as error:
             print(f"no report.html: {error}")
-    print_files(path for path in sorted(folder.iterdir()) if path.is_file())
+
+
+def print_folder(values: flags.FlagValues) -> None:
+    """Prints the paths of all files in --output_dir."""
+    paths = sorted(pathlib.Path(values.output_dir).iterdir())
+    print_files(path for path in paths if path.is_file())
 
 
 def print_files(paths: Iterable[str | os.PathLike[str]]) -> None:

@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     parts.merge(arguments[1:], values.output_dir)
     printed.sweep_tables(values.output_dir)
     command.write_report(values, "sweep")
+    command.print_folder(values)
 
 
 if __name__ == "__main__":

@@ -152,6 +152,7 @@ def main(_: list[str]) -> None:
     )
     printed.sweep_tables(values.output_dir)
     command.write_report(values, "sweep")
+    command.print_folder(values)
 
 
 if __name__ == "__main__":

@@ -124,6 +124,7 @@ def main(_: list[str]) -> None:
         )
     except FloatingPointError:
         command.write_report(values, "run")
+        command.print_folder(values)
         raise
     from fedsvp_jax.report import headline
 
@@ -133,6 +134,7 @@ def main(_: list[str]) -> None:
         write_json(place / headline.REFERENCE, run.reference_scores(config, data))
     if data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
+    command.write_report(values, "run")
     print(
         messages.filled(
             "train.txt",
@@ -141,9 +143,12 @@ def main(_: list[str]) -> None:
             summary=summary,
             sentences=headline.sentences(place, summary),
             spent=headline.spent(summary),
+            place=place,
+            names=sorted(path.name for path in place.iterdir()),
         )
     )
-    command.write_report(values, "run")
+    if values.goal is None:
+        command.print_folder(values)
 
 
 if __name__ == "__main__":

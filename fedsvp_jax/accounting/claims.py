@@ -357,6 +357,8 @@ def _amplified_epsilon(account: Account) -> tuple[float, float] | None:
 def summary(account: Account) -> Record:
     """The privacy part of summary.json: spent, by accounting and by adversary."""
     subsampling = account.mechanism.subsampling
+    cost = account.participation.other_costs
+    bought = {"bounds_epsilon": cost.bounds * cost.epsilon_per_bound}
     return {
         **row(account, last=True),
         "delta_spent": account.delta_spent(),
@@ -364,6 +366,7 @@ def summary(account: Account) -> Record:
         "most_uploads": int(account.uploads.max()),
         "release_epsilon": account.release_epsilon,
         "subsampling": subsampling and subsampling._asdict(),
+        **(bought if cost.bounds else {}),
         "guarantees": [
             claim._asdict() | {"status": claim.status} for claim in table(account)
         ],

@@ -89,7 +89,7 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
 
 
 def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
-    """Every client that uploaded: its noise, its ε, and its value where there is one.
+    """Every client that uploaded: its noise, and its value where there is one.
 
     Values of different rounds add up: a client's sum is what its uploads have added to
     the model over the run.
@@ -97,7 +97,7 @@ def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
     by_client: dict[int, list[read.Row]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
-    spent, names = run.summary.get("by_client"), run.summary.get("client_names")
+    names = run.summary.get("client_names")
     rows = []
     for client, uploads in sorted(by_client.items()):
         values = tables.present(uploads, "client_value")
@@ -112,8 +112,6 @@ def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
                 "mean R": _mean(uploads, "contribution_ratio"),
                 "mean σ": _mean(uploads, "noise_std") or None,
                 "mean σ per local step": _mean(uploads, "step_noise_std") or None,
-                "ε, added up": spent and spent["epsilon"][client],
-                "δ, added up": spent and spent["delta"][client],
                 "sum of values": math.fsum(values) if values else None,
                 "95 % interval": total_margin(margins) if values else None,
             }

@@ -12,7 +12,14 @@ from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core.files import write_json
-from fedsvp_jax.report import headline, labels, page, protection, read, tables
+from fedsvp_jax.report import (
+    guarantees,
+    headline,
+    labels,
+    page,
+    read,
+    tables,
+)
 
 
 def document(sweep: read.SweepFiles, *, rows: str = "") -> dict[str, Any]:
@@ -72,7 +79,7 @@ def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] 
     """The point of a mechanism and ε; None where nothing finite is claimed."""
     cells = [cell for cell in cells if tables.group_of(cell) == row.group]
     accuracy = _accuracy(row, cells[0].get("test_rows") if cells else None)
-    claims = protection.strongest(cells)
+    claims = guarantees.strongest(cells)
     if accuracy is None or not claims:
         return None
     main_claims = [claim for claim in claims if claim["adversary"] == row.adversary]
@@ -116,7 +123,9 @@ def write_epsilon_page(folder: str | Path, content: Mapping[str, Any]) -> list[P
 
 
 def _with_sentences(claim: Mapping[str, Any]) -> dict[str, Any]:
-    guess, known = protection.risk_sentences(claim)
-    sentence = headline.filled("claim", claim, protection.STATUS[claim["status"]])
-    sentences = {"claim": sentence, "guess": guess, "known": known}
-    return {**claim, **sentences, "relation": headline.filled("change", claim)}
+    macros = {"claim": "claim", "guess": "guess", "known": "recognised"}
+    macros |= {"against": "against", "relation": "change"}
+    groups = guarantees.by_group(filter(None, claim["assumptions"].split("; ")))
+    rests = [sentence for group in groups.values() for sentence, _ in group]
+    texts = {key: headline.filled(macro, claim) for key, macro in macros.items()}
+    return {**claim, **texts, "rests": rests}

@@ -18,7 +18,7 @@ import jinja2
 
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
-from fedsvp_jax.report import labels, provenance, tables, text_table
+from fedsvp_jax.report import guarantees, labels, provenance, tables, text_table
 from fedsvp_jax.report.plots import Plot
 
 _POLICY = (
@@ -42,6 +42,7 @@ def templates() -> Any:
     environment.policies["json.dumps_kwargs"] = kwargs
     environment.globals["asset"] = asset
     environment.filters |= {
+        "by_group": guarantees.by_group,
         "delta_text": labels.delta_text,
         "grid": _grid,
         "interval": labels.with_interval,

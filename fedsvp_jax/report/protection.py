@@ -11,62 +11,17 @@ Parts that this program cannot know are marked as open.
 import datetime
 import hashlib
 import math
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.accounting.claims import METHODS
-from fedsvp_jax.report import headline, labels, page, read
-
-STATUS = {"proved": "proved", "nominal": "nominal, not proved"}
-_LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
-
-
-def strongest(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
-    """The least proved ε of the worst cell, for each adversary and relation.
-
-    Each has its `risk` (`accounting.tradeoff`): that of what was spent, where a cell
-    recorded it, else that of its ε and δ.
-    """
-    worst: dict[tuple[str, str], dict[str, Any]] = {}
-    for cell in cells:
-        best: dict[tuple[str, str], dict[str, Any]] = {}
-        for claim in read.guarantees(cell):
-            epsilon = read.number(claim.get("epsilon"))
-            if claim.get("method") in _LEFT_OUT or epsilon is None:
-                continue
-            key = str(claim["adversary"]), str(claim["relation"])
-            if key not in best or _rank(claim) < _rank(best[key]):
-                best[key] = claim
-        for key, claim in best.items():
-            risk = (cell.get("risk") or {}).get(key[0])  # of what was spent
-            spent = claim["method"] in METHODS and claim.get("copies", 1) == 1
-            if risk is None or not spent or cell["relation"] != key[1]:
-                exact = bool((risk or {}).get("exact"))
-                risk = tradeoff.risk([(claim["epsilon"], claim["delta"])], exact=exact)
-            if key not in worst or claim["epsilon"] > worst[key]["epsilon"]:
-                right = math.ceil(risk["right_of_100"] - 1e-9)
-                worst[key] = claim | {"risk": risk, "right": right}
-    return list(worst.values())
-
-
-def _rank(row: read.Row) -> tuple[bool, float, bool]:
-    """A run that ends at its promise may have spent 1 + 1e-7 of it, by rounding."""
-    epsilon = float(f"{row['epsilon']:.6g}")
-    return row["status"] != "proved", epsilon, row["method"] not in METHODS
-
-
-def risk_sentences(claim: Mapping[str, Any]) -> list[str]:
-    """A claim's risk as natural frequencies (Nanayakkara et al. 2023, 2303.00738)."""
-    return [headline.filled(name, claim) for name in ("guess", "recognised")]
+from fedsvp_jax.report import guarantees, headline, labels, page, read
 
 
 def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     """Writes FOLDER/protection.html; none for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config
-    claims = strongest([summary])
+    claims = guarantees.strongest([summary])
     meaning = [summary.get("adversary"), summary.get("relation")]
     claim = next(
         (row for row in claims if [row["adversary"], row["relation"]] == meaning), None
@@ -92,7 +47,6 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         "protection.html",
         claim=claim,
         claims=claims,
-        status=STATUS[claim["status"]],
         config=config,
         data_name=labels.data_name(config),
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
@@ -102,6 +56,4 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         published=published,
         test_right=math.ceil(tradeoff.right_of_100(pairs) - 1e-9),
         exact=headline.privacy(summary),
-        sentences=risk_sentences(claim),
-        unit=headline.filled("unit", claim),
     )

@@ -19,6 +19,7 @@ Row = dict[str, Any]
 
 RUN_FILES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 SWEEP_FILES = ("config.json", "results.jsonl")
+_OF_SUMMARY = ("epsilon_spent", "status", "adversary", "relation", "guarantees")
 _NO_ROUND = "no round has been recorded"
 
 
@@ -77,6 +78,9 @@ def read_run(run_dir: str | Path) -> RunFiles:
         return sorted(unsorted, key=lambda row: (row["round"], row.get("client")))
 
     config = _parse(folder / "config.json", texts["config.json"], dict)
+    if ended:
+        summary = _parse(folder / "summary.json", texts["summary.json"], dict)
+        _require(folder / "summary.json", summary, _OF_SUMMARY)
     metrics = rows("metrics.jsonl", "round", "test_accuracy")
     if not metrics:
         raise ValueError(f"{folder / 'metrics.jsonl'} is empty: {_NO_ROUND}")
@@ -84,9 +88,7 @@ def read_run(run_dir: str | Path) -> RunFiles:
         config=config,
         metrics=metrics,
         clients=rows("clients.jsonl", "round", "client", "noise_std"),
-        summary=_parse(folder / "summary.json", texts["summary.json"], dict)
-        if ended
-        else metrics[-1] | score_summary(metrics),
+        summary=summary if ended else metrics[-1] | score_summary(metrics),
         unfinished=None if ended else _how_far(config, metrics),
         sha256=_hashes(texts),
     )
@@ -187,6 +189,11 @@ def _parse(where: object, text: bytes, kind: type) -> Any:
     return value
 
 
+def _require(where: object, row: Row, fields: Sequence[str]) -> None:
+    if missing := [name for name in fields if name not in row]:
+        raise ValueError(f"{where} has no field {missing[0]!r}")
+
+
 _WHOLE = {"round", "client", "seed"}  # by which rows are sorted
 
 
@@ -197,8 +204,7 @@ def _rows(path: Path, text: bytes, fields: Sequence[str]) -> list[Row]:
         if not line.strip():
             continue
         row = _parse(f"{path} line {index}", line, dict)
-        if missing := [name for name in fields if name not in row]:
-            raise ValueError(f"{path} line {index} has no field {missing[0]!r}")
+        _require(f"{path} line {index}", row, fields)
         for name in _WHOLE & row.keys():
             if type(row[name]) is not int:
                 raise ValueError(f"{path} line {index}: {name} is no whole number")

@@ -8,6 +8,7 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import (
     contributions,
+    guarantees,
     headline,
     labels,
     page,
@@ -51,7 +52,7 @@ def write_run_report(run_dir: str | Path) -> Path:
         public=protection.write_protection_page(run, folder),
         spent=labels.least_spent(summary),
         sentences=headline.sentences(folder, summary),
-        claims=protection.strongest([summary]),
+        claims=guarantees.strongest([summary]),
         attributes=contributions.ranked(run),
         clients=contributions.client_table(run),
         origin=provenance.record("train", run.config, run.metrics, hashes),

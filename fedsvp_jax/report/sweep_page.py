@@ -37,5 +37,6 @@ def write_sweep_report(sweep_dir: str | Path) -> Path:
         data_name=labels.data_name(config),
         note=headline.unprotected(config),
         cells=tables.shown_cells(rows),
+        finished=sweep.cells,
         origin=provenance.record("sweep", config, results, sweep.sha256),
     )

@@ -256,8 +256,8 @@ def test_an_epsilon_is_chosen_by_the_keyboard_and_everything_follows(
     told = json.loads((sweep_dir / "epsilon.json").read_text())["points"]
     steps = [float(seen[name][0]) for name in ("first", "next")]
     assert steps == pytest.approx([one["epsilon"] for one in told[:2]], rel=0.01)
-    assert "view of the server by at most" in seen["other"][1]
-    assert "outside observer" in seen["weaker"][1]
+    assert seen["other"][1].startswith("Against the server, which sees")
+    assert "whoever sees the published model" in seen["weaker"][1]
     assert float(seen["weaker"][2]) <= float(seen["other"][2])
     assert seen["filled"] == int(seen["weaker"][2]) and seen["nameless"] == 0
     assert seen["said"] == f"ε = {seen['weaker'][0]}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedsvp_jax.accounting import tradeoff
-from fedsvp_jax.report import epsilon_page, protection, read, write_sweep_report
+from fedsvp_jax.report import epsilon_page, guarantees, read, write_sweep_report
 
 
 def test_every_sweep_has_a_page_whose_numbers_are_its_cells(sweep_dir: Path) -> None:
@@ -34,10 +34,10 @@ def test_n19_the_risk_beside_a_promise_is_the_promises() -> None:
     proved = row | {"method": "promise by pld", "epsilon": 5.0, "status": "proved"}
     risk = {"server": tradeoff.risk([(1.0, 1e-5)])}
     cell = {"guarantees": [tally, proved], "risk": risk, "relation": "one"}
-    (told,) = protection.strongest([cell])
+    (told,) = guarantees.strongest([cell])
     assert (told["status"], told["epsilon"]) == ("proved", 5.0)
     assert told["risk"] == tradeoff.risk([(5.0, 1e-5)])
-    (told,) = protection.strongest([cell | {"guarantees": [tally]}])
+    (told,) = guarantees.strongest([cell | {"guarantees": [tally]}])
     assert told["risk"] == risk["server"]
 
 
@@ -49,7 +49,7 @@ def test_a_run_at_its_promise_has_the_risk_of_what_was_spent() -> None:
     promise = row | {"method": "promise by pld", "epsilon": 3.0}
     risk = {"server": tradeoff.risk([(3.0, 1e-5), (0.1, 0.2)])}
     cell = {"guarantees": [spent, promise], "risk": risk, "relation": "one"}
-    (told,) = protection.strongest([cell])
+    (told,) = guarantees.strongest([cell])
     assert told["risk"] == risk["server"]
 
 

@@ -1,6 +1,7 @@
 """Curves say what the files say."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def test_a_run_has_the_promised_curves_and_what_is_flat_is_not_drawn(
     )
     (run_dir / "metrics.jsonl").write_text(text)
     (run_dir / "clients.jsonl").write_text("")
-    (run_dir / "summary.json").write_text("{}")
+    names = ("epsilon_spent", "status", "adversary", "relation", "guarantees")
+    (run_dir / "summary.json").write_text(json.dumps(dict.fromkeys(names)))
     (plot,) = curves(read.read_run(run_dir))
     assert plot.id == "accuracy"
 

@@ -10,7 +10,7 @@ import pytest
 from small_folders import change
 
 from fedsvp_jax import report
-from fedsvp_jax.report import protection
+from fedsvp_jax.report import headline
 
 pytestmark = pytest.mark.hole
 SCORES = {
@@ -40,9 +40,9 @@ def test_the_page_states_claim_assumptions_and_nist_parts(run_dir: Path) -> None
         and row["method"] in ("rdp", "pld")
     )[1]
     for part in (
-        "nominal, not proved",
+        "nominal, since it is granted, not proved",
         f"{claim['epsilon']:.4g}",
-        claim["adversary"],
+        "the server, which sees every upload",
         claim["relation"],
         *claim["assumptions"].split("; "),
         *("Whoever knows the seed of this run can subtract", "unit of privacy"),
@@ -70,13 +70,14 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
     text = page_of(run_dir)
     assert '<td data-head="here">no score is published</td>' in text
     assert "one row: whether it is there" in text
+    assert '<ol start="1"><li>One.</li><li>Two.</li></ol>' in text
     assert "<ol><li>one</li><li>two</li></ol>" in text
-    assert '<ol start="3"><li>all</li></ol>' in text
-    assert "No protection against: postman. At ε = 50" in text
-    assert "protects nothing" in text and "--" not in text.split("<body")[1]
+    assert "Against postman: ε = 50, which promises no protection." in text
+    assert "proved, but promises no protection</td>" in text
+    assert "--" not in text.split("<body")[1]
     front, *folded = text.split("<details>")
     assert mine["relation"] not in front and "SP 800-226" not in front
-    assert len(folded) == 3
+    assert len(folded) == 4  # with the record's words of the assumptions
 
 
 @pytest.mark.hole
@@ -112,7 +113,7 @@ def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
     assert "0.871" not in page_of(run_dir)
     change(run_dir / "config.json", public_test=True)
     assert (
-        "AUC 0.916 (95 %: 0.822 to 0.947), accuracy 0.871 on 100 test rows"
+        "AUC 0.916 (95 %: 0.822 to 0.947), of guessing 0.5; this is outstanding "
         in page_of(run_dir)
     )
 
@@ -137,6 +138,6 @@ def test_a_run_that_goes_on_has_no_such_page(run_dir: Path) -> None:
 def test_a_risk_is_that_of_the_claims_unit(relation: str, unit: str) -> None:
     """6.06 of 100 are 61 of 1,000, rounded upwards."""
     claim = {"relation": relation, "right": 74, "risk": {"recognised": 0.0606}}
-    guess, known = protection.risk_sentences(claim)
+    guess, known = (headline.filled(name, claim) for name in ("guess", "recognised"))
     assert f"but one {unit} guesses" in guess and "At most 74 of 100" in guess
     assert f"1,000 {unit}s" in known and "at most 61 are" in known

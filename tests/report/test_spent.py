@@ -70,7 +70,7 @@ def test_g18_tables_pages_and_figures_tell_status_and_delta(
     assert "nominal" in table.read_text() and "status_rdp" in table.read_text()
     page = report.write_run_report(run_dir).read_text()
     ((name, value),) = re.findall(r"<dt>(ε of the run[^<]*)</dt><dd>([^<]*)</dd>", page)
-    assert "(nominal; against: server)" in name and "δ = " in value
+    assert "(nominal), against the server" in name and "δ = " in value
     sweep = curves.curves(files)
     for plots in (sweep, curves.curves(read.read_run(run_dir))):
         (plot,) = (plot for plot in plots if plot.id == "epsilon")
@@ -97,7 +97,7 @@ def test_g19_a_page_shows_the_claimed_epsilon_and_never_the_unread_setting(
     assert ">epsilon</td>" not in text and "--epsilon=" not in text
     row = read_rows(folder / "metrics.jsonl")[-1]
     if claims:
-        assert "(proved; against: outside observer of the final model)" in text
+        assert "(proved), against whoever sees the published model</dt>" in text
     else:
         assert (row["status"], row["delta_spent"]) == (None, None)
 

@@ -145,7 +145,7 @@ function draw(plot) {
 
 for (const plot of PAGE.plots ?? []) {
   DOWNLOADS[plot.id] = () => columnsOf(plot);
-  draw(plot);
+  if (document.getElementById("plot-" + plot.id)) draw(plot);
 }
 for (const [id, columns] of Object.entries(PAGE.tables ?? {})) DOWNLOADS[id] = () => columns;
 

@@ -60,9 +60,10 @@ function place() {
   const points = PAGE.points.filter((p) => p.mechanism === byId("who-noise").value);
   slider.max = points.length - 1;
   const point = points[slider.value];
-  fill(menus.adversary, point.guarantees.map((g) => g.adversary), point.adversary);
+  const main = point.guarantees.find((g) => g.adversary === point.adversary);
+  fill(menus.adversary, point.guarantees.map((g) => g.against), main?.against);
   const against = point.guarantees
-    .filter((one) => one.adversary === menus.adversary.value);
+    .filter((one) => one.against === menus.adversary.value);
   fill(menus.relation, against.map((g) => g.relation), against[0].relation);
   const one = against.find((g) => g.relation === menus.relation.value);
   const { mean, lower, upper } = point.accuracy;
@@ -81,7 +82,7 @@ function place() {
   byId("mean").style.left = width(mean);
   [...byId("people").children].forEach((dot, i) =>
     dot.classList.toggle("right", i < one.right));
-  byId("assumptions").replaceChildren(...(one.assumptions || "nothing more").split("; ").map((text) => {
+  byId("assumptions").replaceChildren(...(one.rests.length ? one.rests : ["nothing more"]).map((text) => {
     const item = document.createElement("li");
     item.textContent = text;
     return item;

@@ -1,0 +1,69 @@
+"""The guarantees of runs that pages show, and what these rest on."""
+
+import math
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fedsvp_jax.accounting import tradeoff
+from fedsvp_jax.accounting.claims import METHODS
+from fedsvp_jax.report import read
+
+_LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
+_FILE = Path(__file__).with_name("assets") / "assumptions.toml"
+_GROUPS = tomllib.loads(_FILE.read_text(encoding="utf-8"))["groups"]
+
+
+def strongest(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
+    """The least proved ε of the worst cell, for each adversary and relation.
+
+    Each has its `risk` (`accounting.tradeoff`): that of what was spent, where a cell
+    recorded it, else that of its ε and δ.
+    """
+    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in cells:
+        best: dict[tuple[str, str], dict[str, Any]] = {}
+        for claim in read.guarantees(cell):
+            epsilon = read.number(claim.get("epsilon"))
+            if claim.get("method") in _LEFT_OUT or epsilon is None:
+                continue
+            key = str(claim["adversary"]), str(claim["relation"])
+            if key not in best or _rank(claim) < _rank(best[key]):
+                best[key] = claim
+        for key, claim in best.items():
+            risk = (cell.get("risk") or {}).get(key[0])  # of what was spent
+            spent = claim["method"] in METHODS and claim.get("copies", 1) == 1
+            if risk is None or not spent or cell["relation"] != key[1]:
+                exact = bool((risk or {}).get("exact"))
+                risk = tradeoff.risk([(claim["epsilon"], claim["delta"])], exact=exact)
+            if key not in worst or claim["epsilon"] > worst[key]["epsilon"]:
+                right = math.ceil(risk["right_of_100"] - 1e-9)
+                worst[key] = claim | {"risk": risk, "right": right}
+    return list(worst.values())
+
+
+def _rank(row: read.Row) -> tuple[bool, float, bool]:
+    """A run that ends at its promise may have spent 1 + 1e-7 of it, by rounding."""
+    epsilon = float(f"{row['epsilon']:.6g}")
+    return row["status"] != "proved", epsilon, row["method"] not in METHODS
+
+
+def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+    """Assumptions by the head of their group in assets/assumptions.toml.
+
+    Each is a sentence for readers and the words of the record.
+    """
+    groups: dict[str, list[tuple[str, str]]] = {group["head"]: [] for group in _GROUPS}
+    for text in assumptions:
+        head, sentence = next(
+            (
+                (group["head"], sentence)
+                for group in _GROUPS
+                for words, sentence in group["rules"].items()
+                if words in text
+            ),
+            (_GROUPS[-1]["head"], ""),
+        )
+        groups[head].append((sentence or f"{text[:1].upper()}{text[1:]}.", text))
+    return groups
