@@ -9,6 +9,7 @@ from fedsvp_jax.data.tables import cells
 
 _FEW = 10  # values of a column that is compared with others
 _CHANCE = 1e-4  # of rows that are of one class although they tell nothing of it
+_MOST = 200  # columns that are compared with one another; the time is their square
 _SCREENED = 2**10  # rows by which most columns show that they tell nothing
 
 
@@ -18,7 +19,8 @@ def notes(
     """What to ask of columns, by name.
 
     Columns of few values, and whether a cell of any other is missing, are compared:
-    the rows of one value with their classes, and columns of two values with all others.
+    the rows of one value with their classes, and columns of two values with all others,
+    unless there are too many.
 
     Args:
       features: (rows,) each.
@@ -43,7 +45,7 @@ def notes(
             questions[name] = (
                 f"{values[at] or 'missing'} only where {only}: known after the outcome?"
             )
-    for name in features.keys() - questions:
+    for name in features.keys() - questions if len(features) <= _MOST else ():
         decisive = [
             other
             for other in codes.keys() - {name}
