@@ -206,7 +206,7 @@ def build(
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     sizes = plans.sizes(first, data)
-    # The noise of cells that differ in their seeds alone is solved for and checked once.
+    # Cells that differ in their seeds alone: their noise is made and checked once.
     kinds = [dataclasses.replace(config, seed=0) for config in configs]
     solved = {
         kind: _solved(kind, data.bought, **sizes) if kind.solve == "noise" else kind
