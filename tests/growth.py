@@ -278,6 +278,15 @@ def _columns(columns: int, folder: pathlib.Path) -> Run:
     return _table(100, columns, folder)
 
 
+def _checked(rounds: int, folder: pathlib.Path) -> Run:
+    """`fedsvp check` of DP-SGD's noise over so many rounds."""
+    path = folder / "dp.toml"
+    settings = ['noise = "gaussian"', "std = 1.5", "clip = 1.0", 'unit = "record"']
+    settings += ['added_by = "client"', "sampling_rate = .01", "delta = 1e-5"]
+    path.write_text("\n".join([*settings, f"rounds = {rounds}", ""]))
+    return lambda: _command("experiments.check", "toml", str(path))
+
+
 def _cells(cells: int, folder: pathlib.Path) -> Run:
     places = iter(range(100))
 
@@ -285,6 +294,7 @@ def _cells(cells: int, folder: pathlib.Path) -> Run:
         seeds = ",".join(map(str, range(cells)))
         output = f"--output_dir={folder / str(next(places))}"
         settings = ["--dataset=digits", "--mechanisms=gaussian", "--num_rounds=5"]
+        settings += ["--epsilons=.2"]
         _command("experiments.sweep", *settings, f"--seeds={seeds}", output)
 
     return swept
@@ -310,6 +320,7 @@ CASES = {
     ),
     "schema of a table": Case("rows", _rows, (10**3, 10**4, 10**5, 10**6)),
     "schema of a wide table": Case("columns", _columns, (10, 100, 1_000, 10_000)),
+    "check": Case("rounds", _checked, (10, 100, 1_000, 10_000)),
     "sweep": Case("cells", _cells, (10, 30, 100, 300)),
 }
 
