@@ -294,7 +294,6 @@ def _cells(cells: int, folder: pathlib.Path) -> Run:
         seeds = ",".join(map(str, range(cells)))
         output = f"--output_dir={folder / str(next(places))}"
         settings = ["--dataset=digits", "--mechanisms=gaussian", "--num_rounds=5"]
-        settings += ["--epsilons=.2"]
         _command("experiments.sweep", *settings, f"--seeds={seeds}", output)
 
     return swept
@@ -321,7 +320,7 @@ CASES = {
     "schema of a table": Case("rows", _rows, (10**3, 10**4, 10**5, 10**6)),
     "schema of a wide table": Case("columns", _columns, (10, 100, 1_000, 10_000)),
     "check": Case("rounds", _checked, (10, 100, 1_000, 10_000)),
-    "sweep": Case("cells", _cells, (10, 30, 100, 300)),
+    "sweep": Case("seeds of three ε", _cells, (10, 30, 100, 300)),
 }
 
 

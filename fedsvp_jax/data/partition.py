@@ -193,13 +193,7 @@ def by_writer(
     """
     rows, bounds = rows_by_owner(writers)
     counts = np.diff(bounds)
-    chosen = draw_writers(
-        np.arange(len(counts)),
-        counts,
-        num_clients,
-        min_examples=min_examples,
-        seed=seed,
-    )
+    chosen = draw_writers(counts, num_clients, min_examples=min_examples, seed=seed)
     ends = zip(bounds[chosen].tolist(), bounds[chosen + 1].tolist(), strict=True)
     return [rows[first:end] for first, end in ends]
 
@@ -220,15 +214,14 @@ def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw_writers(
-    writers: np.ndarray,
     counts: np.ndarray,
     num_clients: int,
     *,
     min_examples: int,
     seed: int,
 ) -> np.ndarray:
-    """(M,): the writers that become the clients 0, 1, ..., M - 1."""
-    enough = writers[counts >= min_examples]
+    """(M,): the places in `counts` that become the clients 0, 1, ..., M - 1."""
+    enough = np.flatnonzero(counts >= min_examples)
     _check_clients(
         num_clients, len(enough), f"writers with at least {min_examples} examples"
     )

@@ -212,7 +212,7 @@ def build(
         kind: _solved(kind, data.bought, **sizes) if kind.solve == "noise" else kind
         for kind in kinds
     }
-    made = {
+    mechanisms = {
         kind: plans.make_configured_mechanism(config, **sizes)
         for kind, config in solved.items()
     }
@@ -220,12 +220,12 @@ def build(
         dataclasses.replace(solved[kind], seed=config.seed)
         for kind, config in zip(kinds, configs, strict=True)
     ]
-    configured = [made[kind] for kind in kinds]
+    configured = [mechanisms[kind] for kind in kinds]
     first_settings, first_mechanism = configured[0]
     query_parts = plans.choose_query_parts(
         first_settings, model, None if is_own else by_name, data
     )
-    for settings, mechanism in made.values():
+    for settings, mechanism in mechanisms.values():
         checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)
