@@ -282,7 +282,7 @@ def _checked(rounds: int, folder: pathlib.Path) -> Run:
     """`fedsvp check` of DP-SGD's noise over so many rounds."""
     path = folder / "dp.toml"
     settings = ['noise = "gaussian"', "std = 1.5", "clip = 1.0", 'unit = "record"']
-    settings += ['added_by = "client"', "sampling_rate = .01", "delta = 1e-5"]
+    settings += ['added_by = "client"', "sampling_rate = 0.01"]
     path.write_text("\n".join([*settings, f"rounds = {rounds}", ""]))
     return lambda: _command("experiments.check", "toml", str(path))
 
