@@ -40,6 +40,7 @@ from fedsvp_jax.data.store.clients import StoredClients
 from fedsvp_jax.data.train_validation import Division
 from fedsvp_jax.deploy import Site, Trained, answer, chain, make_policy
 from fedsvp_jax.deploy.witness import Seen
+from fedsvp_jax.federation import loading
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 from fedsvp_jax.report import ledger
@@ -170,6 +171,34 @@ def _writers(writers: int, folder: pathlib.Path) -> Run:
     return lambda: partition.by_writer(whose, writers, seed=0)
 
 
+def _persons(clients: int, folder: pathlib.Path) -> Run:
+    """Persons of five rows, five at each client."""
+    del folder
+    whose = np.random.default_rng(0).permutation(np.repeat(np.arange(5 * clients), 5))
+    rows = np.zeros((len(whose), 1), np.float32)
+    labels = np.arange(len(whose), dtype=np.int32) % 2
+    data = Dataset(
+        "made",
+        rows,
+        labels,
+        rows[:2],
+        labels[:2],
+        num_classes=2,
+        train_persons=whose.astype(np.int32),
+    )
+    config = ExperimentConfig(
+        dataset="npz",
+        mechanism="gaussian",
+        num_clients=clients,
+        cohort_size=2,
+        num_hbc_clients=0,
+        num_attributes=1,
+        partition="iid",
+        batch_size=2,
+    )
+    return lambda: loading.client_parts(resolve(config, data), data)
+
+
 def _steps(number: int, folder: pathlib.Path) -> Run:
     del folder
     deltas = iter(np.linspace(1e-5, 2e-5, 100))  # what was composed is remembered
@@ -249,6 +278,15 @@ def _columns(columns: int, folder: pathlib.Path) -> Run:
     return _table(100, columns, folder)
 
 
+def _checked(rounds: int, folder: pathlib.Path) -> Run:
+    """`fedsvp check` of DP-SGD's noise over so many rounds."""
+    path = folder / "dp.toml"
+    settings = ['noise = "gaussian"', "std = 1.5", "clip = 1.0", 'unit = "record"']
+    settings += ['added_by = "client"', "sampling_rate = 0.01"]
+    path.write_text("\n".join([*settings, f"rounds = {rounds}", ""]))
+    return lambda: _command("experiments.check", "toml", str(path))
+
+
 def _cells(cells: int, folder: pathlib.Path) -> Run:
     places = iter(range(100))
 
@@ -270,6 +308,9 @@ CASES = {
     "100 rounds in the account": Case("clients", _account, *_CLIENTS),
     "start of a store": Case("clients", _store, *_CLIENTS),
     "partition by writer": Case("writers", _writers, *_CLIENTS),
+    "partition of persons": Case(
+        "clients", _persons, (100, 1_000, 10_000, 100_000), (250, 500, 1_000, 2_000)
+    ),
     "PLD of Poisson batches": Case(
         "steps", _steps, (10**4, 10**5, 10**6, 10**7), (10**4, 10**5, 10**6, 10**7)
     ),
@@ -278,7 +319,8 @@ CASES = {
     ),
     "schema of a table": Case("rows", _rows, (10**3, 10**4, 10**5, 10**6)),
     "schema of a wide table": Case("columns", _columns, (10, 100, 1_000, 10_000)),
-    "sweep": Case("cells", _cells, (10, 30, 100, 300)),
+    "check": Case("rounds", _checked, (10, 100, 1_000, 10_000)),
+    "sweep": Case("seeds of three ε", _cells, (10, 30, 100, 300)),
 }
 
 

@@ -192,24 +192,37 @@ def by_writer(
     Raises:
       ValueError: there are fewer such writers than clients.
     """
-    ids, counts = np.unique(writers, return_counts=True)
-    chosen = draw_writers(
-        ids, counts, num_clients, min_examples=min_examples, seed=seed
-    )
-    by_id = np.split(np.argsort(writers, kind="stable"), np.cumsum(counts)[:-1])
-    return [by_id[place] for place in np.searchsorted(ids, chosen)]
+    rows, bounds = rows_by_owner(writers)
+    counts = np.diff(bounds)
+    chosen = draw_writers(counts, num_clients, min_examples=min_examples, seed=seed)
+    ends = zip(bounds[chosen].tolist(), bounds[chosen + 1].tolist(), strict=True)
+    return [rows[first:end] for first, end in ends]
+
+
+def rows_by_owner(owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows, by owner and ascending, and the bounds between owners.
+
+    Args:
+      owners: (n,) int32, at least 0.
+
+    Returns:
+      `(rows, bounds)`; the k-th owner's rows are `rows[bounds[k]:bounds[k + 1]]`.
+    """
+    halves = owners.astype(np.uint16), (owners >> 16).astype(np.uint16)
+    rows = np.lexsort(halves)  # NumPy sorts 16 bits by radix, 32 by comparing
+    changes = np.flatnonzero(np.diff(owners[rows])) + 1
+    return rows, np.concatenate([[0], changes, [len(rows)]])
 
 
 def draw_writers(
-    writers: np.ndarray,
     counts: np.ndarray,
     num_clients: int,
     *,
     min_examples: int,
     seed: int,
 ) -> np.ndarray:
-    """(M,): the writers that become the clients 0, 1, ..., M - 1."""
-    enough = writers[counts >= min_examples]
+    """(M,): the places in `counts` that become the clients 0, 1, ..., M - 1."""
+    enough = np.flatnonzero(counts >= min_examples)
     _check_clients(
         num_clients, len(enough), f"writers with at least {min_examples} examples"
     )

@@ -314,7 +314,9 @@ def client_parts(config: ResolvedConfig, dataset: Dataset) -> list[np.ndarray]:
             )
     if persons is None:
         return parts
-    return [np.flatnonzero(np.isin(owners, part)) for part in parts]
+    rows, bounds = partition.rows_by_owner(owners)
+    by_person = np.split(rows, bounds[1:-1])
+    return [np.sort(np.concatenate([by_person[i] for i in part])) for part in parts]
 
 
 def client_names(

@@ -206,23 +206,26 @@ def build(
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     sizes = plans.sizes(first, data)
+    # Cells that differ in their seeds alone: their noise is made and checked once.
+    kinds = [dataclasses.replace(config, seed=0) for config in configs]
+    solved = {
+        kind: _solved(kind, data.bought, **sizes) if kind.solve == "noise" else kind
+        for kind in kinds
+    }
+    mechanisms = {
+        kind: plans.make_configured_mechanism(config, **sizes)
+        for kind, config in solved.items()
+    }
     configs = [
-        dataclasses.replace(
-            _solved(dataclasses.replace(config, seed=0), data.bought, **sizes),
-            seed=config.seed,
-        )
-        if config.solve == "noise"
-        else config
-        for config in configs
+        dataclasses.replace(solved[kind], seed=config.seed)
+        for kind, config in zip(kinds, configs, strict=True)
     ]
-    configured = [
-        plans.make_configured_mechanism(config, **sizes) for config in configs
-    ]
+    configured = [mechanisms[kind] for kind in kinds]
     first_settings, first_mechanism = configured[0]
     query_parts = plans.choose_query_parts(
         first_settings, model, None if is_own else by_name, data
     )
-    for settings, mechanism in configured:
+    for settings, mechanism in mechanisms.values():
         checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)

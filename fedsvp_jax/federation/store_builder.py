@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.data import sources
+from fedsvp_jax.data import partition, sources
 from fedsvp_jax.data.datasets import leaf
 from fedsvp_jax.data.store.writer import ClientExamples, StoreSource
 from fedsvp_jax.federation import loading
@@ -41,9 +41,8 @@ def store_source(config: ResolvedConfig) -> StoreSource:
         )
     if by_writer and source.train_writers is not None:
         # Each writer's rows in ascending order, by writer.
-        _, counts = np.unique(source.train_writers, return_counts=True)
-        order = np.argsort(source.train_writers, kind="stable")
-        parts = np.split(order, np.cumsum(counts)[:-1])
+        rows, bounds = partition.rows_by_owner(source.train_writers)
+        parts = np.split(rows, bounds[1:-1])
     else:
         parts = loading.client_parts(config, source)
     return StoreSource(

@@ -63,7 +63,6 @@ def federate(config: ResolvedConfig, store: ClientStore) -> FederatedData:
     clients = StoredClients(
         store=store,
         chosen=partition.draw_writers(
-            np.arange(len(store.clients)),
             store.clients[:, 1],
             config.num_clients,
             min_examples=train_validation.least_examples(
