@@ -10,7 +10,7 @@ import pytest
 from absl import flags
 from commands import assert_sentence, command, succeeds
 
-from experiments import goal, plan
+from experiments import goal, messages, plan
 from fedsvp_jax import federation
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables import table
@@ -210,6 +210,15 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     better = "better than guessing"
     assert models[0] == f"not shown to be {better}" and models[2] == better
     assert models[1] == f"ranks {better}, its probabilities are worse"
+    told = messages.filled(
+        "plan.txt",
+        **{"sizes": np.array([9, 90]), "tested": 299, "main": {"delta": 1e-5}},
+        **{"change": "", "table": "", "from_records": ()},
+        document=document | {"guessing": 0.8},
+        better=better,
+        rows=rows,
+    )
+    assert "each upload: none; secure aggregation: none; trusted server: 3." in told
     assert rows[0]["AUC"] == "0.483 to 0.617"
     # Hanley and McNeil's by root finding: .7391 to .8492, on a grid
     assert rows[2]["AUC"] == "0.740 to 0.849" and rows[-1]["status"] == "hides nothing"
