@@ -123,7 +123,11 @@ def test_a_useless_model_predicts_with_a_warning(
     succeeds("experiments.predict", str(folder), f"--export={file}")
     np.save(tmp_path / "new.npy", digits().test_inputs[:3])
     for useful, of, words in (
-        (False, summary["params_sha256"], "Not shown to be useful: AUC 0.5"),
+        (
+            False,
+            summary["params_sha256"],
+            "Not shown to be better than guessing: AUC 0.5",
+        ),
         (True, summary["params_sha256"], ""),
         (False, "of another model", ""),
     ):
