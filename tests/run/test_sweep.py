@@ -5,12 +5,14 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import pytest
 from event_scalars import event_scalars
 from published import epsilon_of
 from small_runs import Stopped, contents, digits, read_rows, small, stop_at
 
-from fedsvp_jax import run
+from fedsvp_jax import federation, run
+from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan, cell_name, sweep
@@ -158,3 +160,31 @@ def test_total_epsilons_are_solved_and_fedavg_is_their_reference() -> None:
     assert "total_epsilon" not in cell_name(free[0])
     with pytest.raises(ValueError, match="needs total_epsilons"):
         SweepPlan(("nbafl",), (0.1,), (0,)).programs(solved[0])
+
+
+@pytest.mark.hole
+def test_cells_that_differ_in_their_seeds_have_their_noise_made_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 240 cells the mechanisms took 20 of 23 CPU seconds before the first round."""
+    plan = SweepPlan(mechanisms=("fedsva",), epsilons=(0.2, 0.4), seeds=(0, 1, 2))
+    cells = plan.programs(small(**ROUNDS))["fedsva"]
+    alone = [federation.build([cell], digits()).cells for cell in cells]
+    made = []
+    make = plans.make_configured_mechanism
+    monkeypatch.setattr(
+        plans,
+        "make_configured_mechanism",
+        lambda config, **sizes: made.append(config) or make(config, **sizes),
+    )
+    program = federation.build(cells, digits())
+    assert [config.epsilon for config in made] == [0.2, 0.4]
+    for place, (cell, one) in enumerate(zip(cells, alone, strict=True)):
+        assert program.configs[place] == cell
+        for part in ("mechanism", "root", "allowance"):
+            for many, single in zip(
+                jax.tree.leaves(getattr(program.cells, part)),
+                jax.tree.leaves(getattr(one, part)),
+                strict=True,
+            ):
+                assert bool((many[place] == single[0]).all())
