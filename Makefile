@@ -150,7 +150,7 @@ format: setup
 	$(BIN)/ruff format .
 
 # The compilers of accelerators, in a folder beside .venv, for
-# `python -m tests.accelerators`.
+# `python -m experiments.benchmark.accelerators`.
 $(ACCELERATORS_STAMP): requirements/accelerators.txt $(STAMP)
 	rm -rf $(ACCELERATORS)
 	$(BIN)/python $(WHEELS) --no-deps --target $(ACCELERATORS) -r requirements/accelerators.txt

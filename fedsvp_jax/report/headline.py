@@ -14,7 +14,7 @@ from fedsvp_jax.report import guarantees, page
 REFERENCE = "reference.json"  # scores without privacy, in a run's folder
 
 
-def privacy(summary: Mapping[str, Any]) -> str:
+def privacy(summary: dict[str, Any]) -> str:
     """The claim of the run: adversary, ε, δ, neighbours, and whether it is proved.
 
     It is about one copy of a record. More copies and stronger adversaries follow with
@@ -52,7 +52,7 @@ def filled(macro: str, *values: Any) -> str:
     return " ".join(getattr(macros, macro)(*values).split())
 
 
-def sentences(folder: Path, summary: Mapping[str, Any]) -> list[str]:
+def sentences(folder: Path, summary: dict[str, Any]) -> list[str]:
     """All sentences of a run's folder."""
     config = _content(folder / "config.json")
     written = [privacy(summary), published(summary), unprotected(config)]

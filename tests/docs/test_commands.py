@@ -66,8 +66,6 @@ ELSEWHERE = {  # in tests/experiments
     "::test_the_table_is_printed_and_written",
     f"{_RUN}benchmark": "benchmark/test_benchmark.py"
     "::test_the_command_prints_one_json_line_per_work",
-    "python -m tests.accelerators": "benchmark/test_accelerators.py"
-    "::test_a_round_compiles_for_accelerators",
 }
 _SUBCOMMAND = re.compile(r"\bfedsvp (?=\w)")
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)

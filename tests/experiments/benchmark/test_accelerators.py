@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.accelerators import __main__ as accelerators
-from tests.accelerators import compiled
+from experiments.benchmark import accelerators, compiled
 
 PROGRAM = """
 %x (a: f32[100,3], b: bf16[3]) -> f32[3] {

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments.benchmark import arithmetic, measure, workloads
+from experiments.benchmark import arithmetic, compiled, measure, workloads
 from fedsvp_jax.devices import target
-from tests.accelerators import compiled
 
 
 def dense(batch: int, *widths: int) -> int:

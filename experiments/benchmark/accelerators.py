@@ -1,9 +1,7 @@
 """Compiles the benchmark for accelerators that are not there, and counts.
 
-What stands in a clone alone: the compilers, and the rows that are compared.
-
     make accelerators                                    # the compilers, once
-    python -m tests.accelerators                         # compares with the kept rows
+    python -m experiments.benchmark.accelerators         # compares with the kept rows
 
 Each row is compiled in a process of its own, one after another (`compiled` has what is
 counted). Nothing is run on an accelerator. A
@@ -20,11 +18,10 @@ from typing import Any
 
 from absl import flags
 
-from experiments import command, provenance
-from experiments.benchmark import workloads
 from fedsvp_jax.core.files import Record
 
-from . import compiled
+from .. import command, provenance
+from . import compiled, workloads
 
 ROOT = pathlib.Path(__file__).parents[2]
 COMPILERS = ROOT / ".accelerators"

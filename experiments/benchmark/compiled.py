@@ -1,6 +1,6 @@
 """Compiles one workload for an accelerator that is not there, and counts.
 
-The compiler of the device is all that is used: nothing runs. `__main__` is the
+The compiler of the device is all that is used: nothing runs. `accelerators` is the
 command.
 
 libtpu writes beside every instruction how many cycles it estimates. From XLA:GPU come
@@ -22,10 +22,11 @@ import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from experiments.benchmark import arithmetic, measure, workloads
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import target
 from fedsvp_jax.run.trainer import Trainer
+
+from . import arithmetic, measure, workloads
 
 _H100 = """
 gpu_device_info { threads_per_block_limit: 1024 threads_per_warp: 32
