@@ -67,6 +67,10 @@ _IMAGES = {  # as a row of experiments/studies/features, with fewer and larger s
     "learning_rate": 4.0,
     "num_rounds": 100,
 }
+_WHOLE_NUMBERS = {  # as real sites draw noise: its ε is by RDP, and no step draws rows
+    "total_accounting": "rdp",
+    "noise_bits": 24,
+}
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
@@ -211,6 +215,8 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         "num_hbc_clients": 0,
         "partition": config.partition,
     }
+    if config.noise_sampler == "discrete":
+        settings |= _WHOLE_NUMBERS
     if by_client:
         rows = round(len(data.train_labels) / clients / 8)
         return settings | _CLIENTS | {"batch_size": max(1, min(rows, 512))}

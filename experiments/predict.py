@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> None:
             )
     else:
         inputs = _examples(source)
-    if trained.scores is not None and trained.scores["verdict"] != scores.BETTER:
+    if trained.scores is not None and trained.scores.get("verdict") != scores.BETTER:
         quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)
     if trained.schema is not None and (parts := trained.schema.from_records):
