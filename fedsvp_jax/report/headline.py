@@ -20,7 +20,7 @@ def privacy(summary: dict[str, Any]) -> str:
     It is about one copy of a record. More copies and stronger adversaries follow with
     their own ε, or with none.
     """
-    claims = guarantees.strongest([summary])
+    claims = guarantees.strongest([dict(summary)])
     if not any(claim["adversary"] == summary.get("adversary") for claim in claims):
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
     return filled("privacy", summary, claims)

@@ -131,3 +131,10 @@ def test_by_writer_leaves_small_writers_out() -> None:
     assert sorted(len(part) for part in parts) == [8, 9]
     with pytest.raises(ValueError, match=r"1 and 2, .* at least 8 examples; got 3"):
         partition.by_writer(writers, 3, min_examples=8, seed=0)
+
+
+def test_rows_are_sorted_by_owner_beyond_16_bits() -> None:
+    owners = np.array([70_000, 3, 4_464, 70_000, 3, 2**31 - 1, 4_464], np.int32)
+    rows, bounds = partition.rows_by_owner(owners)  # 70,000 = 4,464 modulo 2^16
+    parts = [rows.tolist() for rows in np.split(rows, bounds[1:-1])]
+    assert parts == [[1, 4], [2, 6], [0, 3], [5]]

@@ -23,6 +23,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
 from fedsvp_jax.data.tables.table import from_table
 from fedsvp_jax.federation import Program, build
+from fedsvp_jax.federation.loading import client_parts
 from fedsvp_jax.mechanisms import MechanismConfig, make_mechanism, subsampling
 from fedsvp_jax.mechanisms.clipping import OF_A_PERSON
 from fedsvp_jax.round import local_training
@@ -126,6 +127,14 @@ def test_all_rows_of_a_person_are_at_one_client_for_training_or_validation(
     assert sum(map(len, sides)) == len(set.union(*sides))
     share = sum(map(len, sides[:3])) / sum(map(len, sides))
     assert share == pytest.approx(0.7, abs=0.03)
+
+
+def test_a_clients_rows_are_those_of_its_persons_in_ascending_order():
+    data = loaded()
+    config = resolve(ExperimentConfig(**SETTINGS | {"partition": "iid"}), data)
+    whose = whose_of(data)
+    for part in client_parts(config, data):
+        np.testing.assert_array_equal(part, np.flatnonzero(np.isin(whose, whose[part])))
 
 
 def test_two_persons_make_a_client():
