@@ -298,7 +298,7 @@ def _planned(
     Beside the accuracy of each stand the `trained`, the scores of its models.
     """
     from fedsvp_jax import run
-    from fedsvp_jax.config import ExperimentConfig
+    from fedsvp_jax.config import ExperimentConfig, resolve
 
     kinds = [*_LABELS]
     if data.schema.unit == "client":
@@ -317,7 +317,8 @@ def _planned(
             point["adversary"] = "whoever sees the models"
             point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
         points.append(point)
-    scores = run.reference_scores(ExperimentConfig(dataset="csv"), data)
+    config = resolve(ExperimentConfig(dataset="csv", num_attributes=1), dataset=data)
+    scores = run.reference_scores(config, data)
     reference = dict.fromkeys(("lower", "upper"), scores["accuracy"])
     reference |= {"trained": [scores]}
     return document | {"points": points, "reference": reference}

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.losses import ExampleLoss
 from fedsvp_jax.core.settings import FEATURE_MODELS, by_class
@@ -52,7 +52,7 @@ def scores_of(
     }
 
 
-def reference_scores(config: ExperimentConfig, data: Dataset) -> Record:
+def reference_scores(config: ResolvedConfig, data: Dataset) -> Record:
     """Scores of logistic regression on the training rows of all clients, which hides
     nothing.
 

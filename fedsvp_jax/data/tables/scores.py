@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
@@ -121,7 +120,8 @@ def of_table(
     areas = [auc(chances[:, c], labels == c) for c in ranked]
     defined = [area for area in areas if area is not None]
     interval = mean_interval(areas, counts)
-    guess = float(special.entr(counts / len(labels)).sum())
+    shares = counts[counts > 0] / len(labels)
+    guess = -float(np.sum(shares * np.log(shares)))
     log_loss = float(
         -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
     )
