@@ -81,8 +81,8 @@ class Client:
 
     Raises:
       ValueError: a model with statistics (BatchNorm's), which would leave without
-        noise; a private query on data whose preprocessing follows their records; or a
-        person as the unit of the data, whom the policy does not hide.
+        noise; a claim about one record on data whose preprocessing follows the records;
+        or a person as the unit of the data, whom the policy does not hide.
     """
 
     def __init__(
@@ -98,14 +98,17 @@ class Client:
         self.policy, config, target = policy, policy.training, current_target()
         build = partial(models.make_model, config.model, kernels=target.platform)
         by_name = (lambda count: build(num_classes=count)) if model is None else None
+        if model is not None:  # whose author nobody checks, and a clip rests on it
+            model = model._replace(gradient_scale=None)
         self._model = model or build(num_classes=data.num_classes)
         split = cell_of(cell_of(data.split, 0), 0)
         self.num_examples = int(split.num_train)
-        if policy.is_query and data.from_records:
+        one_record = policy.is_query or policy.config.uploads_gradient
+        if one_record and data.from_records:
             raise ValueError(
                 f"{', '.join(data.from_records[:4])} were taken from the records, so "
-                "that a private record changes the public part of an upload: declare "
-                "them in a schema (`fedsvp schema`)"
+                "that one record may change the features of all: declare them in a "
+                "schema (`fedsvp schema`)"
             )
         if data.bought[0]:
             raise ValueError(

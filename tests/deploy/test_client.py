@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import ROWS, UPDATE_CLIP
 from small_runs import digits, small
 
-from fedsvp_jax import federation
+from fedsvp_jax import federation, models
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
@@ -105,6 +106,43 @@ def test_a_private_query_on_scales_of_the_records_is_refused(
     data = data_of(program.data, 0)._replace(from_records=("bounds of a",))
     with pytest.raises(ValueError, match="bounds of a were taken from the records"):
         Client(made, data, tmp_path / "log")
+
+
+def client_of_rows(folder: pathlib.Path, model: Any = None, **data: Any) -> Client:
+    """Its upload is the gradient of a linear model."""
+    changes = {"batch_size": 200, "model": "logistic", "l2_norm_clip": 0.01}
+    config = small(**CASES["rows"] | changes)
+    made = make_policy(config, min_num_examples=20, max_num_examples=200)
+    images = digits()
+    parts = ("train_inputs", "test_inputs")
+    flat = {
+        name: np.float32(getattr(images, name)).reshape(-1, 64) / 255 for name in parts
+    }
+    program = federation.build([config], dataclasses.replace(images, **flat))
+    own = data_of(program.data, 0)._replace(**data)
+    return Client(made, own, folder / "log", model=model, randomness=Seeded(0, 0))
+
+
+@pytest.mark.hole
+def test_a_gradient_of_rows_on_scales_of_the_records_is_refused(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One row moved the features of all, and the log said proved of one row."""
+    with pytest.raises(ValueError, match="bounds of a were taken from the records"):
+        client_of_rows(tmp_path, from_records=("bounds of a",))
+
+
+@pytest.mark.hole
+def test_a_clip_does_not_rest_on_what_a_model_of_ones_own_says_of_its_gradients(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Its rows' gradients were taken as short as it said, and none was clipped."""
+    linear = models.make_model("logistic", num_classes=10)
+    own = linear._replace(gradient_scale=lambda x: jnp.full(len(x), 1e-6))
+    client = client_of_rows(tmp_path, own)
+    gradient = client.train(client.initial_arrays, 1).arrays
+    norm = np.linalg.norm(np.concatenate([leaf.ravel() for leaf in gradient]))
+    assert norm <= client.policy.config.l2_norm_clip * client.num_examples / 200
 
 
 # Of the client's own examples, `fingerprint` as version 0.3.0 computed it.
