@@ -296,8 +296,10 @@ def test_bought_bounds_are_confirmed_without_their_names(
     succeeds(*drafted, "--bounds_epsilon=2")
     text = schema.read_text()
     assert "[private_bounds]\nepsilon = 2.0\ndraws = 2\n" in text
-    assert text.count("from_data = true") == 2  # of age, and of the classes
+    assert text.count("\nfrom_data = ") == 3  # of age's fill, male and the classes
     confirm = ("experiments.schema", f"--confirm={schema}")
-    assert_sentence(command(*confirm), "what the records say: ill (classes). State")
+    refused = command(*confirm)
+    assert_sentence(refused, "as the records said; change what")
+    assert "ill: classes" in refused.stdout and "age" not in refused.stdout
     succeeds(*confirm, "--known=ill")
     assert "[private_bounds]\nepsilon = 2.0" in schema.read_text()
