@@ -8,8 +8,9 @@ from; its bounds or categories; what fills a missing cell; which column is the c
 which the client. `train --schema=schema.toml` reads it, the model carries it, and every
 site of a federation uses the same file. The draft takes bounds, categories, fill values
 and classes from the records and marks each with a line `from_data`: state what is known
-without them (a form, a codebook, a law of nature) and delete the line. While a line is
-there, every ε is nominal. --label_column and --client_column are guessed by name.
+without them (a form, a codebook, a law of nature) and write `from_data = false` there,
+or use --confirm. While a mark is there, every ε is nominal. --label_column and
+--client_column are guessed by name.
 
   fedsvp schema --confirm=schema.toml --known=sex,age,dose
 

@@ -291,6 +291,8 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
         batches, steps = "all of a client's rows in its one step", 1
     elif poisson:
         batches = "secret Poisson batches, drawn with probability B/|D|"
+        if config.batch_size >= largest:
+            batches = "all of a client's rows in each of its steps"
         steps = subsampling.most_steps(config)
     else:
         batches, steps = "a shuffle that ignores the data", config.local_epochs

@@ -2,7 +2,7 @@
 
 import math
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +67,14 @@ def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
         )
         groups[head].append((sentence or f"{text[:1].upper()}{text[1:]}.", text))
     return groups
+
+
+def right_about_test(summary: Mapping[str, Any]) -> int:
+    """Guesses of 100 about one test row that are right at most, by what is published.
+
+    Args:
+      summary: summary.json; 50 where no score is published.
+    """
+    scores = summary.get("published_scores") or {}
+    pair = scores.get("epsilon", 0.0), scores.get("delta", 0.0)
+    return math.ceil(tradeoff.right_of_100([pair]) - 1e-9)

@@ -34,7 +34,7 @@ def spent(summary: Mapping[str, Any]) -> str:
 def published(summary: Mapping[str, Any]) -> str:
     """The accuracy that may be published, and what it claims; "" if there is none."""
     scores = summary.get("published_scores") or {}
-    return filled("published", scores)
+    return filled("published", scores, guarantees.right_about_test(summary))
 
 
 def unprotected(config: Mapping[str, Any]) -> str:

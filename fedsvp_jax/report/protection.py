@@ -10,11 +10,9 @@ Parts that this program cannot know are marked as open.
 
 import datetime
 import hashlib
-import math
 from pathlib import Path
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.report import guarantees, headline, labels, page, read
 
 
@@ -32,8 +30,6 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         return None
     written = (folder / "summary.json").stat().st_mtime
     published = summary.get("published_scores")
-    of_score = published or {"epsilon": 0.0}
-    pairs = [(of_score["epsilon"], of_score.get("delta", 0.0))]
     release = headline.published(summary)
     if config.get("public_test"):
         release = headline.filled("quality", summary) or release
@@ -54,6 +50,6 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         mechanism=mechanisms.about(str(config["mechanism"])),
         release=release,
         published=published,
-        test_right=math.ceil(tradeoff.right_of_100(pairs) - 1e-9),
+        test_right=guarantees.right_about_test(summary),
         exact=headline.privacy(summary),
     )

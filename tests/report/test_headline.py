@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedsvp_jax.report import headline
+from fedsvp_jax.report import guarantees, headline
 
 ROW = {
     "adversary": "server",
@@ -158,3 +158,18 @@ def test_a_row_that_is_left_out_is_said_plainly() -> None:
         "all rows of a person (at most 3) more or less"
     )
     assert headline.filled("change", ROW) == ROW["relation"]
+
+
+@pytest.mark.hole
+def test_a_model_that_names_one_class_is_said_to() -> None:
+    """It was "better than guessing" of a model that predicted death for nobody."""
+    scores = SCORES | {"confusion": [[70, 0], [30, 0]]}
+    told = headline.filled("quality", {"test_scores": scores})
+    assert "It predicts “no” for every test row" in told
+    both = SCORES | {"confusion": [[60, 10], [5, 25]]}
+    assert "every test row" not in headline.filled("quality", {"test_scores": both})
+
+
+def test_guesses_about_a_test_row_stand_beside_the_score_that_is_published() -> None:
+    assert guarantees.right_about_test({}) == 50
+    assert guarantees.right_about_test({"published_scores": {"epsilon": 3.0}}) == 96
