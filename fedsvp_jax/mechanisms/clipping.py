@@ -278,9 +278,10 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     largest = config.max_num_examples
     if all_rows and (config.local_steps != 1 or config.batch_size < largest):
         raise ValueError(
-            "noise_sampler=discrete with clipping=per_example needs batches=poisson, "
-            f"local_steps=1, got {config.local_steps}, and a batch_size of at least "
-            f"the {largest} rows of the largest client, got {config.batch_size}"
+            "noise_sampler=discrete with clipping=per_example takes all rows of a "
+            "client in one step: give batches=poisson, local_steps=1 and a batch_size "
+            f"of at least {largest}, the rows of the largest client; got local_steps="
+            f"{config.local_steps} and batch_size={config.batch_size}"
         )
     if poisson and not left_out:
         raise ValueError(

@@ -61,7 +61,7 @@ def settings(folder: pathlib.Path, hospitals: int) -> ResolvedConfig:
             num_hbc_clients=0,
             cohort_size=hospitals,
             num_attributes=1,
-            train_fraction=0.99,
+            train_fraction=1.0,
             num_rounds=6,
             mechanism="gaussian",
             clipping="per_example",  # DP-SGD: each row's gradient is clipped to C
