@@ -40,9 +40,7 @@ class Encoded(NamedTuple):
     inputs: np.ndarray  # (rows, f) float32
     columns: dict[str, Column]  # what may be an attribute, by name
     beyond: dict[str, np.ndarray]  # rows that were clamped, or taken as `OTHERS`
-    at_extremes: list[
-        str
-    ]  # columns whose bounds end at the rows', and no mark says why
+    at_extremes: list[str]  # columns without a mark whose bounds are the rows' extremes
 
 
 def encode(
