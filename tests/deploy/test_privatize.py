@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from deployed import ROWS, SUMS, UPDATE_CLIP, model, policy, privatize, trained
+from dp_accounting import GaussianDpEvent
+from dp_accounting.rdp import RdpAccountant
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import prng
@@ -125,6 +127,20 @@ def test_a_share_of_a_cohorts_noise_is_whole_numbers_claimed_against_colluders()
     assert record["adversary"] != alone["adversary"]
     with pytest.raises(Refused, match="round 1 is over"):
         asked(policy=made, state=state)
+
+
+def test_five_gradients_cost_what_a_second_accountant_says_of_the_noise_drawn() -> None:
+    made, spent = policy(**ROWS), RdpAccountant()
+    zeros, state = [np.zeros((100, 100), np.float32)], new_state(made, 30)
+    for round_num in range(1, 6):
+        upload, state, record = privatize(
+            zeros, zeros, state, policy=made, round_num=round_num
+        )
+        std = upload[0].std()  # of 10,000 numbers; C/B is 1/40
+        assert std == pytest.approx(record["noise_std"], rel=0.03)
+        spent.compose(GaussianDpEvent(record["noise_std"] * 40))
+    wanted = spent.get_epsilon(made.promise.target_delta)
+    assert record["epsilon_spent"]["rdp"] == pytest.approx(wanted, rel=1e-3)
 
 
 def test_no_site_has_more_rows_than_its_gradient_is_divided_by() -> None:
