@@ -1,6 +1,8 @@
 """The policy that a client has agreed to: a mechanism, its settings and a promise."""
 
 import dataclasses
+import hashlib
+import json
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +17,7 @@ from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.optimizers import learning_rate
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.data.tables.schema import to_toml
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import (
@@ -132,6 +135,17 @@ class Policy:
             for name, value in values.items()
         }
         return dict(plain(numbers))
+
+    @cached_property
+    def agreement(self) -> str:
+        """SHA-256 of all settings and of the schema, wherever table and schema lie.
+
+        Server and clients of secure sums compare it before a round is charged.
+        """
+        training = dataclasses.asdict(self.training) | {"data_dir": 0, "schema": 0}
+        schema = self.training.declared()
+        said = [self.settings(), training, schema and to_toml(schema)]
+        return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
 
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""

@@ -106,7 +106,7 @@ class Site:
           Refused: as `read`.
         """
         body = self._verified()[0].first.body
-        return _policy_of(json.dumps(body["policy"], sort_keys=True))
+        return policy_of(json.dumps(body["policy"], sort_keys=True))
 
     @property
     def public_key(self) -> str:
@@ -464,8 +464,8 @@ def _state_of(entry: Entry) -> ClientState:
 
 
 @functools.lru_cache(maxsize=64)
-def _policy_of(text: str) -> Policy:
-    """The policy of a log's first entry; its compiled programs are kept.
+def policy_of(text: str) -> Policy:
+    """The policy of arguments of `make_policy` in JSON; its compiled programs are kept.
 
     Raises:
       Refused: it has a setting that this version lacks.
