@@ -86,13 +86,11 @@ def _propose(folder: pathlib.Path) -> None:
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
-    policy = tables.propose(
-        folder, config, schema, min_num_examples=_LEAST.value or 1
-    )
+    policy = tables.propose(folder, config, schema, min_num_examples=_LEAST.value or 1)
     _print_promise(policy)
     print(
-        f"sites: {config.num_clients} with {_LEAST.value or 1} to {most} training rows; "
-        f"at most {config.colluders} away or curious"
+        f"sites: {config.num_clients} with {_LEAST.value or 1} to {most} training "
+        f"rows; at most {config.colluders} away or curious"
     )
     command.print_files(sorted(folder.iterdir()))
 

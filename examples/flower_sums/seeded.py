@@ -1,4 +1,4 @@
-"""For tests alone: hospitals whose noise is of a seed. It hides nothing, and says so."""
+"""For tests alone: hospitals whose noise is of a seed, which hides nothing."""
 
 import os
 

@@ -19,7 +19,7 @@ import hashlib
 import io
 import pathlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -61,38 +61,39 @@ _MODULUS = 2**32
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
 
 
-def protocol(policy: Policy) -> dict[str, Any]:
+def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of Flower's workflow under which a site answers.
 
     All clients that are there, at most K, share keys with all, and a sum is opened with
     K - h + 1 of them: then those that are away and one curious client are together at
     most h (docs/appendix, P14).
 
+    Args:
+      settings: of `Policy.settings`, or of a site.
+
     Raises:
       ValueError: the policy's noise is no share of a cohort's, or K is too large.
     """
-    config, grid = policy.config, policy.mechanism.grid
-    if not policy.summed or grid is None:
-        raise ValueError("noise_trust must be secure_aggregation for secure sums")
-    cohort, steps = config.cohort_size, 2**grid.bits
+    trust, sampler = settings["noise_trust"], settings["noise_sampler"]
+    if (trust, sampler) != ("secure_aggregation", "discrete"):
+        raise ValueError(
+            "noise_trust must be secure_aggregation, and noise_sampler discrete, for "
+            f"secure sums, got {trust} and {sampler}"
+        )
+    cohort, steps = settings["cohort_size"], 2 ** settings["noise_bits"]
     if cohort < 3 or cohort * steps >= _MODULUS:
         raise ValueError(
             f"cohort_size must be 3 or more, and below {_MODULUS // steps} with "
-            f"noise_bits = {grid.bits}, got {cohort}"
+            f"noise_bits = {settings['noise_bits']}, got {cohort}"
         )
     return {
         "num_shares": 1.0,  # of all that are there
-        "reconstruction_threshold": _threshold(policy),
+        "reconstruction_threshold": max(cohort - settings["colluders"] + 1, 2),
         "max_weight": 1.0,
         "clipping_range": float(steps // 2),
         "quantization_range": steps,
         "modulus_range": _MODULUS,
     }
-
-
-def _threshold(policy: Policy) -> int:
-    """Clients without whom no sum is opened: K - h + 1."""
-    return max(policy.config.cohort_size - policy.config.colluders + 1, 2)
 
 
 class SumMod:
@@ -123,14 +124,14 @@ class SumMod:
         """Raises Refused: a request under which the sum would show too much."""
         if request is None:
             raise Refused("this client answers within secure aggregation alone")
-        policy, stage = self.site.policy, request.get("stage")
-        settings, threshold = protocol(policy), _threshold(policy)
+        agreed, stage = self.site.settings, request.get("stage")
+        settings, cohort = protocol(agreed), agreed["cohort_size"]
+        threshold = settings["reconstruction_threshold"]
         if stage == "setup":
             count = request.get("sample_num")
-            if not threshold <= count <= policy.config.cohort_size:
+            if not threshold <= count <= cohort:
                 raise Refused(
-                    f"sample_num must be {threshold} to {policy.config.cohort_size} "
-                    f"clients, got {count}"
+                    f"sample_num must be {threshold} to {cohort} clients, got {count}"
                 )
             expected = {
                 "share_num": count,
@@ -185,7 +186,7 @@ class SumWorkflow(SecAggPlusWorkflow):
     """
 
     def __init__(self, policy: Policy, timeout: float | None = None) -> None:
-        super().__init__(**protocol(policy), timeout=timeout)
+        super().__init__(**protocol(policy.settings()), timeout=timeout)
         _mask_with_whole_keys()
 
     def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
@@ -243,7 +244,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
     def num_fit_clients(self, num_available_clients: int) -> tuple[int, int]:
         """All that are there, from K - h + 1 to K, and the least to wait for."""
-        least = _threshold(self._policy)
+        least = protocol(self._policy.settings())["reconstruction_threshold"]
         most = self._policy.config.cohort_size
         return min(max(num_available_clients, least), most), least
 

@@ -145,7 +145,9 @@ class Policy:
         training = dataclasses.asdict(self.training) | {"data_dir": 0, "schema": 0}
         schema = self.training.declared()
         said = [self.settings(), training, schema and to_toml(schema)]
-        return hashlib.sha256(json.dumps(plain(said), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(plain(said), sort_keys=True).encode()
+        ).hexdigest()
 
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""
