@@ -19,7 +19,7 @@ import hashlib
 import io
 import pathlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -51,49 +51,13 @@ from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.optimizers import averages, server_optimizer
 from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.flower import replied
-from fedsvp_jax.deploy.policy import Policy
+from fedsvp_jax.deploy.policy import MODULUS, Policy, protocol
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.models.aggregation import optimizer_step
 
-_MODULUS = 2**32
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
-
-
-def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of Flower's workflow under which a site answers.
-
-    All clients that are there, at most K, share keys with all, and a sum is opened with
-    K - h + 1 of them: then those that are away and one curious client are together at
-    most h (docs/appendix, P14).
-
-    Args:
-      settings: of `Policy.settings`, or of a site.
-
-    Raises:
-      ValueError: the policy's noise is no share of a cohort's, or K is too large.
-    """
-    trust, sampler = settings["noise_trust"], settings["noise_sampler"]
-    if (trust, sampler) != ("secure_aggregation", "discrete"):
-        raise ValueError(
-            "noise_trust must be secure_aggregation, and noise_sampler discrete, for "
-            f"secure sums, got {trust} and {sampler}"
-        )
-    cohort, steps = settings["cohort_size"], 2 ** settings["noise_bits"]
-    if cohort < 3 or cohort * steps >= _MODULUS:
-        raise ValueError(
-            f"cohort_size must be 3 or more, and below {_MODULUS // steps} with "
-            f"noise_bits = {settings['noise_bits']}, got {cohort}"
-        )
-    return {
-        "num_shares": 1.0,  # of all that are there
-        "reconstruction_threshold": max(cohort - settings["colluders"] + 1, 2),
-        "max_weight": 1.0,
-        "clipping_range": float(steps // 2),
-        "quantization_range": steps,
-        "modulus_range": _MODULUS,
-    }
 
 
 class SumMod:
@@ -300,7 +264,7 @@ def masks(
     Raises:
       ValueError: another range.
     """
-    if num_range != _MODULUS:
+    if num_range != MODULUS:
         raise ValueError(f"the modulus must be 2^32, got {num_range}")
     sizes = [int(np.prod(shape)) for shape in dimensions_list]
     stream = hashlib.shake_256(seed).digest(4 * sum(sizes))

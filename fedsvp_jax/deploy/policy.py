@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -28,6 +29,7 @@ from fedsvp_jax.mechanisms import (
 )
 from fedsvp_jax.mechanisms.played import check_noise
 
+MODULUS = 2**32  # of secure sums
 COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
 
 
@@ -136,7 +138,7 @@ class Policy:
         }
         return dict(plain(numbers))
 
-    @cached_property
+    @property
     def agreement(self) -> str:
         """SHA-256 of all settings and of the schema, wherever table and schema lie.
 
@@ -285,3 +287,38 @@ def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) 
             f"mechanism {name} has a step at the server, which an engine's server does "
             "not take; take another mechanism"
         )
+
+
+def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of Flower's workflow under which a site answers.
+
+    All clients that are there, at most K, share keys with all, and a sum is opened with
+    K - h + 1 of them: then those that are away and one curious client are together at
+    most h (docs/appendix, P14).
+
+    Args:
+      settings: of `Policy.settings`, or of a site.
+
+    Raises:
+      ValueError: the policy's noise is no share of a cohort's, or K is too large.
+    """
+    trust, sampler = settings["noise_trust"], settings["noise_sampler"]
+    if (trust, sampler) != ("secure_aggregation", "discrete"):
+        raise ValueError(
+            "noise_trust must be secure_aggregation, and noise_sampler discrete, for "
+            f"secure sums, got {trust} and {sampler}"
+        )
+    cohort, steps = settings["cohort_size"], 2 ** settings["noise_bits"]
+    if cohort < 3 or cohort * steps >= MODULUS:
+        raise ValueError(
+            f"cohort_size must be 3 or more, and below {MODULUS // steps} with "
+            f"noise_bits = {settings['noise_bits']}, got {cohort}"
+        )
+    return {
+        "num_shares": 1.0,  # of all that are there
+        "reconstruction_threshold": max(cohort - settings["colluders"] + 1, 2),
+        "max_weight": 1.0,
+        "clipping_range": float(steps // 2),
+        "quantization_range": steps,
+        "modulus_range": MODULUS,
+    }

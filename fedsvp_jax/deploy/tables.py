@@ -23,7 +23,7 @@ from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, read_schema, to_toml
 from fedsvp_jax.deploy.client import Client, own_data
 from fedsvp_jax.deploy.noise import SECRET, Randomness
-from fedsvp_jax.deploy.policy import Policy, make_policy
+from fedsvp_jax.deploy.policy import Policy, make_policy, protocol
 from fedsvp_jax.deploy.site import Site, policy_of
 from fedsvp_jax.federation import loading
 
@@ -99,7 +99,7 @@ def propose(
 
     Raises:
       FileExistsError: the folder is there.
-      ValueError: as `make_policy` and `Client`; or the server would see each upload.
+      ValueError: as `make_policy`, `protocol` and `Client`.
     """
     rows = blank_rows(schema, [config.batch_size])
     policy = make_policy(
@@ -108,11 +108,7 @@ def propose(
         max_num_examples=config.batch_size,
         rows_per_person=rows.rows_per_person,
     )
-    if not policy.summed:
-        raise ValueError(
-            "noise_trust must be secure_aggregation and noise_sampler discrete in a "
-            "federation over tables"
-        )
+    protocol(policy.settings())
     _client_of(policy, rows, folder)  # refuses what no hospital could train
     folder.mkdir(parents=True)
     (folder / SCHEMA).write_text(to_toml(schema), encoding="utf-8")
