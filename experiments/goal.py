@@ -74,12 +74,15 @@ _WHOLE_NUMBERS = {  # as real sites draw noise: its ε is by RDP, and no step dr
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
-def settings(goal: str, values: flags.FlagValues) -> Record:
+def settings(
+    goal: str, values: flags.FlagValues, data: Dataset | None = None
+) -> Record:
     """Settings for the flags that are not named.
 
     Args:
       goal: of `GOALS`.
       values: the command line's.
+      data: the data set that they name, where it is read already.
 
     Raises:
       OSError: the data or the schema cannot be read.
@@ -104,7 +107,8 @@ def settings(goal: str, values: flags.FlagValues) -> Record:
             "group out (docs/useful_model.md)"
         )
     config = command.unresolved(values)
-    data = sources.load(config.dataset, config.data_dir, config)
+    if data is None:
+        data = sources.load(config.dataset, config.data_dir, config)
     if goal == "proved" and data.from_records:
         entries = "; ".join(data.from_records)
         how = "`fedsvp schema DATA.csv` drafts one"

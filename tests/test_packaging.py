@@ -26,6 +26,7 @@ FOLDERS = ("fedsvp_jax", "experiments")
 ENGINES = {
     "fedsvp_jax/deploy/flower.py": "flwr",
     "fedsvp_jax/deploy/flower_sums.py": "flwr",
+    "fedsvp_jax/deploy/flower_tables.py": "flwr",
     "fedsvp_jax/deploy/nvflare.py": "nvflare",
     "fedsvp_jax/deploy/pfl.py": "pfl",
 }

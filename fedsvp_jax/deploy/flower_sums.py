@@ -16,6 +16,8 @@ not noticed. The claim is against one that follows the protocol.
 """
 
 import hashlib
+import io
+import pathlib
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -45,50 +47,17 @@ except ImportError as error:
         "fedsvp_jax.deploy.flower_sums needs flwr: pip install 'fedsvp_jax[flower]'"
     ) from error
 
+from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.core.optimizers import averages, server_optimizer
 from fedsvp_jax.deploy.answer import Arrays, Trained, answer
 from fedsvp_jax.deploy.flower import replied
-from fedsvp_jax.deploy.policy import Policy
+from fedsvp_jax.deploy.policy import MODULUS, Policy, protocol
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.site import Site
 from fedsvp_jax.mechanisms.grid import grid_step
 from fedsvp_jax.models.aggregation import optimizer_step
 
-_MODULUS = 2**32
 _CONFIGS, _STATE = client_side.RECORD_KEY_CONFIGS, client_side.RECORD_KEY_STATE
-
-
-def protocol(policy: Policy) -> dict[str, Any]:
-    """The arguments of Flower's workflow under which a site answers.
-
-    All K clients share keys with all, and a sum is opened with K - h + 1 of them: then
-    drop-outs and one curious client are together at most h (docs/appendix, P14).
-
-    Raises:
-      ValueError: the policy's noise is no share of a cohort's, or K is too large.
-    """
-    config, grid = policy.config, policy.mechanism.grid
-    if not policy.summed or grid is None:
-        raise ValueError("noise_trust must be secure_aggregation for secure sums")
-    cohort, steps = config.cohort_size, 2**grid.bits
-    if cohort < 3 or cohort * steps >= _MODULUS:
-        raise ValueError(
-            f"cohort_size must be 3 or more, and below {_MODULUS // steps} with "
-            f"noise_bits = {grid.bits}, got {cohort}"
-        )
-    return {
-        "num_shares": 1.0,  # of K
-        "reconstruction_threshold": _threshold(policy) / cohort,
-        "max_weight": 1.0,
-        "clipping_range": float(steps // 2),
-        "quantization_range": steps,
-        "modulus_range": _MODULUS,
-    }
-
-
-def _threshold(policy: Policy) -> int:
-    """Clients without whom no sum is opened: K - h + 1."""
-    return max(policy.config.cohort_size - policy.config.colluders + 1, 2)
 
 
 class SumMod:
@@ -119,12 +88,17 @@ class SumMod:
         """Raises Refused: a request under which the sum would show too much."""
         if request is None:
             raise Refused("this client answers within secure aggregation alone")
-        policy, stage = self.site.policy, request.get("stage")
-        settings, threshold = protocol(policy), _threshold(policy)
+        agreed, stage = self.site.settings, request.get("stage")
+        settings, cohort = protocol(agreed), agreed["cohort_size"]
+        threshold = settings["reconstruction_threshold"]
         if stage == "setup":
+            count = request.get("sample_num")
+            if not threshold <= count <= cohort:
+                raise Refused(
+                    f"sample_num must be {threshold} to {cohort} clients, got {count}"
+                )
             expected = {
-                "sample_num": policy.config.cohort_size,
-                "share_num": policy.config.cohort_size,
+                "share_num": count,
                 "threshold": threshold,
                 "max_weight": settings["max_weight"],
                 "clipping_range": settings["clipping_range"],
@@ -150,6 +124,11 @@ class SumMod:
         del context
         request = compat.recorddict_to_fitins(message.content, keep_input=True)
         received = parameters_to_ndarrays(request.parameters)
+        if request.config.get("agreement") != self.site.policy.agreement:
+            raise Refused(
+                "the server has other settings, another schema or another version of "
+                "fedsvp_jax than this client agreed to"
+            )
         round_num = int(request.config["server-round"])
         numbers, _ = answer(
             self.site,
@@ -171,7 +150,7 @@ class SumWorkflow(SecAggPlusWorkflow):
     """
 
     def __init__(self, policy: Policy, timeout: float | None = None) -> None:
-        super().__init__(**protocol(policy), timeout=timeout)
+        super().__init__(**protocol(policy.settings()), timeout=timeout)
         _mask_with_whole_keys()
 
     def share_keys_stage(self, grid: Any, context: Any, state: Any) -> bool:
@@ -192,22 +171,21 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
     Args:
       policy: of all sites.
       initial: the model before round 1.
+      folder: where every round's sum is kept, so that a server goes on after those that
+        were begun; a site answers each round once.
 
     Attributes:
       arrays: the model.
-      sums: of every round, the whole numbers that all clients of it sent together.
+      last_round: the last that was begun, from 1; 0 before the first.
+      sums: the whole numbers that the clients of each round that was opened sent
+        together.
     """
 
-    def __init__(self, policy: Policy, initial: Arrays) -> None:
-        cohort, grid = policy.config.cohort_size, policy.mechanism.grid
-        super().__init__(
-            fraction_fit=0.0,
-            fraction_evaluate=0.0,
-            min_fit_clients=cohort,
-            min_available_clients=cohort,
-            initial_parameters=ndarrays_to_parameters(initial),
-            on_fit_config_fn=lambda round_num: {"server-round": round_num},
-        )
+    def __init__(
+        self, policy: Policy, initial: Arrays, folder: pathlib.Path | None = None
+    ) -> None:
+        super().__init__(fraction_evaluate=0.0, on_fit_config_fn=self._begin)
+        grid = policy.mechanism.grid
         assert grid is not None
         num_examples = jnp.int32(policy.config.min_num_examples)
         ratio = jnp.float32(1)
@@ -215,15 +193,40 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             initial, initial, {}, num_examples, ratio, 0, None
         )
         self._step = np.float32(grid_step(grid, info.noise_std))
-        self.arrays, self.sums = initial, list[Arrays]()
+        self.arrays, self.sums, self.last_round = initial, list[Arrays](), 0
         self._policy, settings = policy, policy.training
-        self._optimizer = None
+        self._optimizer, self._folder = None, folder
         if not averages(settings):
             self._optimizer = server_optimizer(settings).init(initial)
+        for file in sorted(folder.glob("*.npz")) if folder else ():
+            with np.load(file) as kept:
+                self.last_round, (count, *numbers) = int(file.stem), kept.values()
+            if count:
+                self._move(int(count), numbers)
+
+        self.initial_parameters = ndarrays_to_parameters(self.arrays)
+
+    def num_fit_clients(self, num_available_clients: int) -> tuple[int, int]:
+        """All that are there, from K - h + 1 to K, and the least to wait for."""
+        least = protocol(self._policy.settings())["reconstruction_threshold"]
+        most = self._policy.config.cohort_size
+        return min(max(num_available_clients, least), most), least
+
+    def _begin(self, _: int) -> dict[str, Any]:
+        """What a round's clients are told; the round counts from now on."""
+        self.last_round += 1
+        self._keep(0, [])
+        return {"server-round": self.last_round, "agreement": self._policy.agreement}
+
+    def _keep(self, count: int, numbers: Arrays) -> None:
+        if self._folder is not None:
+            content = io.BytesIO()
+            np.savez(content, count, *numbers)
+            replace_file(self._folder / f"{self.last_round:04}.npz", content.getvalue())
 
     def aggregate_fit(self, server_round: int, results: Any, failures: Any) -> Any:
         """The model after a round, of the average that Flower's workflow says."""
-        del failures
+        del server_round, failures
         if not results:
             return None, {}
         count = len(results)
@@ -231,11 +234,17 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         numbers = [
             np.rint(np.float64(leaf) * count).astype(np.int64) for leaf in average
         ]
+        self._keep(count, numbers)
+        self._move(count, numbers)
+        return ndarrays_to_parameters(self.arrays), {}
+
+    def _move(self, count: int, numbers: Arrays) -> None:
+        """Moves the model by the sum of so many clients, in the last round."""
         self.sums.append(numbers)
         unit = self._step / np.float32(count)
         average = [leaf.astype(np.float32) * unit for leaf in numbers]
         if self._policy.config.uploads_gradient:
-            rate = self._policy.learning_rate(server_round)
+            rate = self._policy.learning_rate(self.last_round)
             average = [-rate * leaf for leaf in average]
         step, self._optimizer = optimizer_step(
             average,
@@ -245,7 +254,6 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         )
         steps = zip(self.arrays, step, strict=True)
         self.arrays = [old + np.asarray(leaf) for old, leaf in steps]
-        return ndarrays_to_parameters(self.arrays), {}
 
 
 def masks(
@@ -256,7 +264,7 @@ def masks(
     Raises:
       ValueError: another range.
     """
-    if num_range != _MODULUS:
+    if num_range != MODULUS:
         raise ValueError(f"the modulus must be 2^32, got {num_range}")
     sizes = [int(np.prod(shape)) for shape in dimensions_list]
     stream = hashlib.shake_256(seed).digest(4 * sum(sizes))

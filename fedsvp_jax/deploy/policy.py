@@ -1,6 +1,9 @@
 """The policy that a client has agreed to: a mechanism, its settings and a promise."""
 
 import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +18,7 @@ from fedsvp_jax.core.files import Record, plain
 from fedsvp_jax.core.optimizers import learning_rate
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.data.tables.schema import to_toml
 from fedsvp_jax.federation import plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import (
@@ -25,6 +29,7 @@ from fedsvp_jax.mechanisms import (
 )
 from fedsvp_jax.mechanisms.played import check_noise
 
+MODULUS = 2**32  # of secure sums
 COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
 
 
@@ -132,6 +137,19 @@ class Policy:
             for name, value in values.items()
         }
         return dict(plain(numbers))
+
+    @property
+    def agreement(self) -> str:
+        """SHA-256 of all settings and of the schema, wherever table and schema lie.
+
+        Server and clients of secure sums compare it before a round is charged.
+        """
+        training = dataclasses.asdict(self.training) | {"data_dir": 0, "schema": 0}
+        schema = self.training.declared()
+        said = [self.settings(), training, schema and to_toml(schema)]
+        return hashlib.sha256(
+            json.dumps(plain(said), sort_keys=True).encode()
+        ).hexdigest()
 
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""
@@ -269,3 +287,38 @@ def _check_deployable(name: str, config: MechanismConfig, mechanism: Mechanism) 
             f"mechanism {name} has a step at the server, which an engine's server does "
             "not take; take another mechanism"
         )
+
+
+def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of Flower's workflow under which a site answers.
+
+    All clients that are there, at most K, share keys with all, and a sum is opened with
+    K - h + 1 of them: then those that are away and one curious client are together at
+    most h (docs/appendix, P14).
+
+    Args:
+      settings: of `Policy.settings`, or of a site.
+
+    Raises:
+      ValueError: the policy's noise is no share of a cohort's, or K is too large.
+    """
+    trust, sampler = settings["noise_trust"], settings["noise_sampler"]
+    if (trust, sampler) != ("secure_aggregation", "discrete"):
+        raise ValueError(
+            "noise_trust must be secure_aggregation, and noise_sampler discrete, for "
+            f"secure sums, got {trust} and {sampler}"
+        )
+    cohort, steps = settings["cohort_size"], 2 ** settings["noise_bits"]
+    if cohort < 3 or cohort * steps >= MODULUS:
+        raise ValueError(
+            f"cohort_size must be 3 or more, and below {MODULUS // steps} with "
+            f"noise_bits = {settings['noise_bits']}, got {cohort}"
+        )
+    return {
+        "num_shares": 1.0,  # of all that are there
+        "reconstruction_threshold": max(cohort - settings["colluders"] + 1, 2),
+        "max_weight": 1.0,
+        "clipping_range": float(steps // 2),
+        "quantization_range": steps,
+        "modulus_range": MODULUS,
+    }

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedsvp_jax.core.files import WriteError, make_folder, sync
+from fedsvp_jax.core.files import Record, WriteError, make_folder, sync
 from fedsvp_jax.deploy.chain import Entry, Key, new_entry, read_ends, read_entries
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy
@@ -105,8 +105,21 @@ class Site:
         Raises:
           Refused: as `read`.
         """
-        body = self._verified()[0].first.body
-        return _policy_of(json.dumps(body["policy"], sort_keys=True))
+        return policy_of(json.dumps(self._first["policy"], sort_keys=True))
+
+    @property
+    def settings(self) -> Record:
+        """`Policy.settings` of that policy, for which no mechanism is built.
+
+        Raises:
+          Refused: as `read`.
+        """
+        return dict(self._first["settings"])
+
+    @property
+    def _first(self) -> Record:
+        """The body of the log's first entry."""
+        return self._verified()[0].first.body
 
     @property
     def public_key(self) -> str:
@@ -464,8 +477,8 @@ def _state_of(entry: Entry) -> ClientState:
 
 
 @functools.lru_cache(maxsize=64)
-def _policy_of(text: str) -> Policy:
-    """The policy of a log's first entry; its compiled programs are kept.
+def policy_of(text: str) -> Policy:
+    """The policy of arguments of `make_policy` in JSON; its compiled programs are kept.
 
     Raises:
       Refused: it has a setting that this version lacks.

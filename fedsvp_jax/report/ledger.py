@@ -27,6 +27,7 @@ _WRONG = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 _NUMBER = r"\d[\d.e+-]*"
 _ALONE = "; records of other attributes are not protected"
+_UNIT = r"(one record|all rows of a person( \(at most \d+\))?)"
 # Patterns of what any version has written into a promise.
 _WORDS = {
     "mechanism": ".+",
@@ -40,8 +41,9 @@ _WORDS = {
     "solve": "uploads|noise",
     "status": "proved|nominal",
     "adversary": r"server|honest-but-curious clients, \d+ colluding",
-    "relation": "replace one record of a client|"
-    r"replace all records of a client \(one record among them\)|"
+    "relation": f"replace {_UNIT} of a client|"
+    f"leave {_UNIT} of a client out of its batches, whose other records and divisors "
+    rf"stay|replace all records of a client \({_UNIT} among them\)|"
     r"add or remove a client \(its update against zero\)|"
     f"leave one record of the private attribute out of a client's query{_ALONE}|"
     "replace one record of the private attribute of a client by another of that "

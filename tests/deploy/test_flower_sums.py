@@ -43,6 +43,7 @@ from fedsvp_jax.accounting.claims import adversary
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.deploy import (
     Client,
+    Policy,
     Seeded,
     Site,
     Trained,
@@ -81,6 +82,7 @@ class Sites:
         dies: str = "",
         how_many: int = 1,
         clients: Sequence[Client] = (),
+        away: int = 0,
     ) -> None:
         self.policy, self.dies, self.how_many = policy(**SUMS), dies, how_many
         self.initial = model()
@@ -102,6 +104,8 @@ class Sites:
                     site,
                     lambda received, _, c=client: Trained(moved(c, received)),
                 )
+            if client < away:
+                continue
             self.mods[client + 1] = mod
             self.contexts[client + 1] = Context(0, client + 1, {}, RecordDict(), {})
 
@@ -122,11 +126,17 @@ class Sites:
             replies.append(reply)
         return replies
 
-    def run(self, rounds: int = 1) -> SumStrategy:
+    def run(
+        self,
+        rounds: int = 1,
+        told: Policy | None = None,
+        kept: pathlib.Path | None = None,
+    ) -> SumStrategy:
+        """A server of the clients' policy, or of `told`, which keeps its sums."""
         clients = SimpleClientManager()
         for node in self.mods:
             clients.register(GridClientProxy(node, self, 0))  # type: ignore[arg-type]
-        strategy = SumStrategy(self.policy, self.initial)
+        strategy = SumStrategy(told or self.policy, self.initial, kept)
         context = LegacyContext(
             Context(0, 0, {}, RecordDict(), {}),
             strategy=strategy,
@@ -134,8 +144,8 @@ class Sites:
         )
         default_init_params_workflow(self, context)  # type: ignore[arg-type]
         for number in range(1, rounds + 1):
-            told = ConfigRecord({Key.CURRENT_ROUND: number})
-            context.state.config_records[MAIN_CONFIGS_RECORD] = told
+            record = ConfigRecord({Key.CURRENT_ROUND: number})
+            context.state.config_records[MAIN_CONFIGS_RECORD] = record
             SumWorkflow(self.policy)(self, context)  # type: ignore[arg-type]
         return strategy
 
@@ -269,6 +279,68 @@ def test_no_sum_is_opened_with_fewer_clients_than_the_claim_needs(
     assert sum(charged) == {"setup": 0, "share_keys": 0, "unmask": 5}.get(phase, 3)
 
 
+@pytest.mark.hole
+def test_a_round_goes_on_without_a_site_that_is_away(tmp_path: pathlib.Path) -> None:
+    """The server waited for all K; a site refused a setup of fewer."""
+    sites = Sites(tmp_path, away=1)
+    found = sites.run()
+    wanted, after = of_the_simulator(sites.policy, [1, 2, 3, 4], model())
+    assert_same(found.sums[0], wanted)
+    assert_same(found.arrays, after)
+
+
+@pytest.mark.hole
+def test_a_site_that_is_away_counts_as_one_that_dropped_out(
+    tmp_path: pathlib.Path,
+) -> None:
+    """One is away, one dies and one is curious: more than h = 2."""
+    sites = Sites(tmp_path, away=1, dies="collect_masked_vectors")
+    assert sites.run().sums == []
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("changes", [{"learning_rate": 0.7}, {"l2_norm_clip": 3.0}])
+def test_a_site_of_other_settings_than_the_servers_refuses_before_it_is_charged(
+    changes: dict[str, Any], tmp_path: pathlib.Path
+) -> None:
+    """Its upload was added up, in another unit or at another learning rate."""
+    sites = Sites(tmp_path)
+    other = policy(**SUMS | changes)
+    assert other.agreement != sites.policy.agreement
+    assert sites.run(told=other).sums == []
+    assert all(mod.site.read().last_round == 0 for mod in sites.mods.values())
+    reasons = {reply.error.reason for reply in sites.sent if reply.has_error()}
+    assert any("has other settings" in reason for reason in reasons), reasons
+
+
+@pytest.mark.hole
+def test_a_server_that_was_killed_goes_on_with_the_next_round(
+    tmp_path: pathlib.Path,
+) -> None:
+    """It began again with round 1, which every site had answered."""
+    kept = tmp_path / "rounds"
+    kept.mkdir()
+    config, clients = row_clients(tmp_path / "a")
+    whole = Sites(tmp_path, clients=clients).run(rounds=config.num_rounds)
+    _, clients = row_clients(tmp_path / "b")
+    sites = Sites(tmp_path, clients=clients)
+    sites.run(kept=kept)
+    again = sites.run(rounds=config.num_rounds - 1, kept=kept)
+    assert again.last_round == config.num_rounds
+    assert_same(again.arrays, whole.arrays)  # with the server's momentum
+    assert_same(again.sums[-1], whole.sums[-1])
+
+
+@pytest.mark.hole
+def test_a_round_without_a_sum_is_not_asked_again(tmp_path: pathlib.Path) -> None:
+    """The sites have charged it."""
+    sites = Sites(tmp_path, dies="collect_masked_vectors", how_many=2)
+    sites.run(kept=tmp_path)
+    sites.dies, sites.dead = "", set()
+    again = sites.run(kept=tmp_path)
+    assert again.last_round == 2 and len(again.sums) == 1
+
+
 def test_what_leaves_is_masked(tmp_path: pathlib.Path) -> None:
     """A masked vector is uniform in 2^32, and its weight and examples are 1."""
     sites = Sites(tmp_path)
@@ -290,7 +362,7 @@ def test_what_leaves_is_masked(tmp_path: pathlib.Path) -> None:
 
 def asked(sites: Sites, stage: str, **changes: Any) -> str:
     """Why a site refuses a request, a plain one without a stage; "" if it does not."""
-    wanted, content = protocol(sites.policy), RecordDict()
+    wanted, content = protocol(sites.policy.settings()), RecordDict()
     named = {"stage": stage, "sample_num": CLIENTS, "share_num": CLIENTS}
     named |= {"threshold": 4, "max_weight": wanted["max_weight"]}
     named |= {"clipping_range": wanted["clipping_range"]}
@@ -309,6 +381,7 @@ def test_a_server_that_asks_for_more_is_refused(tmp_path: pathlib.Path) -> None:
     for name, value in (
         ("threshold", 2),
         ("sample_num", 2),
+        ("sample_num", 6),
         ("share_num", 3),
         ("clipping_range", 8.0),
         ("mod_range", 2**30),
@@ -342,4 +415,4 @@ def test_other_adapters_do_not_send_a_share_unmasked() -> None:
     with pytest.raises(ValueError, match=r"take deploy\.flower_sums\.SumMod"):
         policy(**SUMS).check_takes_updates()
     with pytest.raises(ValueError, match="must be secure_aggregation"):
-        protocol(policy(**UPDATE_CLIP))
+        protocol(policy(**UPDATE_CLIP).settings())

@@ -30,7 +30,7 @@ from fedsvp_jax.deploy import (
     private_round,
 )
 from fedsvp_jax.deploy.refusal import refusing
-from fedsvp_jax.deploy.site import _check_settings, _policy_of, fingerprint
+from fedsvp_jax.deploy.site import _check_settings, fingerprint, policy_of
 from fedsvp_jax.report import ledger
 
 
@@ -310,7 +310,7 @@ def test_a_log_of_another_version_goes_on_where_no_setting_in_use_is_gone() -> N
             _check_settings(old, {"epsilon": 1.0})
     log = json.dumps({"config": {"clip_weights": True}})
     with pytest.raises(Refused, match=r"this version .*'clip_weights'"):
-        _policy_of(log)
+        policy_of(log)
 
 
 def test_a_log_of_0_3_0_goes_on_although_a_setting_has_another_name(

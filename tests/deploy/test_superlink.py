@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import jax
 import numpy as np
 import pytest
-from deployed import opened, simulated, simulated_share
+from commands import command
+from deployed import example, opened, simulated, simulated_share
 from flax import serialization
 from superlink import ROOT, Federation
 
 from fedsvp_jax.accounting import Plan, claims
 from fedsvp_jax.accounting.claims import adversary
-from fedsvp_jax.deploy import Seeded
+from fedsvp_jax.deploy import Seeded, tables
 
 pytest.importorskip("flwr")
 
@@ -76,50 +77,69 @@ PHASES = ("", "setup", "share_keys", "collect_masked_vectors", "unmask")
 HOSPITALS = 5
 
 
+def joined(folder: pathlib.Path) -> None:
+    """A proposal, and the logs of five hospitals that joined."""
+    example("flower_sums/deal.py").deal(folder, HOSPITALS)
+    words = ("experiments.site", "propose", str(folder / "federation"))
+    counts = ("--num_examples=450", "--max_num_examples=100", "--total_epsilon=3")
+    told = (f"--schema={folder / 'schema.toml'}", f"--num_clients={HOSPITALS}")
+    ended = command(*words, *told, *counts, "--num_rounds=2")
+    assert ended.status == 0, ended
+    for number in range(HOSPITALS):
+        table = folder / f"hospital-{number}.csv"
+        tables.join(folder / "federation", table, folder / f"log-{number}")
+
+
 @pytest.mark.parametrize("phase", PHASES)
 def test_five_supernodes_open_the_simulators_sum_though_one_is_killed(
-    phase: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+    phase: str, tmp_path: pathlib.Path
 ) -> None:
-    """Tables, secure sums, and a node that dies in each phase of Flower's protocol."""
-    monkeypatch.syspath_prepend(str(ROOT / "examples" / "flower_sums"))
-    from sums.federation import client_of, server_of  # type: ignore[import-not-found]
+    """Tables, secure sums, and a node that dies in each phase of Flower's protocol.
 
+    With no phase the server is started twice, for a round each.
+    """
     made = Federation(tmp_path, "flower_sums", HOSPITALS)
+    place = made.state / "federation"
+    joined(made.state)
     try:
-        made.begin("sums.federation", str(made.state), str(HOSPITALS))
         made.start()
         if phase:
             killed = (0, PHASES.index(phase))
             threading.Thread(target=made.kill_node, args=killed, daemon=True).start()
-        settings = f'hospitals={HOSPITALS} num-server-rounds=1 folder="{made.state}"'
-        told = made.run(settings, made.state / "sums.npz")
+        told = made.run(f'rounds=1 folder="{place}"', place / "model.safetensors")
+        if not phase:
+            first = (place / "rounds" / "0001.npz").read_bytes()
+            again = made.run(f'folder="{place}"', place / "rounds" / "0002.npz")
+            assert again.count("Secure aggregation completed") == 1, again
+            assert (place / "rounds" / "0001.npz").read_bytes() == first
     finally:
         made.stop()
     assert "Secure aggregation completed" in told, told
-    monkeypatch.setenv("FEDSVP_TEST_SEED", "0")
-    received = server_of(made.state, HOSPITALS).initial_arrays
+    received = tables.server_client(place)[0].initial_arrays
     zeros = [np.zeros_like(leaf) for leaf in received]  # a gradient is no difference
     shares = []
     for number in range(0 if phase in ("", "unmask") else 1, HOSPITALS):
-        client = client_of(number, made.state, HOSPITALS)
+        seeded = Seeded(0, number)
+        client = tables.table_client(made.state / f"log-{number}", randomness=seeded)
         shares.append(
             simulated_share(
                 client.policy,
                 zeros,
                 client.train(received, 1).arrays,
-                Seeded(0, number),
+                seeded,
                 num_examples=client.num_examples,
             )[0]
         )
-        claim = claims.row(client.site.read().account(client.policy), last=False)
+        state = client.site.read()
+        assert state.last_round == (1 if phase else 2)
+        claim = claims.row(state.account(client.policy), last=False)
         assert claim["adversary"] == adversary(client.policy.account, "colluders")
         assert claim["epsilon_spent"]["rdp"] == pytest.approx(
-            Plan(client.policy.account).promised(1), rel=1e-5
+            Plan(client.policy.account).promised(state.last_round), rel=1e-5
         )
-    with np.load(made.state / "sums.npz") as saved:
-        total = opened(
-            client.policy, [sum(leaves) for leaves in zip(*shares, strict=True)]
-        )
-        for place, leaf in enumerate(total):
-            np.testing.assert_array_equal(saved[f"1-{place}"], leaf)
-    assert (made.state / "model.safetensors").is_file()
+    with np.load(place / "rounds" / "0001.npz") as saved:
+        count, *found = saved.values()
+    total = opened(client.policy, [sum(leaves) for leaves in zip(*shares, strict=True)])
+    assert count == len(shares)
+    for got, leaf in zip(found, total, strict=True):
+        np.testing.assert_array_equal(got, leaf)

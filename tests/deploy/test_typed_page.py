@@ -5,16 +5,19 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
+from deployed import example
 from superlink import ROOT
 
 pytest.importorskip("flwr")
 
 pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "deploy.md").read_text()
+HOSPITALS = 12
 
 
 def blocks(heading: str) -> list[str]:
@@ -23,32 +26,77 @@ def blocks(heading: str) -> list[str]:
     return re.findall(r"(?s)```text\n(.*?)```", section)
 
 
+def swapped(text: str, *pairs: tuple[str, str]) -> str:
+    """The text with each first replaced by its second, which must occur."""
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def free_ports(number: int) -> int:
+    """The first of so many ports that nobody listens on."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = int(one.getsockname()[1])
+    return port if port + number < 60_000 else 30_000
+
+
 def test_twelve_hospitals_tables_become_a_model_that_predicts(
     tmp_path: pathlib.Path,
 ) -> None:
-    """One round; the environment is this one, and the server is in the background."""
-    install, keys, _, server, nodes, run = blocks("With Flower, on one machine")
-    (hospitals,) = blocks("Sums that nobody sees the parts of")
-    config = run.partition("flwr run")[0]
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    python = pathlib.Path(sys.executable)
-    exports = install[install.index("export") :]
+    """One round on one machine; two nodes are away."""
+    example("flower_sums/deal.py").deal(tmp_path, HOSPITALS)
+    install, propose, join, run, test = blocks("Hospitals: a checklist")
+    bin_folder = tmp_path / "bin"  # of this environment, as the page's has them
+    bin_folder.mkdir()
+    for tool in pathlib.Path(sys.executable).parent.glob("fl*"):
+        (bin_folder / tool.name).symlink_to(tool)
+    fedsvp = f'#!/bin/sh\nexec {sys.executable} -m experiments.fedsvp "$@"\n'
+    (bin_folder / "fedsvp").write_text(fedsvp)
+    (bin_folder / "fedsvp").chmod(0o755)
+    port = free_ports(HOSPITALS + 1)
+    here = ("server.example.org", "localhost"), ("9092", str(port))
     typed = [
         "set -eu",
-        exports.replace("$PWD/federation/bin", str(python.parent)),
-        keys,
-        server.rstrip() + " > link.log 2>&1 &\nsleep 20",
-        nodes.replace("nodes 0 2", "# nodes"),
-        config,
-        hospitals.replace("kill $clients; ", "")
-        .replace("../../federation/bin/python", str(python))
-        .replace('--run-config "', '--run-config "num-server-rounds=1 '),
+        swapped(
+            install[install.index("export") :],
+            (
+                "$PWD/federated/bin",
+                f"{bin_folder}:{pathlib.Path(sys.executable).parent}",
+            ),
+        ),
+        swapped(
+            propose.rstrip(),
+            *here,
+            ("clients=54", f"clients={HOSPITALS}"),
+            ("examples=1192", "examples=440"),
+            ("examples=80", "examples=40"),
+            ("colluders=18", "colluders=4"),
+            ("0.0.0.0", "127.0.0.1"),
+        )
+        + " > link.log 2>&1 &\nsleep 20",
+        f"for k in $(seq 0 {HOSPITALS - 1}); do mkdir $k && cd $k",
+        "cp -r ../federation ../ca.crt . && cp ../hospital-$k.csv own.csv",
+        swapped(
+            join.rstrip(),
+            *here,
+            ("/mnt/elsewhere", "$PWD/elsewhere"),
+            (
+                "flower-supernode",
+                f"[ $k -gt 1 ] && flower-supernode --port $(({port + 1} + k))",
+            ),
+        )
+        + " > node.log 2>&1 &\ncd ..\ndone\nsleep 20",
+        swapped(run.rstrip(), *here) + " --run-config rounds=1",
+        "cd 5 && cp ../federation/model.safetensors ../new.csv .",
+        swapped(test, ("/mnt/elsewhere", "$PWD/elsewhere")),
     ]
     with (tmp_path / "typed.log").open("w+") as log:
         process = subprocess.Popen(
             ["bash", "-c", "\n".join(typed)],
             cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"},
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -61,8 +109,9 @@ def test_twelve_hospitals_tables_become_a_model_that_predicts(
         told = log.read()
     assert status == 0, told
     assert told.count("Secure aggregation completed") == 1
-    predicted = tmp_path / "federation" / "hospitals" / "predictions.csv"
-    with predicted.open() as file:
+    assert "strategy sampled 10 clients" in told
+    assert "AUC" in told and "verdict: in order" in told
+    with (tmp_path / "5" / "predicted.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 69
     assert {row["predicted"] for row in rows} <= {"benign", "malignant"}

@@ -35,7 +35,10 @@ _USED = (
 )
 
 # Adapters need their engines, which the tests' environment does not have.
-_OTHERS = ("deploy.flower", "deploy.flower_sums", "deploy.nvflare", "deploy.pfl")
+_OTHERS = (
+    *("deploy.flower", "deploy.flower_sums", "deploy.flower_tables"),
+    *("deploy.nvflare", "deploy.pfl"),
+)
 
 
 def _import_all() -> None:

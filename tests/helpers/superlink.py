@@ -83,7 +83,9 @@ class Federation:
             self._start(
                 *("flower-supernode", *tls, "--port", str(port)),
                 *("--superlink", f"127.0.0.1:{link}", "--root-certificates", "ca.crt"),
-                *("--node-config", f'partition-id={number} state="{self.state}"'),
+                "--node-config",
+                f'partition-id={number} state="{self.state}" '
+                f'log="{self.state / f"log-{number}"}"',
             )
         for port in nodes:
             _wait_for(port)

@@ -6,9 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from deployed import SUMS, UPDATE_CLIP, entries_of, model, policy, sent, trained
+from deployed import ROWS, SUMS, UPDATE_CLIP, entries_of, model, policy, sent, trained
 
-from fedsvp_jax.deploy import Seeded, Site, Trained, answer, begin_round
+from fedsvp_jax.config import ExperimentConfig
+from fedsvp_jax.deploy import (
+    Seeded,
+    Site,
+    Trained,
+    answer,
+    begin_round,
+    make_policy,
+)
 from fedsvp_jax.deploy.chain import Entry, Key, new_entry
 from fedsvp_jax.report import ledger
 
@@ -131,6 +139,19 @@ def test_every_promise_of_a_policy_is_in_known_words(
     ledger._check_words([first])
     theirs = made.says() | {"relation": "a plugin's own", "status": "nominal"}
     ledger._check_words([first._replace(body={"promise": theirs})])
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("rows_per_person", [None, 3])
+@pytest.mark.parametrize("summed", [{}, SUMS])
+def test_the_auditor_reads_the_log_of_a_site_that_clips_single_rows(
+    summed: dict[str, Any], rows_per_person: int | None
+) -> None:
+    """`fedsvp ledger` called every hospital's log no site's log."""
+    sizes = {"dataset": "digits", "num_clients": 5, "cohort_size": 5, "num_rounds": 5}
+    config = ExperimentConfig(**sizes | {"num_hbc_clients": 0} | summed | ROWS)
+    made = make_policy(config, min_num_examples=20, rows_per_person=rows_per_person)
+    ledger._check_words([Entry(1, "begin", "", {"promise": made.says()}, "", "")])
 
 
 @pytest.mark.hole
