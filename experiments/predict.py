@@ -11,9 +11,10 @@ columns of features. Of a folder the model is that of the newest checkpoint, so 
 that was stopped has one too. The file of predictions has one line per example: its row
 in the file of inputs, from 1 as in messages; the predicted class; the probability of
 every class; and, of a table, every column that is no feature, such as an id, as the
-table has it. Classes have their names where a schema has them. The model of a table
-carries its schema, which encodes the rows of another CSV file; a category that the
-training did not have is `*` where the schema has it, and numbers beyond its bounds are
+table has it. Where that holds the class, AUC and accuracy of the rows that name one are
+printed. Classes have their names where a schema has them. The model of a table carries
+its schema, which encodes the rows of another CSV file; a category that the training did
+not have is `*` where the schema has it, and numbers beyond its bounds are
 clamped and counted. The table of the training is not needed. A model that was not shown
 to be useful on its run's test rows is predicted with, and a warning says so.
 
@@ -62,6 +63,24 @@ def _quoted(name: str) -> str:
     """A name that no spreadsheet takes for a formula; numbers stay as they are."""
     formula = name.startswith(("=", "+", "-", "@")) and _NUMBER.fullmatch(name) is None
     return f"'{name}" if formula else name
+
+
+def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
+    """Prints how well the rows are predicted whose class the file has."""
+    from fedsvp_jax.data.tables import encoding, scores
+    from fedsvp_jax.report import headline
+
+    classes = schema.classes
+    labels = encoding.coded(written, (*classes, encoding.OTHERS), schema.label)
+    scored = labels < len(classes)
+    print(f"column {schema.label}: {scored.sum()} of {len(scored)} rows name a class")
+    if scored.any():
+        tested = scores.of_table(chances[scored], labels[scored], classes)
+        print(headline.filled("quality", {"test_scores": tested}))
+        print(
+            "Rows that trained the model flatter it. No ε covers these scores: keep "
+            "them to yourself."
+        )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -119,6 +138,8 @@ def main(arguments: Sequence[str]) -> None:
     }
     for name, of_class in zip(names, chances.T, strict=True):
         columns[f"probability of {name}"] = map("{:.4f}".format, of_class)
+    if trained.schema is not None and trained.schema.label in carried:
+        _print_scores(trained.schema, carried[trained.schema.label], chances)
     for name, texts in carried.items():
         name = name or "row name"
         name = f"{name} (as written)" if name in columns else name

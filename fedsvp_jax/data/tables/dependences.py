@@ -43,7 +43,8 @@ def notes(
             at = certain.argmax()
             only = f"{label} = {class_names[likeliest[at]]}"
             questions[name] = (
-                f"{values[at] or 'missing'} only where {only}: known after the outcome?"
+                f"{values[at] or 'missing'} only where {only}: known after the "
+                'outcome? then type = "drop"'
             )
     for name in features.keys() - questions if len(features) <= _MOST else ():
         decisive = [
@@ -54,7 +55,8 @@ def notes(
         ]
         if decisive:
             questions[name] = (
-                f"{min(decisive)} tells it in every row: leave one of the two out?"
+                f"{min(decisive)} tells it in every row: leave one of the two out, by "
+                'type = "drop"?'
             )
     return questions
 

@@ -330,7 +330,7 @@ def _category(
     elif count > _FEW and (hint or _ID.search(name)):
         why = "an identifier, by its name?"
     else:
-        names = encoding.by_name(*cells.distinct(column), source).categories
+        names = encoding.by_name(column, source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
         listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
         many = f"{count} texts, each a feature" if count > _FEW else ""
@@ -433,7 +433,7 @@ def _strict_column(
 ) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
     finite = np.isfinite(numbers)
-    names, codes = cells.distinct(column.slice(0, 0) if finite.any() else column)
+    names, _ = cells.distinct(column.slice(0, 0) if finite.any() else column)
     kinds = {literals.kind(text, Notation()) for text in names}
     if kinds == {"text", "missing"}:
         at = place(column, cells.is_missing(column))
@@ -451,7 +451,7 @@ def _strict_column(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
             "leave it out (--drop_columns), or merge the rare ones"
         )
-    values = encoding.by_name(names, codes, source).categories
+    values = encoding.by_name(column, source).categories
     return SchemaColumn("category", values=values, from_data=True)
 
 
@@ -472,7 +472,7 @@ def classes(written: pa.ChunkedArray, source: str) -> tuple[str, ...]:
         raise ValueError(
             f"{source} holds numbers that are no classes {place(written, fractions)}"
         )
-    names = encoding.by_name(*cells.distinct(written), source).categories
+    names = encoding.by_name(written, source).categories
     if not 2 <= len(names) <= MOST_CLASSES:
         raise ValueError(
             f"{source} holds {len(names)} different values; labels are 2 to "

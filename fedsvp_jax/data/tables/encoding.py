@@ -20,7 +20,6 @@ from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn, written
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
-_POINT = re.compile(r"\.0*$")
 _FEW_CELLS = 20  # of which none need be a category that the schema names
 _SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
 _SEEN = 2**12  # rows of which more different numbers are no categories
@@ -129,8 +128,8 @@ def _encode_column(
         and (numbers == np.rint(numbers)).all()
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
-        texts, codes = cells.distinct(values)
-        plain = by_name([_POINT.sub("", text) for text in texts], codes, source)
+        whole = pc.replace_substring_regex(cells.texts(values), r"\.0*$", "")
+        plain = by_name(whole, source)
         attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
     low, high = column.bounds
     scaled = np.zeros(len(numbers), np.float32)
@@ -294,24 +293,21 @@ def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndar
     return codes
 
 
-def by_name(texts: Sequence[str], codes: np.ndarray, source: str) -> Column:
-    """A column by the categories that occur, in order; equal texts are one category.
+def by_name(values: pa.ChunkedArray, source: str) -> Column:
+    """A column by the categories that occur, in order.
 
     Whole numbers are in the order of numbers, whatever else in that of letters.
 
     Args:
-      texts, codes: the different cells, and which of them each row has
-        (`cells.distinct`).
+      values: (rows,) cells.
       source: the column, in messages.
 
     Raises:
       ValueError: a text holds a control character.
     """
-    files.check_printable(texts, source)
-    key = (
-        (lambda text: (int(text), text)) if all(map(_WHOLE.fullmatch, texts)) else None
-    )
-    names = sorted(set(texts), key=key)
-    numbers = {name: number for number, name in enumerate(names)}
-    of_text = np.array([numbers[text] for text in texts], np.int32)
-    return Column(of_text[codes], tuple(names), public=False)
+    names, codes = cells.distinct(values)
+    files.check_printable(names, source)
+    if all(map(_WHOLE.fullmatch, names)):
+        order = np.array(sorted(range(len(names)), key=lambda at: int(names[at])), int)
+        names, codes = [names[at] for at in order], np.argsort(order)[codes]
+    return Column(codes.astype(np.int32), tuple(names), public=False)

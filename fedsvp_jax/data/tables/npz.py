@@ -86,7 +86,7 @@ def _codes(
 
     column = cells.column_of(values, source)
     if names is None:
-        return encoding.by_name(*cells.distinct(column), source)
+        return encoding.by_name(column, source)
     return Column(encoding.coded(column, names, source), names)
 
 

@@ -51,7 +51,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     bounds = [0, 100]
 
     [columns.id]
-    type = "drop"                # no feature
+    type = "drop"                # no feature; other lines of it are not read
 
 What was read off the records has a line `from_data` beside it, since one more record
 may change the features of all others. Every claim is nominal then (`from_records`),
@@ -266,7 +266,8 @@ class Schema(Settings):
 def as_read(schema: Schema, name: str) -> list[str]:
     """The entries of a marked column, or of the label, that are as the records said.
 
-    Those that a form says are none of them, and the fill of bought bounds is not.
+    Those that a form says are none of them, and the fill of bought bounds is not. A
+    bound is as the records said within 1 % of their range, unless it is 0.
     """
     column = schema.columns.get(name) or SchemaColumn(
         "category", values=schema.classes, from_data=schema.classes_from_data
@@ -279,7 +280,12 @@ def as_read(schema: Schema, name: str) -> list[str]:
         ends = [f"{end:g}" for end in mark[:2] if not isinstance(end, str)]
         parts = {
             key: {*mark, OTHERS} == {*texts, OTHERS} or ends == texts[:1] + texts[-1:],
-            "bounds": mark[:2] == column.bounds != (0, 1),
+            "bounds": column.bounds != (0, 1)
+            and any(
+                end and abs(end - read) <= (mark[1] - mark[0]) / 100
+                for end, read in zip(column.bounds, mark, strict=False)
+            ),
+            "log": column.log,
             "fill": mark[2:] == (column.fill,),
         }
     else:
@@ -353,9 +359,13 @@ def _column(table: dict[str, Any]) -> SchemaColumn:
     kind = table.get("type")
     if kind not in TYPES:
         raise ValueError(unknown("type", kind, tuple(TYPES)))
-    _refuse_others(table, TYPES[kind])
-    table = {key: None for key in ("bounds", "values") if key in TYPES[kind]} | table
-    return SchemaColumn(**{key: _meaning(key, table[key], kind) for key in table})
+    keys = TYPES[kind]
+    if kind != "drop":  # whose bounds or values may stay in the file
+        _refuse_others(table, keys)
+    table = {key: None for key in ("bounds", "values") if key in keys} | table
+    return SchemaColumn(
+        **{key: _meaning(key, table[key], kind) for key in keys if key in table}
+    )
 
 
 def _meaning(key: str, value: Any, kind: str = "number") -> Any:

@@ -138,14 +138,13 @@ def from_table(
     dropped: set[str | None] = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
     declared = schema or Schema({})
-    dropped |= {declared.client}
     dropped |= {k for k, column in declared.columns.items() if column.type == "drop"}
     label, client = label or declared.label, client or declared.client
     person = declared.person
     limit = declared.rows_per_person if declared.unit == "person" else None
     test_fraction = declared.test_fraction or test_fraction
     client = None if client == NOBODY else client
-    left_out = dropped | {client, person, ""}  # row names have no name
+    left_out = dropped | {declared.client, client, person, ""}  # "": row names
     columns = table_file.columns_of(table, name)
     num_train = _check_lengths(columns, name)
     for column in filter(None, (label, client, person, *drop)):
@@ -162,37 +161,36 @@ def from_table(
             f"{name} needs label_column, one of {', '.join(columns)}, or a schema"
         )
     dropped = left_out | {label}
-    clients = cells.distinct(columns[client]) if client is not None else None
-    persons = (
-        None
-        if person is None
-        else _persons(columns[person], num_train, f"{name}: column {person}")
-    )
-    if persons is not None and clients is not None:
-        check_one_client(persons[:num_train], clients[1][:num_train], clients[0], name)
+    rows = len(columns[label])
+    clients, of_client = [""], np.zeros(rows, np.int32)
+    if client is not None:
+        clients, of_client = cells.distinct(columns[client])
+    persons = None
+    if person is not None:
+        persons = _persons(columns[person], num_train, f"{name}: column {person}")
+        check_one_client(persons[:num_train], of_client[:num_train], clients, name)
     is_test, divides = _split_rows(
         columns,
         None if test is None else num_train,
         test_fraction,
         dropped,
-        None if clients is None else clients[1],
+        of_client,
         persons,
         name,
     )
-    chosen = np.ones(len(is_test), bool)
+    notices = []
+    chosen = np.ones(rows, bool)
     if persons is None:
-        _warn_of_persons(columns, {label, client}, schema, name)
+        notices += _repeating(columns, {label, client}, schema)
     elif limit is not None:
         chosen = _chosen_rows(persons, limit)
         if not chosen.all():
-            warnings.warn(
-                f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
-                f"of each person at most {limit} stay ([person] rows)",
-                stacklevel=2,
+            notices.append(
+                f"{(~chosen).sum()} of {rows} rows are left out, since of each person "
+                f"at most {limit} stay ([person] rows)"
             )
     train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
-        rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
     dropped |= divides
     if schema is None:
@@ -207,35 +205,42 @@ def from_table(
         if schema.classes:
             source = f"{name}: column {label}"
             labels = encoding.coded(columns[label], schema.classes, source)
-    if clients is not None and client is not None:
+    if client is not None:
         schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
             encoding.check_named(columns[client], "client", f"{name}: column {client}")
-        names, codes = clients
-        present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
-        if absent := sorted(set(names) - {names[code] for code in present}):
-            warnings.warn(
-                f"{name}: {len(absent)} of {len(names)} clients train nothing, since "
-                f"all their rows are for the test: {', '.join(absent[:_SHOWN])}"
-                f"{' …' * (len(absent) > _SHOWN)}",
-                stacklevel=2,
-            )
-        number = np.full(len(names), -1, np.int32)
+        number = np.full(len(clients), -1, np.int32)
+        present = np.unique(of_client[train])
         number[present] = np.arange(len(present))
-        writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
+        if absent := [c for c, at in zip(clients, number, strict=True) if at < 0]:
+            notices.append(
+                f"{len(absent)} of {len(clients)} clients train nothing, since all "
+                f"their rows are for the test: {', '.join(absent[:_SHOWN])}"
+                f"{' …' * (len(absent) > _SHOWN)}"
+            )
+        writer_names = tuple(clients[code] for code in present)
+        writers = number[of_client[train]]
         if test is None:  # a table of test rows may lack the column
-            test_writers = number[codes[test_rows]]
+            test_writers = number[of_client[test_rows]]
     encoded = encoding.encode(schema, columns, name, wrong=wrong)
     inputs, attributes = encoded.inputs, encoded.columns
     assert labels is not None
-    if encoded.at_extremes:  # for the console of who has the rows alone
-        warnings.warn(
-            f"{name}: the bounds of {', '.join(encoded.at_extremes)} are the least and "
+    # For the console of who has the rows alone.
+    if encoded.at_extremes:
+        notices.append(
+            f"the bounds of {', '.join(encoded.at_extremes)} are the least and "
             "the largest value of the rows: if they were read off these, no ε is "
             "proved; state what is known without the rows, or write from_data = false "
-            "beside bounds that are known so",
-            stacklevel=2,
+            "beside bounds that are known so"
         )
+    if schema.shares and _fit_another_order(schema.shares, labels):
+        notices.append(
+            "the shares of the schema fit the rows far better in another order: does "
+            "each stand where its class stands in classes? This line looked at the "
+            "rows: keep it to yourself"
+        )
+    for notice in notices:
+        warnings.warn(f"{name}: {notice}", stacklevel=2)
     return Dataset(
         name=name,
         train_inputs=inputs[train],
@@ -285,10 +290,16 @@ def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray
     A row of a test table, from `num_train` on, is of another person each.
     """
     encoding.check_named(column, "person", source)
-    names, codes = cells.distinct(column)
-    persons = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
+    names, persons = cells.distinct(column)
     rows = np.arange(len(column))
     return np.where(rows < num_train, persons, len(names) + rows)
+
+
+def _fit_another_order(shares: Sequence[float], labels: np.ndarray) -> bool:
+    """Whether the rows are e¹⁰ times as likely by the shares in another order."""
+    counts = np.bincount(labels, minlength=len(shares))
+    in_order = np.sort(shares)[np.argsort(np.argsort(counts))]
+    return bool(counts @ np.log(in_order / shares) > 10)
 
 
 def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
@@ -306,23 +317,19 @@ def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _warn_of_persons(
-    columns: Columns,
-    dropped: set[str | None],
-    schema: Schema | None,
-    name: str,
-) -> None:
-    """Warns of a column that may name persons, some of whom have several rows."""
+def _repeating(
+    columns: Columns, dropped: set[str | None], schema: Schema | None
+) -> list[str]:
+    """Warnings of columns that may name persons, some of whom have several rows."""
     if schema is not None and schema.unit != "row":
-        return
-    for column in columns.keys() - dropped:
-        if draft.repeats(column, columns[column]):
-            warnings.warn(
-                f"{name}: values of column {column} repeat: ε protects one row, so a "
-                f'person with several is protected less; [person] column = "{column}" '
-                "in the schema makes a person the unit",
-                stacklevel=3,
-            )
+        return []
+    return [
+        f"values of column {column} repeat: ε protects one row, so a person with "
+        f'several is protected less; [person] column = "{column}" in the schema makes '
+        "a person the unit"
+        for column in columns.keys() - dropped
+        if draft.repeats(column, columns[column])
+    ]
 
 
 def _fit_schema(
@@ -357,7 +364,7 @@ def _split_rows(
     num_train: int | None,
     test_fraction: float,
     dropped: set[str | None],
-    clients: np.ndarray | None,
+    clients: np.ndarray,
     persons: np.ndarray | None,
     source: str,
 ) -> tuple[np.ndarray, set[str]]:
@@ -366,13 +373,13 @@ def _split_rows(
     Args:
       num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
-      clients: (rows,) which client's each row is, or None.
+      clients: (rows,) which client's each row is.
       persons: (rows,) numbers from 0, each of whom is on one side, or None.
 
     Raises:
       ValueError: a column of the name split says something else, or divides a person.
     """
-    rows = len(next(iter(columns.values())))
+    rows = len(clients)
     for name in columns.keys() - dropped:
         if name.lower() != _SPLIT:
             continue
@@ -420,15 +427,13 @@ def _check_sides(
         )
 
 
-def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
+def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray) -> np.ndarray:
     """(rows,) bool: the rows for the test, the first `size` of an order if possible.
 
     The last two rows of every client are kept for training, so that every client that
     has two rows trains. Where too few other rows are left, both rows of some clients of
     exactly two are for the test.
     """
-    if clients is None:
-        return order < size
     counts, is_test = np.bincount(clients), np.zeros(len(order), bool)
     trains = (_ranks(clients, -order) < _LEAST) & (counts[clients] >= _LEAST)
     free = np.flatnonzero(~trains)
