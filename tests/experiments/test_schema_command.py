@@ -265,7 +265,8 @@ def test_a_mark_over_several_lines_leaves_the_file_as_it_was(
         ("[0.5, 30.5]", "from_data = false", False),
         ("[0, 40]", "", False),
         ("[0.5, 40]", "", False),
-        ("[0.25, 30.5]", "", False),
+        ("[0.25, 30.75]", "", True),  # within 1 % of their range
+        ("[0, 30.5]", "", False),
         ("[0.5, 20]", "", False),
     ],
 )

@@ -229,7 +229,7 @@ def from_table(
     if encoded.at_extremes:
         notices.append(
             f"the bounds of {', '.join(encoded.at_extremes)} are the least and "
-            "the largest value of the rows: if they were read off these, no ε is "
+            "the largest value of the rows, or nearly: if they were read off these, no ε is "
             "proved; state what is known without the rows, or write from_data = false "
             "beside bounds that are known so"
         )
