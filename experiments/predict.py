@@ -50,13 +50,8 @@ def _examples(path: Path) -> np.ndarray:
     """The array of an .npy file."""
     from fedsvp_jax.data.tables import files
 
-    try:
+    with files.readable(path, "; it is not an .npy file of numbers"):
         return np.load(path, allow_pickle=False)
-    except OSError:
-        raise
-    except Exception as error:  # numpy parses the header as Python
-        why = files.reason(error)
-        raise ValueError(f"{path} is not an .npy file of numbers: {why}") from error
 
 
 def _quoted(name: str) -> str:
@@ -95,6 +90,7 @@ def main(arguments: Sequence[str]) -> None:
 
     place = Path(arguments[1])
     trained = run.load_model(place)
+    schema = trained.schema
     folder = place.parent if place.is_file() else place
     target = Path(_EXPORT.value or _TO.value or folder / "predictions.csv")
     if target.exists():
@@ -106,11 +102,11 @@ def main(arguments: Sequence[str]) -> None:
         return
     source = Path(arguments[2])
     carried: dict[str, Any] = {}
-    if trained.schema is not None and source.suffix != ".npy":
-        encoded, carried = table.load_rows(source, trained.schema)
+    if schema is not None and source.suffix != ".npy":
+        encoded, carried = table.load_rows(source, schema)
         inputs = encoded.inputs
         for name, rows in encoded.beyond.items():
-            is_text = trained.schema.columns[name].type == "category"
+            is_text = schema.columns[name].type == "category"
             done = "in none of its categories" if is_text else "clamped to its bounds"
             first = ", ".join(map(str, rows[:_FIRST] + 1)) + " …" * (len(rows) > _FIRST)
             print(
@@ -122,7 +118,7 @@ def main(arguments: Sequence[str]) -> None:
     if trained.scores is not None and trained.scores.get("verdict") != scores.BETTER:
         quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)
-    if trained.schema is not None and (parts := trained.schema.from_records):
+    if schema is not None and (parts := schema.from_records):
         warnings.warn(
             f"{place}: its claims are nominal, and it holds what was read off the "
             f"records: {parts[0]}{' and more' * (len(parts) > 1)}",
@@ -130,16 +126,16 @@ def main(arguments: Sequence[str]) -> None:
         )
     chances = trained.probabilities(inputs)
     names = [str(code) for code in range(chances.shape[1])]
-    if trained.schema is not None:
-        names = [*map(_quoted, trained.schema.classes)]
+    if schema is not None:
+        names = [*map(_quoted, schema.classes)]
+        if schema.label in carried:
+            _print_scores(schema, carried[schema.label], chances)
     columns: dict[str, Iterable[Any]] = {
         "row": range(1, len(inputs) + 1),
         "predicted": map(names.__getitem__, chances.argmax(-1)),
     }
     for name, of_class in zip(names, chances.T, strict=True):
         columns[f"probability of {name}"] = map("{:.4f}".format, of_class)
-    if trained.schema is not None and trained.schema.label in carried:
-        _print_scores(trained.schema, carried[trained.schema.label], chances)
     for name, texts in carried.items():
         name = name or "row name"
         name = f"{name} (as written)" if name in columns else name

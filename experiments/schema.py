@@ -157,29 +157,18 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one file of a table")
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.core.settings import unknown
     from fedsvp_jax.data.tables import draft, literals, schema, table, table_file
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     columns, form = table_file.read_table(path, None)
-    label, client = draft.guessed(columns)
-    guessed = [
-        name
-        for name, value in (("label", _LABEL.value), ("client", _CLIENT.value))
-        if value is None
-    ]
-    label, client = (
-        literals.normal(stated) if stated else by_name
-        for stated, by_name in ((_LABEL.value, label), (_CLIENT.value, client))
-    )
+    guesses = draft.guessed(columns)
+    stated = {"label": _LABEL.value, "client": _CLIENT.value}
+    stated = {key: literals.normal(name) for key, name in stated.items() if name}
+    label, client = (guesses | stated).values()
     client = None if client in ("none", label) else client
     features = table.listed_columns(_COLUMNS.value, columns)
     drop = table.listed_columns(_DROP.value, columns)
-    for name in filter(None, (label, client, *features, *drop)):
-        if name not in columns:
-            raise ValueError(
-                f"{path}: " + unknown("a column", name, tuple(filter(None, columns)))
-            )
+    table.check_columns((label, client, *features, *drop), columns, str(path))
     if features:  # a column of persons is none, and is proposed as the unit
         drop += [
             name
@@ -207,9 +196,9 @@ def main(arguments: Sequence[str]) -> None:
         from .bought_bounds import with_bought_bounds
 
         drafted = with_bought_bounds(drafted, columns, _BOUNDS_EPSILON.value)
-    for name in guessed:
+    for name in [key for key in guesses if key not in stated]:
         notes[name] = "; ".join(filter(None, ("guessed, check it", notes.get(name))))
-    if client is None and "client" in guessed:
+    if client is None and "client" not in stated:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)
     replace_file(target, schema.to_toml(drafted, notes, head).encode())

@@ -217,7 +217,7 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
     text.write_text("1, 2")
     for line, message in {
         (): "name a folder of a run, or a model file",
-        (str(whole_run), str(text)): "is not an .npy file",
+        (str(whole_run), str(text)): "it is not an .npy file of numbers",
         (str(whole_run), "new.csv"): "No such file",
         (str(whole_run), "a.csv", "--to=b.xlsx"): "to must name a .csv file, got b.x",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",

@@ -191,8 +191,8 @@ def written_notation(
     return Notation(decimal)
 
 
-def guessed(columns: Columns) -> tuple[str | None, str | None]:
-    """The label and the client column by their names, or None.
+def guessed(columns: Columns) -> dict[str, str | None]:
+    """The columns of "label" and "client" by their names, or None.
 
     A label that has no such name is the last column of 2 to 10 different values.
     """
@@ -206,7 +206,7 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
     client = next((words[name] for name in _CLIENTS if name in words), None)
-    return label, None if client == label else client
+    return {"label": label, "client": None if client == label else client}
 
 
 def repeats(name: str, column: pa.ChunkedArray) -> bool:

@@ -128,9 +128,10 @@ def _encode_column(
         and (numbers == np.rint(numbers)).all()
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
-        whole = pc.replace_substring_regex(cells.texts(values), r"\.0*$", "")
-        plain = by_name(whole, source)
-        attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
+        plain = pc.replace_substring_regex(cells.texts(values), r"\.0*$", "")
+        attribute = by_name(plain, source)
+        if len(attribute.categories) > MAX_ATTRIBUTES:
+            attribute = None
     low, high = column.bounds
     scaled = np.zeros(len(numbers), np.float32)
     beyond = np.flatnonzero((numbers < low) | (numbers > high))
@@ -246,17 +247,17 @@ def _refuse(
     if column.type in _OTHERWISE and unknown_cells.any():
         fault, remedy = _OTHERWISE[column.type]
         raise Misfit(f"{source} {fault} {place(values, unknown_cells)}", remedy)
-    rows = np.flatnonzero(wrong)
-    names, codes = cells.distinct(values.take(pa.array(rows)))
+    names, codes = cells.distinct(values)
     kinds = np.array([literals.kind(text, notation) for text in names])[codes]
     for kind, (fault, remedy) in _REMEDIES.items():
-        if not (of_kind := kinds == kind).any():
+        of_kind = wrong & (kinds == kind)
+        if not of_kind.any():
             continue
         mark = literals.grouped(names[codes[of_kind.argmax()]])
         marks = f'thousands = "{mark}"'
         if mark in literals.DECIMALS:
             marks += f' or decimal = "{mark}"'
-        at = place(values, np.isin(np.arange(len(wrong)), rows[of_kind]))
+        at = place(values, of_kind)
         raise Misfit(f"{source} {fault} {at}", remedy.format(marks=marks))
 
 
@@ -310,4 +311,4 @@ def by_name(values: pa.ChunkedArray, source: str) -> Column:
     if all(map(_WHOLE.fullmatch, names)):
         order = np.array(sorted(range(len(names)), key=lambda at: int(names[at])), int)
         names, codes = [names[at] for at in order], np.argsort(order)[codes]
-    return Column(codes.astype(np.int32), tuple(names), public=False)
+    return Column(codes, tuple(names), public=False)

@@ -64,13 +64,9 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
 
 
 def _arrays(path: Path, required: tuple[str, ...]) -> dict[str, np.ndarray]:
-    try:
+    expected = "an .npz file of plain arrays (pickled objects are never loaded)"
+    with files.readable(path, f"; it must be {expected}"):
         arrays = files.read_arrays(path)
-    except Exception as error:
-        raise ValueError(
-            f"{path} cannot be read ({files.reason(error)}); it must be an .npz file "
-            "of plain arrays (pickled objects are never loaded)"
-        ) from error
     if missing := [key for key in required if key not in arrays]:
         raise ValueError(
             f"{path} lacks {', '.join(missing)}; it must hold {', '.join(required)}"

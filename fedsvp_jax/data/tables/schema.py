@@ -97,6 +97,10 @@ _UNITS: dict[str, Callable[[float], Any]] = {
     "time": literals.time_of,
 }
 _KEYS = {  # of each table in a file, and the fields of `Schema` that they are
+    "": {
+        name: name
+        for name in ("unit", "decimal", "thousands", "encoding", "test_fraction")
+    },
     "label": {
         "column": "label",
         "classes": "classes",
@@ -109,10 +113,6 @@ _KEYS = {  # of each table in a file, and the fields of `Schema` that they are
         "epsilon": "bounds_epsilon",
         "draws": "bounds_draws",
         "unit": "bounds_unit",
-    },
-    "": {
-        name: name
-        for name in ("unit", "decimal", "thousands", "encoding", "test_fraction")
     },
 }
 _ALWAYS = (
@@ -328,7 +328,7 @@ def from_toml(text: str, source: str) -> Schema:
         with files.collected(faults, f"column {name}: "):
             columns[name] = _column(table if isinstance(table, dict) else {})
     fields: dict[str, Any] = {}
-    for section, keys in _KEYS.items():
+    for section, keys in reversed(_KEYS.items()):  # the top level has what is left
         table = content.pop(section, {}) if section else content
         with files.collected(faults, section and f"{section}: "):
             if not isinstance(table, dict):
@@ -429,15 +429,11 @@ def to_toml(
     notes = notes or {}
     lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
     lines.append(f"schema = {VERSION}")
-    tables = [("", "", written(schema))]
-    tables += [
-        (section, f"[{section}]", written(schema, section))
-        for section in ("label", "client", "person")
-        if getattr(schema, section) is not None
+    tables = [
+        (section, section and f"[{section}]", written(schema, section))
+        for section, keys in _KEYS.items()
+        if getattr(schema, next(iter(keys.values())))
     ]
-    if schema.bounds_draws:
-        section = "private_bounds"
-        tables.append((section, f"[{section}]", written(schema, section)))
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
         tables.append((f"columns.{name}", f"[columns.{key}]", written(column)))

@@ -10,7 +10,7 @@ import dataclasses
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,16 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     matches = re.findall(rf"""["' ]*(?:({names})["' ]*(?=,|$)|([^,]+))""", listed)
     stated = (name or other.strip("\"' ") for name, other in matches)
     return list(filter(None, stated))
+
+
+def check_columns(
+    names: Iterable[str | None], columns: Collection[str], source: str
+) -> None:
+    """Raises ValueError: a name that is stated is no column."""
+    for name in filter(None, names):
+        if name not in columns:
+            choices = tuple(filter(None, columns))
+            raise ValueError(f"{source}: " + unknown("a column", name, choices))
 
 
 def load_rows(
@@ -147,11 +157,7 @@ def from_table(
     left_out = dropped | {declared.client, client, person, ""}  # "": row names
     columns = table_file.columns_of(table, name)
     num_train = _check_lengths(columns, name)
-    for column in filter(None, (label, client, person, *drop)):
-        if column not in columns:
-            raise ValueError(
-                f"{name}: " + unknown("a named column", column, tuple(columns))
-            )
+    check_columns((label, client, person, *drop), columns, name)
     if test is not None:
         tested = table_file.columns_of(test, name)
         _check_apart(columns, tested, name)
@@ -229,9 +235,9 @@ def from_table(
     if encoded.at_extremes:
         notices.append(
             f"the bounds of {', '.join(encoded.at_extremes)} are the least and "
-            "the largest value of the rows, or nearly: if they were read off these, no ε is "
-            "proved; state what is known without the rows, or write from_data = false "
-            "beside bounds that are known so"
+            "the largest value of the rows, or nearly: if they were read off these, "
+            "no ε is proved; state what is known without the rows, or write from_data "
+            "= false beside bounds that are known so"
         )
     if schema.shares and _fit_another_order(schema.shares, labels):
         notices.append(
@@ -259,7 +265,7 @@ def from_table(
         from_records=schema.from_records,
         schema=schema,
         public_test=test is not None,
-        train_persons=None if persons is None else persons[train].astype(np.int32),
+        train_persons=None if persons is None else persons[train],
         rows_per_person=limit,
     )
 

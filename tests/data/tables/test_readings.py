@@ -67,7 +67,7 @@ def read(
     """Drafts a schema, writes and reads it, and loads the file by it."""
     path.write_bytes(content)
     columns, form = table_file.read_table(path, None)
-    label, client = draft.guessed(columns)
+    label, client = draft.guessed(columns).values()
     assert label == "died"
     schema, notes = draft.proposed(
         columns,
@@ -459,7 +459,7 @@ def test_the_client_and_the_class_are_guessed_by_their_names(
 ) -> None:
     """medpar's class was said to be type3, and its provnum no client."""
     table = {"sex": [], client: [], label: [], "username2": [], "type3": []}
-    assert draft.guessed(table) == (label, client)
+    assert draft.guessed(table) == {"label": label, "client": client}
 
 
 def test_what_has_two_values_is_no_logarithm(tmp_path: pathlib.Path) -> None:
