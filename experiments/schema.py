@@ -109,7 +109,7 @@ def confirm(path: pathlib.Path) -> None:
         columns --known does not name.
     """
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.core.settings import unknown
+    from fedsvp_jax.data.tables import files
     from fedsvp_jax.data.tables import schema as schemas
     from fedsvp_jax.data.tables.table import listed_columns
 
@@ -123,9 +123,7 @@ def confirm(path: pathlib.Path) -> None:
         entries[schema.label] = schemas.written(schema, "label")
     as_read = {name: schemas.as_read(schema, name) for name in entries}
     excepted = listed_columns(_KNOWN.value, entries)
-    for name in excepted:
-        if name not in {*schema.columns, schema.label}:
-            raise ValueError(f"{path}: " + unknown("known", name, tuple(entries)))
+    files.check_columns(excepted, [*schema.columns, schema.label], f"{path}: --known")
     refused = [name for name in as_read if as_read[name] and name not in excepted]
     if not refused:
         text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))
@@ -157,7 +155,7 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one file of a table")
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.data.tables import draft, literals, schema, table, table_file
+    from fedsvp_jax.data.tables import draft, files, literals, schema, table, table_file
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     columns, form = table_file.read_table(path, None)
@@ -168,7 +166,7 @@ def main(arguments: Sequence[str]) -> None:
     client = None if client in ("none", label) else client
     features = table.listed_columns(_COLUMNS.value, columns)
     drop = table.listed_columns(_DROP.value, columns)
-    table.check_columns((label, client, *features, *drop), columns, str(path))
+    files.check_columns((label, client, *features, *drop), columns, str(path))
     if features:  # a column of persons is none, and is proposed as the unit
         drop += [
             name

@@ -67,7 +67,7 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
         assert re.search(rf"\n  {line}\n", refused.stdout), refused.stdout
     assert "# TODO: guessed, check it\n[client]" in schema.read_text()
     typed = command(*confirm, "--known=dosis,admitted,kind,ill")
-    assert_sentence(typed, "known must be one of ")
+    assert_sentence(typed, "--known: a column must be one of ")
     assert "'dosis' (did you mean dose?)" in typed.stderr
     confirmed = succeeds(*confirm, "--known=dose,admitted,kind,ill").stdout
     assert "# TODO" not in schema.read_text()

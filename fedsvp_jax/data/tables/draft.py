@@ -342,10 +342,8 @@ def _category(
 
 def _spellings(names: Sequence[str]) -> str:
     """A note on texts that differ in capitals alone; "" where none do."""
-    by_letters: dict[str, list[str]] = {}
-    for name in names:
-        by_letters.setdefault(name.casefold(), []).append(name)
-    alike = next((many for many in by_letters.values() if len(many) > 1), ())
+    counts = collections.Counter(map(str.casefold, names))
+    alike = [name for name in names if counts[name.casefold()] > 1]
     words = " and ".join(map(files.quoted, alike))
     return words and f"{words} differ in capitals alone: write them one way"
 

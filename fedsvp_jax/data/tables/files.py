@@ -2,11 +2,12 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import integer_labels
 
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
@@ -77,6 +78,16 @@ def check_printable(texts: Iterable[str], source: str) -> None:
     for text in texts:
         if _CONTROL.search(text):
             raise ValueError(f"{source} holds a control character, in {quoted(text)}")
+
+
+def check_columns(
+    names: Iterable[str | None], columns: Collection[str | None], source: str
+) -> None:
+    """Raises ValueError: a name that is stated is no column."""
+    for name in filter(None, names):
+        if name not in columns:
+            choices = tuple(filter(None, columns))
+            raise ValueError(f"{source}: " + unknown("a column", name, choices))
 
 
 @contextlib.contextmanager

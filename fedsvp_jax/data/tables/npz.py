@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import files
@@ -100,7 +99,5 @@ def _columns(
         if key.startswith("column_") and key.endswith("_train"):
             name = key.removeprefix("column_").removesuffix("_train")
             columns[name] = _codes(arrays[key], f"{path}: {key}", names.get(name))
-    for name in names.keys() - columns.keys():
-        kind = "a column of the schema"
-        raise ValueError(f"{path}: " + unknown(kind, name, tuple(columns)))
+    files.check_columns(names, columns, f"{path}, by its schema")
     return columns

@@ -374,23 +374,21 @@ def _meaning(key: str, value: Any, kind: str = "number") -> Any:
     Raises:
       ValueError: it says something else.
     """
-    if key in ("classes", "missing", "values"):
+    if key == "fill":
+        return _number(value, key, kind)
+    items = value if isinstance(value, list) else [value]
+    of_texts = key == "from_data" and all(isinstance(item, str) for item in items)
+    if of_texts or key in ("classes", "missing", "values"):
         return _texts(value, key)
-    if key == "shares":
-        shares = value if isinstance(value, list) else [value]
-        return tuple(_number(share, key, kind) for share in shares)
-    if key == "from_data" and isinstance(value, list):
-        if all(isinstance(item, str) for item in value):
-            return _texts(value, key)
-        return tuple(_number(item, key, kind) for item in value)
-    if key == "bounds":
-        if not isinstance(value, list) or len(value) != 2:
-            raise ValueError(f"{key} must be [LOW, HIGH], got {value!r}")
-        low, high = (_number(end, key, kind) for end in value)
-        if low > high:
-            raise ValueError(f"{key} must be [LOW, HIGH], got {low:g} above {high:g}")
-        return low, high
-    return _number(value, key, kind) if key == "fill" else value
+    if items is not value and key not in ("bounds", "shares"):
+        return value
+    fault = f"{key} must be [LOW, HIGH], got {value!r}"
+    if key == "bounds" and len(items) != 2:
+        raise ValueError(fault)
+    numbers = tuple(_number(item, key, kind) for item in items)
+    if key == "bounds" and numbers[0] > numbers[1]:
+        raise ValueError(fault)
+    return numbers
 
 
 def _number(value: Any, key: str, kind: str) -> float:

@@ -10,14 +10,13 @@ import dataclasses
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import Dataset, check_one_client
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, table_file
@@ -72,16 +71,6 @@ def listed_columns(listed: str, columns: Collection[str]) -> list[str]:
     matches = re.findall(rf"""["' ]*(?:({names})["' ]*(?=,|$)|([^,]+))""", listed)
     stated = (name or other.strip("\"' ") for name, other in matches)
     return list(filter(None, stated))
-
-
-def check_columns(
-    names: Iterable[str | None], columns: Collection[str], source: str
-) -> None:
-    """Raises ValueError: a name that is stated is no column."""
-    for name in filter(None, names):
-        if name not in columns:
-            choices = tuple(filter(None, columns))
-            raise ValueError(f"{source}: " + unknown("a column", name, choices))
 
 
 def load_rows(
@@ -156,12 +145,14 @@ def from_table(
     client = None if client == NOBODY else client
     left_out = dropped | {declared.client, client, person, ""}  # "": row names
     columns = table_file.columns_of(table, name)
-    num_train = _check_lengths(columns, name)
-    check_columns((label, client, person, *drop), columns, name)
+    _check_lengths(columns, name)
+    files.check_columns((label, client, person, *drop), columns, name)
     if test is not None:
         tested = table_file.columns_of(test, name)
+        _check_lengths(tested, f"{name}: the test table")
         _check_apart(columns, tested, name)
-        columns = _joined(columns, tested, name, optional=left_out)
+        columns = _joined(columns, tested, name, left_out, person)
+        left_out -= {_SPLIT}
     if label is None:
         raise ValueError(
             f"{name} needs label_column, one of {', '.join(columns)}, or a schema"
@@ -173,16 +164,11 @@ def from_table(
         clients, of_client = cells.distinct(columns[client])
     persons = None
     if person is not None:
-        persons = _persons(columns[person], num_train, f"{name}: column {person}")
-        check_one_client(persons[:num_train], of_client[:num_train], clients, name)
+        encoding.check_named(columns[person], "person", f"{name}: column {person}")
+        _, persons = cells.distinct(columns[person])
+        check_one_client(persons, of_client, clients, name)
     is_test, divides = _split_rows(
-        columns,
-        None if test is None else num_train,
-        test_fraction,
-        dropped,
-        of_client,
-        persons,
-        name,
+        columns, test_fraction, dropped, of_client, persons, name
     )
     notices = []
     chosen = np.ones(rows, bool)
@@ -229,8 +215,12 @@ def from_table(
         if test is None:  # a table of test rows may lack the column
             test_writers = number[of_client[test_rows]]
     encoded = encoding.encode(schema, columns, name, wrong=wrong)
-    inputs, attributes = encoded.inputs, encoded.columns
+    inputs = encoded.inputs
     assert labels is not None
+    attributes, test_attributes = (
+        {k: c._replace(codes=c.codes[part]) for k, c in encoded.columns.items()}
+        for part in (train, test_rows)
+    )
     # For the console of who has the rows alone.
     if encoded.at_extremes:
         notices.append(
@@ -258,10 +248,8 @@ def from_table(
         train_writers=writers,
         writer_names=writer_names,
         test_writers=test_writers,
-        columns={k: c._replace(codes=c.codes[train]) for k, c in attributes.items()},
-        test_columns={
-            k: c._replace(codes=c.codes[test_rows]) for k, c in attributes.items()
-        },
+        columns=attributes,
+        test_columns=test_attributes,
         from_records=schema.from_records,
         schema=schema,
         public_test=test is not None,
@@ -288,17 +276,6 @@ def _check_apart(table: Columns, tested: Columns, name: str) -> None:
             f"{name}: {copied} of the {there.total()} rows of test_data are rows that "
             "clients train on: name rows of other people, who agreed, or leave it out"
         )
-
-
-def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray:
-    """(rows,) numbers from 0: whose each row is.
-
-    A row of a test table, from `num_train` on, is of another person each.
-    """
-    encoding.check_named(column, "person", source)
-    names, persons = cells.distinct(column)
-    rows = np.arange(len(column))
-    return np.where(rows < num_train, persons, len(names) + rows)
 
 
 def _fit_another_order(shares: Sequence[float], labels: np.ndarray) -> bool:
@@ -367,7 +344,6 @@ def _fit_schema(
 
 def _split_rows(
     columns: Columns,
-    num_train: int | None,
     test_fraction: float,
     dropped: set[str | None],
     clients: np.ndarray,
@@ -377,7 +353,6 @@ def _split_rows(
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
 
     Args:
-      num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
       clients: (rows,) which client's each row is.
       persons: (rows,) numbers from 0, each of whom is on one side, or None.
@@ -385,15 +360,8 @@ def _split_rows(
     Raises:
       ValueError: a column of the name split says something else, or divides a person.
     """
-    rows = len(clients)
-    for name in columns.keys() - dropped:
-        if name.lower() != _SPLIT:
-            continue
-        if num_train is not None:
-            raise ValueError(
-                f"{source}: column {name} and the test table both say which rows are "
-                f"for the test; leave one out (--drop_columns={name})"
-            )
+    name = _split_column(columns, dropped)
+    if name is not None:
         parts, codes = cells.distinct(columns[name])
         if name == _SPLIT and set(parts) == {"train", "test"}:
             is_test = codes == parts.index("test")
@@ -405,14 +373,16 @@ def _split_rows(
             "must say train or test of each row, and both must occur: write it so, "
             f"rename it, or leave it out (--drop_columns={name})"
         )
-    if num_train is not None:
-        return np.arange(rows) >= num_train, set()
     if persons is not None:
         number = int(persons.max()) + 1
         order = np.random.default_rng(0).permutation(number)
         return (order < round(test_fraction * number))[persons], set()
-    order = np.random.default_rng(0).permutation(rows)
-    return _draw_rows(order, round(test_fraction * rows), clients), set()
+    order = np.random.default_rng(0).permutation(len(clients))
+    return _draw_rows(order, round(test_fraction * len(clients)), clients), set()
+
+
+def _split_column(columns: Columns, dropped: set[str | None]) -> str | None:
+    return next((k for k in columns.keys() - dropped if k.lower() == _SPLIT), None)
 
 
 def _check_sides(
@@ -453,28 +423,34 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray) -> np.ndarray:
     return is_test
 
 
-def _check_lengths(columns: Columns, source: str) -> int:
-    """The number of rows."""
+def _check_lengths(columns: Columns, source: str) -> None:
     lengths = set(map(len, columns.values()))
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"{source} must have columns of one length, at least one row")
-    return lengths.pop()
 
 
 def _joined(
     columns: Columns,
     tested: Columns,
     source: str,
-    *,
-    optional: Collection[str | None],
+    optional: set[str | None],
+    person: str | None,
 ) -> Columns:
-    """The columns of both tables, one below the other.
+    """The columns of both tables, one below the other, and a column `split`.
 
     A test table may lack the columns of `optional`, which nothing reads of its rows.
+    Each of them is of a person of its own, behind all others.
     """
+    if split := _split_column(columns, optional):
+        raise ValueError(
+            f"{source}: column {split} and the test table both say which rows are "
+            f"for the test; leave one out (--drop_columns={split})"
+        )
     rows = len(next(iter(tested.values()), ()))
     for name in columns.keys() & optional:
         tested[name] = pa.chunked_array([pa.repeat(columns[name][0], rows)])
+    if person is not None:
+        tested[person] = pa.chunked_array([[f"\U0010ffff{n}" for n in range(rows)]])
     if differ := sorted(columns.keys() ^ tested.keys()):
         raise ValueError(
             f"{source}: the test table must have the same columns; "
@@ -487,4 +463,6 @@ def _joined(
         if both[0].type != both[1].type:
             both = [cells.texts(part) for part in both]
         joined[name] = pa.chunked_array([c for part in both for c in part.chunks])
+    sides = ["train"] * len(column) + ["test"] * rows
+    joined[_SPLIT] = pa.chunked_array([sides])
     return joined
