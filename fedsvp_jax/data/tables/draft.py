@@ -159,17 +159,14 @@ def written_notation(
     for name, column in columns.items():
         if cells.is_numeric(column):
             continue
-        for mark, other in ((",", "."), (".", ",")):
+        for mark in literals.DECIMALS:
             if not pc.any(pc.match_substring(column, mark)).as_py():
                 continue
             group = f"^[+-]?[1-9][0-9]{{0,2}}(?:[{mark}][0-9]{{3}})+$"
-            number = rf"^[+-]?[0-9{other}]*[{mark}][0-9]+(?:[eE][+-]?[0-9]+)?$"
-            in_groups, is_number = (
-                pc.match_substring_regex(column, pattern).to_numpy()
-                for pattern in (group, number)
-            )
-            both = pc.match_substring(column, other).to_numpy()
-            ungrouped = is_number & ~in_groups & (~both | (mark == ","))
+            in_groups = pc.match_substring_regex(column, group).to_numpy()
+            has_mark = pc.match_substring(column, mark).to_numpy()
+            is_number = np.isfinite(cells.numbers(column, Notation(mark)))
+            ungrouped = is_number & has_mark & ~in_groups
             for seen, where in ((fractions, ungrouped), (groups, in_groups)):
                 if where.any():
                     seen[mark].append(f"{name} {place(column, where)}")

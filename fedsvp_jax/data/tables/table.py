@@ -190,15 +190,14 @@ def from_table(
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
-        schema = dataclasses.replace(schema, client=None)
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
+    schema = dataclasses.replace(schema, client=client)
     labels, writers, writer_names, test_writers = None, None, None, None
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
             labels = encoding.coded(columns[label], schema.classes, source)
     if client is not None:
-        schema = dataclasses.replace(schema, client=client)
         with files.collected(wrong):
             encoding.check_named(columns[client], "client", f"{name}: column {client}")
         number = np.full(len(clients), -1, np.int32)
