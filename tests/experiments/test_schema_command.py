@@ -224,6 +224,10 @@ DRAFTED = {
             ["dose", "ill: classes"],
         ),
         ({"kind": 'type = "drop"\nfrom_data = true'}, ["dose", "ill: classes"]),
+        (  # a number that the draft took for a category
+            {"kind": 'type = "number"\nbounds = [0, 9]\nfrom_data = ["1 m", "*"]'},
+            ["dose", "ill: classes"],
+        ),
     ],
 )
 def test_what_the_user_changed_is_confirmed_and_what_is_as_read_is_listed(

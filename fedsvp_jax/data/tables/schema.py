@@ -71,6 +71,8 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedsvp_jax.core.settings import Settings, setting, unknown
 from fedsvp_jax.data.tables import files, literals
 from fedsvp_jax.data.tables.literals import DATE_FORMS, Notation
@@ -277,14 +279,16 @@ def as_read(schema: Schema, name: str) -> list[str]:
         return []
     mark, key = column.from_data, "classes" if name == schema.label else "values"
     if isinstance(mark, tuple):
-        ends = [f"{end:g}" for end in mark[:2] if not isinstance(end, str)]
+        extremes = [end for end in mark[:2] if not isinstance(end, str)]
+        codes = [f"{end:g}" for end in extremes]
+        near = [
+            end and abs(end - extreme) <= np.ptp(extremes) / 100
+            for end, extreme in zip(column.bounds, extremes, strict=False)
+        ]
         parts = {
-            key: {*mark, OTHERS} == {*texts, OTHERS} or ends == texts[:1] + texts[-1:],
-            "bounds": column.bounds != (0, 1)
-            and any(
-                end and abs(end - read) <= (mark[1] - mark[0]) / 100
-                for end, read in zip(column.bounds, mark, strict=False)
-            ),
+            key: {*mark, OTHERS} == {*texts, OTHERS}
+            or (bool(texts) and codes == [texts[0], texts[-1]]),
+            "bounds": any(near) and column.bounds != (0, 1),
             "log": column.log,
             "fill": mark[2:] == (column.fill,),
         }

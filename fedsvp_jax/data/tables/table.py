@@ -462,6 +462,5 @@ def _joined(
         if both[0].type != both[1].type:
             both = [cells.texts(part) for part in both]
         joined[name] = pa.chunked_array([c for part in both for c in part.chunks])
-    sides = ["train"] * len(column) + ["test"] * rows
-    joined[_SPLIT] = pa.chunked_array([sides])
+    joined[_SPLIT] = pa.chunked_array([["train"] * len(column) + ["test"] * rows])
     return joined
