@@ -139,7 +139,7 @@ def divided(schema: Any, table: Any, client: str | None, source: str) -> Any:
     columns = {name: table[name] for name in table.keys() & names}
     columns |= {schema.label: [schema.classes[0]] * count, _NOTHING: np.zeros(count)}
     nothing = {_NOTHING: SchemaColumn("number", bounds=(0, 1))}
-    schema = dataclasses.replace(schema, columns=nothing)
+    schema = dataclasses.replace(schema, columns=nothing, shares=())
     return from_table(columns, schema=schema, client=client, name=source)
 
 

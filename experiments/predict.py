@@ -11,9 +11,10 @@ columns of features. Of a folder the model is that of the newest checkpoint, so 
 that was stopped has one too. The file of predictions has one line per example: its row
 in the file of inputs, from 1 as in messages; the predicted class; the probability of
 every class; and, of a table, every column that is no feature, such as an id, as the
-table has it. Classes have their names where a schema has them. The model of a table
-carries its schema, which encodes the rows of another CSV file; a category that the
-training did not have is `*` where the schema has it, and numbers beyond its bounds are
+table has it. Where that holds the class, AUC and accuracy of the rows that name one are
+printed. Classes have their names where a schema has them. The model of a table carries
+its schema, which encodes the rows of another CSV file; a category that the training did
+not have is `*` where the schema has it, and numbers beyond its bounds are
 clamped and counted. The table of the training is not needed. A model that was not shown
 to be useful on its run's test rows is predicted with, and a warning says so.
 
@@ -49,19 +50,32 @@ def _examples(path: Path) -> np.ndarray:
     """The array of an .npy file."""
     from fedsvp_jax.data.tables import files
 
-    try:
+    with files.readable(path, "; it is not an .npy file of numbers"):
         return np.load(path, allow_pickle=False)
-    except OSError:
-        raise
-    except Exception as error:  # numpy parses the header as Python
-        why = files.reason(error)
-        raise ValueError(f"{path} is not an .npy file of numbers: {why}") from error
 
 
 def _quoted(name: str) -> str:
     """A name that no spreadsheet takes for a formula; numbers stay as they are."""
     formula = name.startswith(("=", "+", "-", "@")) and _NUMBER.fullmatch(name) is None
     return f"'{name}" if formula else name
+
+
+def _print_scores(schema: Any, written: Any, chances: np.ndarray) -> None:
+    """Prints how well the rows are predicted whose class the file has."""
+    from fedsvp_jax.data.tables import encoding, scores
+    from fedsvp_jax.report import headline
+
+    classes = schema.classes
+    labels = encoding.coded(written, (*classes, encoding.OTHERS), schema.label)
+    scored = labels < len(classes)
+    print(f"column {schema.label}: {scored.sum()} of {len(scored)} rows name a class")
+    if scored.any():
+        tested = scores.of_table(chances[scored], labels[scored], classes)
+        print(headline.filled("quality", {"test_scores": tested}))
+        print(
+            "Rows that trained the model flatter it. No ε covers these scores: keep "
+            "them to yourself."
+        )
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -76,6 +90,7 @@ def main(arguments: Sequence[str]) -> None:
 
     place = Path(arguments[1])
     trained = run.load_model(place)
+    schema = trained.schema
     folder = place.parent if place.is_file() else place
     target = Path(_EXPORT.value or _TO.value or folder / "predictions.csv")
     if target.exists():
@@ -87,11 +102,11 @@ def main(arguments: Sequence[str]) -> None:
         return
     source = Path(arguments[2])
     carried: dict[str, Any] = {}
-    if trained.schema is not None and source.suffix != ".npy":
-        encoded, carried = table.load_rows(source, trained.schema)
+    if schema is not None and source.suffix != ".npy":
+        encoded, carried = table.load_rows(source, schema)
         inputs = encoded.inputs
         for name, rows in encoded.beyond.items():
-            is_text = trained.schema.columns[name].type == "category"
+            is_text = schema.columns[name].type == "category"
             done = "in none of its categories" if is_text else "clamped to its bounds"
             first = ", ".join(map(str, rows[:_FIRST] + 1)) + " …" * (len(rows) > _FIRST)
             print(
@@ -103,7 +118,7 @@ def main(arguments: Sequence[str]) -> None:
     if trained.scores is not None and trained.scores.get("verdict") != scores.BETTER:
         quality = headline.filled("quality", {"test_scores": trained.scores})
         warnings.warn(f"{place}: {quality}", stacklevel=1)
-    if trained.schema is not None and (parts := trained.schema.from_records):
+    if schema is not None and (parts := schema.from_records):
         warnings.warn(
             f"{place}: its claims are nominal, and it holds what was read off the "
             f"records: {parts[0]}{' and more' * (len(parts) > 1)}",
@@ -111,8 +126,10 @@ def main(arguments: Sequence[str]) -> None:
         )
     chances = trained.probabilities(inputs)
     names = [str(code) for code in range(chances.shape[1])]
-    if trained.schema is not None:
-        names = [*map(_quoted, trained.schema.classes)]
+    if schema is not None:
+        names = [*map(_quoted, schema.classes)]
+        if schema.label in carried:
+            _print_scores(schema, carried[schema.label], chances)
     columns: dict[str, Iterable[Any]] = {
         "row": range(1, len(inputs) + 1),
         "predicted": map(names.__getitem__, chances.argmax(-1)),

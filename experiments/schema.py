@@ -17,9 +17,11 @@ or use --confirm. While a mark is there, every ε is nominal. --label_column and
 lists what is marked, writes `from_data = false` in the place of each mark, and deletes
 the comments that begin with TODO: your statement that each entry, as it stands in the
 file now, is known without the records. An entry that you changed is accepted. One that
-is still what the records said (bounds, a fill, categories, classes) is refused, unless
---known names its column; but 0 and 1, no and yes, female and male and their like are
-accepted, since the form says them. Without --known it lists what is refused.
+is still what the records said (bounds, a logarithm, a fill, categories, classes) is
+refused, unless --known names its column, and so is a bound within 1 % of theirs, other
+than 0; but 0 and 1, no and yes, female and male and their like are accepted, since the
+form says them. Without --known it lists what is refused. type = "drop" leaves a column
+out.
 
   fedsvp schema DATA.csv --bounds_epsilon=1
 
@@ -34,7 +36,6 @@ Exit status: 0 done; 2 the file cannot be read (one line says all that is wrong)
 
 import pathlib
 import re
-import shlex
 from collections.abc import Sequence
 
 from absl import flags
@@ -86,7 +87,6 @@ _KNOWN = flags.DEFINE_string(
 )
 _TODO = re.compile("^# TODO: .*\n", re.M)
 _MARK = re.compile("^[ \t]*from_data[ \t]*=.*$", re.M)
-_LONGEST = 100  # characters of an entry in a list
 
 _HEAD = """Public schema of {name}, drafted by `fedsvp schema`.
 A line `from_data` marks what was read off the records, and holds what they said: their
@@ -97,7 +97,8 @@ unit: "row" protects one row, "person" all rows of one, "client" all rows of one
 Below [label], shares = [0.7, 0.3] states the shares of the classes, if these are
 known without the rows (a registry, a publication): `plan` needs them.
 decimal, thousands, encoding: how every such file is written, whatever its records.
-Types: number, percent, category (* takes all others, and blanks), date, time, drop."""
+Types: number, percent, category (* takes all others, and blanks), date, time, drop,
+which leaves a column out, whatever else stands below its name."""
 
 
 def confirm(path: pathlib.Path) -> None:
@@ -108,48 +109,43 @@ def confirm(path: pathlib.Path) -> None:
         columns --known does not name.
     """
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.core.settings import unknown
+    from fedsvp_jax.data.tables import files
     from fedsvp_jax.data.tables import schema as schemas
     from fedsvp_jax.data.tables.table import listed_columns
 
     schema = schemas.read_schema(path)
-    names = [name for name, column in schema.columns.items() if column.from_data]
-    entries = {name: schemas.written(schema.columns[name]) for name in names}
+    entries = {
+        name: schemas.written(column)
+        for name, column in schema.columns.items()
+        if column.from_data
+    }
     if schema.label is not None and schema.classes_from_data:
         entries[schema.label] = schemas.written(schema, "label")
     as_read = {name: schemas.as_read(schema, name) for name in entries}
     excepted = listed_columns(_KNOWN.value, entries)
-    for name in excepted:
-        if name not in {*schema.columns, schema.label}:
-            raise ValueError(f"{path}: " + unknown("known", name, tuple(entries)))
-    refused = {k: keys for k, keys in as_read.items() if keys and k not in excepted}
+    files.check_columns(excepted, [*schema.columns, schema.label], f"{path}: --known")
+    refused = [name for name in as_read if as_read[name] and name not in excepted]
+    if not refused:
+        text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))
+        text = _MARK.sub("from_data = false", text)
+        if still_marked := schemas.from_toml(text, str(path)).from_records:
+            raise ValueError(
+                f"{path} still marks {', '.join(still_marked)}; write from_data = false"
+            )
+        replace_file(path, text.encode())
+    print(
+        messages.filled(
+            "confirm.txt", path=path, entries=entries, as_read=as_read, refused=refused
+        ),
+        end="",
+    )
     if refused:
-        print(f"{path}: still as the records said")
-        for name, keys in refused.items():
-            print(_line(name, {key: entries[name][key] for key in keys}))
-        flag = shlex.quote(f"--known={','.join([*excepted, *refused])}")
         raise ValueError(
             f"{path}: {len(refused)} of {len(entries)} marked columns are still as the "
-            "records said; change what a form or a codebook states otherwise, and "
-            f"state that all others are known without the records by {flag}"
+            "records said, or nearly; change what a form or a codebook states "
+            'otherwise, leave a column out by type = "drop", and name by '
+            "--known=NAME,NAME those that you know without the records"
         )
-    text = _TODO.sub("", path.read_text(encoding="utf-8-sig"))
-    text = _MARK.sub("from_data = false", text)
-    if still_marked := schemas.from_toml(text, str(path)).from_records:
-        raise ValueError(
-            f"{path} still marks {', '.join(still_marked)}; write from_data = false"
-        )
-    replace_file(path, text.encode())
-    print(f"{path}: stated without the records")
-    for name, stated in entries.items():
-        del stated["from_data"]
-        print(_line(name, stated) + " (--known)" * bool(as_read[name]))
-
-
-def _line(name: str, entries: dict[str, str]) -> str:
-    """A column and its entries in a list."""
-    text = f"  {name}: " + ", ".join(f"{k} = {value}" for k, value in entries.items())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -159,29 +155,18 @@ def main(arguments: Sequence[str]) -> None:
     if len(arguments) != 2:
         raise ValueError("name one file of a table")
     from fedsvp_jax.core.files import replace_file
-    from fedsvp_jax.core.settings import unknown
-    from fedsvp_jax.data.tables import draft, literals, schema, table, table_file
+    from fedsvp_jax.data.tables import draft, files, literals, schema, table, table_file
 
     path, target = pathlib.Path(arguments[1]), pathlib.Path(_OUTPUT.value)
     columns, form = table_file.read_table(path, None)
-    label, client = draft.guessed(columns)
-    guessed = [
-        name
-        for name, value in (("label", _LABEL.value), ("client", _CLIENT.value))
-        if value is None
-    ]
-    label, client = (
-        literals.normal(stated) if stated else by_name
-        for stated, by_name in ((_LABEL.value, label), (_CLIENT.value, client))
-    )
+    guesses = draft.guessed(columns)
+    stated = {"label": _LABEL.value, "client": _CLIENT.value}
+    stated = {key: literals.normal(name) for key, name in stated.items() if name}
+    label, client = (guesses | stated).values()
     client = None if client in ("none", label) else client
     features = table.listed_columns(_COLUMNS.value, columns)
     drop = table.listed_columns(_DROP.value, columns)
-    for name in filter(None, (label, client, *features, *drop)):
-        if name not in columns:
-            raise ValueError(
-                f"{path}: " + unknown("a column", name, tuple(filter(None, columns)))
-            )
+    files.check_columns((label, client, *features, *drop), columns, str(path))
     if features:  # a column of persons is none, and is proposed as the unit
         drop += [
             name
@@ -209,9 +194,9 @@ def main(arguments: Sequence[str]) -> None:
         from .bought_bounds import with_bought_bounds
 
         drafted = with_bought_bounds(drafted, columns, _BOUNDS_EPSILON.value)
-    for name in guessed:
+    for name in [key for key in guesses if key not in stated]:
         notes[name] = "; ".join(filter(None, ("guessed, check it", notes.get(name))))
-    if client is None and "client" in guessed:
+    if client is None and "client" not in stated:
         notes["client"] = "no column has such a name; if one does, --client_column=NAME"
     head = _HEAD.format(name=path.name)
     replace_file(target, schema.to_toml(drafted, notes, head).encode())

@@ -105,6 +105,7 @@ class TrainingSettings(Settings):
         "Weights of the average of uploads: examples (n_i/n), or uniform (the "
         "authors' public code).",
         choices=("examples", "uniform"),
+        needs=("noise_trust", ("nobody",)),  # sums weigh all clients equally
     )
     compute_dtype: str = setting(
         "float32",

@@ -132,6 +132,43 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
 
 
 @pytest.mark.hole
+@pytest.mark.usefixtures("quick_training")
+def test_rows_that_name_their_class_are_scored(tmp_path: Path) -> None:
+    """AUC and accuracy as counted here, by pairs, from the file of predictions."""
+    trained, new = tmp_path / "trained.csv", tmp_path / "new.csv"
+    lines = [f"{n % 11},p{n:03},{('no', 'yes')[n % 11 > 4]}" for n in range(60)]
+    trained.write_text("\n".join(["x,row,ill", *lines]))
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    told = {"dataset": "csv", "data_dir": str(trained), "mechanism": "none"}
+    told |= {"schema": str(tmp_path / "schema.toml"), "num_attributes": 1}
+    run.train(resolve(ExperimentConfig(**told, num_rounds=3)), tmp_path / "run")
+
+    cells = ["no", "yes", "yes", "*", "", "no", "yes", "maybe", "no", "yes"]
+    rows = [f"{n},{cell}" for n, cell in enumerate(cells)]
+    new.write_text("\n".join(["x,ill", *rows]))
+    line = ("experiments.predict", str(tmp_path / "run"), str(new))
+    said = succeeds(*line, f"--to={tmp_path / 'a.csv'}").stdout
+    out = [row for row in read(tmp_path / "a.csv") if row["ill"] in ("no", "yes")]
+    right = sum(row["predicted"] == row["ill"] for row in out)
+    pairs = [
+        (float(one["probability of yes"]), float(other["probability of yes"]))
+        for one in out
+        for other in out
+        if one["ill"] == "yes" and other["ill"] == "no"
+    ]
+    area = sum((one > other) + (one == other) / 2 for one, other in pairs) / len(pairs)
+    assert "column ill: 7 of 10 rows name a class\n" in said
+    assert f"AUC {area:.3f} (95 %: " in said
+    assert f"Accuracy on 7 test rows: {100 * right / 7:.1f} % (95 %: " in said
+    assert "Rows that trained the model flatter it." in said
+    new.write_text("x,ill\n1,*\n2,\n")
+    said = succeeds(*line, f"--to={tmp_path / 'b.csv'}").stdout
+    assert "column ill: 0 of 2 rows name a class\n" in said and "AUC" not in said
+    new.write_text("x\n1\n2\n")
+    assert "class" not in succeeds(*line, f"--to={tmp_path / 'c.csv'}").stdout
+
+
+@pytest.mark.hole
 def test_a_useless_model_predicts_with_a_warning(
     whole_run: Path, tmp_path: Path
 ) -> None:
@@ -180,7 +217,7 @@ def test_bad_input_ends_with_one_sentence(whole_run: Path, tmp_path: Path) -> No
     text.write_text("1, 2")
     for line, message in {
         (): "name a folder of a run, or a model file",
-        (str(whole_run), str(text)): "is not an .npy file",
+        (str(whole_run), str(text)): "it is not an .npy file of numbers",
         (str(whole_run), "new.csv"): "No such file",
         (str(whole_run), "a.csv", "--to=b.xlsx"): "to must name a .csv file, got b.x",
         (str(whole_run), f"--export={tmp_path}/model.pt"): ".safetensors or .msgpack",

@@ -111,9 +111,11 @@ def texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], np.ndarray]:
-    """The different texts, and (rows,) int32: which of them each cell is."""
+    """The different texts by letters, and (rows,) int32: which of them each cell is."""
     encoded = texts(column).dictionary_encode().combine_chunks()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy()
+    order = pc.sort_indices(encoded.dictionary)
+    codes = np.argsort(order).astype(np.int32)[encoded.indices]
+    return encoded.dictionary.take(order).to_pylist(), codes
 
 
 def num_distinct(column: pa.ChunkedArray) -> int:

@@ -36,14 +36,15 @@ def notes(
         if cells.num_distinct(column) <= _FEW:
             values, of_row = cells.distinct(column)
         codes[name] = of_row.astype(np.int8)
-        counts = _crossed(of_row, labels)
+        counts = _crossed(codes[name], labels)
         likeliest, rows = counts.argmax(1), counts.sum(1)
         certain = (counts.max(1) == rows) & (shares[likeliest] ** rows < _CHANCE)
         if certain.any():
             at = certain.argmax()
             only = f"{label} = {class_names[likeliest[at]]}"
             questions[name] = (
-                f"{values[at] or 'missing'} only where {only}: known after the outcome?"
+                f"{values[at] or 'missing'} only where {only}: known after the "
+                'outcome? then type = "drop"'
             )
     for name in features.keys() - questions if len(features) <= _MOST else ():
         decisive = [
@@ -54,16 +55,17 @@ def notes(
         ]
         if decisive:
             questions[name] = (
-                f"{min(decisive)} tells it in every row: leave one of the two out?"
+                f"{min(decisive)} tells it in every row: leave one of the two out, by "
+                'type = "drop"?'
             )
     return questions
 
 
 def _crossed(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """The numbers of rows of a table by its codes in two columns, (n,) each."""
-    shape = int(rows.max()) + 1, int(columns.max()) + 1
-    places = rows.astype(int) * shape[1] + columns
-    return np.bincount(places, minlength=shape[0] * shape[1]).reshape(shape)
+    table = np.zeros((rows.max() + 1, columns.max() + 1), int)
+    np.add.at(table, (rows, columns), 1)
+    return table
 
 
 def _decides(codes: np.ndarray, decided: np.ndarray) -> bool:

@@ -159,17 +159,14 @@ def written_notation(
     for name, column in columns.items():
         if cells.is_numeric(column):
             continue
-        for mark, other in ((",", "."), (".", ",")):
+        for mark in literals.DECIMALS:
             if not pc.any(pc.match_substring(column, mark)).as_py():
                 continue
             group = f"^[+-]?[1-9][0-9]{{0,2}}(?:[{mark}][0-9]{{3}})+$"
-            number = rf"^[+-]?[0-9{other}]*[{mark}][0-9]+(?:[eE][+-]?[0-9]+)?$"
-            in_groups, is_number = (
-                pc.match_substring_regex(column, pattern).to_numpy()
-                for pattern in (group, number)
-            )
-            both = pc.match_substring(column, other).to_numpy()
-            ungrouped = is_number & ~in_groups & (~both | (mark == ","))
+            in_groups = pc.match_substring_regex(column, group).to_numpy()
+            has_mark = pc.match_substring(column, mark).to_numpy()
+            is_number = np.isfinite(cells.numbers(column, Notation(mark)))
+            ungrouped = is_number & has_mark & ~in_groups
             for seen, where in ((fractions, ungrouped), (groups, in_groups)):
                 if where.any():
                     seen[mark].append(f"{name} {place(column, where)}")
@@ -191,8 +188,8 @@ def written_notation(
     return Notation(decimal)
 
 
-def guessed(columns: Columns) -> tuple[str | None, str | None]:
-    """The label and the client column by their names, or None.
+def guessed(columns: Columns) -> dict[str, str | None]:
+    """The columns of "label" and "client" by their names, or None.
 
     A label that has no such name is the last column of 2 to 10 different values.
     """
@@ -206,7 +203,7 @@ def guessed(columns: Columns) -> tuple[str | None, str | None]:
     label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
     client = next((words[name] for name in _CLIENTS if name in words), None)
-    return label, None if client == label else client
+    return {"label": label, "client": None if client == label else client}
 
 
 def repeats(name: str, column: pa.ChunkedArray) -> bool:
@@ -330,7 +327,7 @@ def _category(
     elif count > _FEW and (hint or _ID.search(name)):
         why = "an identifier, by its name?"
     else:
-        names = encoding.by_name(*cells.distinct(column), source).categories
+        names = encoding.by_name(column, source).categories
         blank = cells.is_missing(pa.chunked_array([names]))
         listed = [n for n, b in zip(names, blank, strict=True) if not b and n != OTHERS]
         many = f"{count} texts, each a feature" if count > _FEW else ""
@@ -342,10 +339,8 @@ def _category(
 
 def _spellings(names: Sequence[str]) -> str:
     """A note on texts that differ in capitals alone; "" where none do."""
-    by_letters: dict[str, list[str]] = {}
-    for name in names:
-        by_letters.setdefault(name.casefold(), []).append(name)
-    alike = next((many for many in by_letters.values() if len(many) > 1), ())
+    counts = collections.Counter(map(str.casefold, names))
+    alike = [name for name in names if counts[name.casefold()] > 1]
     words = " and ".join(map(files.quoted, alike))
     return words and f"{words} differ in capitals alone: write them one way"
 
@@ -433,7 +428,7 @@ def _strict_column(
 ) -> SchemaColumn:
     numbers = cells.values_of(column, "number", Notation())
     finite = np.isfinite(numbers)
-    names, codes = cells.distinct(column.slice(0, 0) if finite.any() else column)
+    names, _ = cells.distinct(column.slice(0, 0) if finite.any() else column)
     kinds = {literals.kind(text, Notation()) for text in names}
     if kinds == {"text", "missing"}:
         at = place(column, cells.is_missing(column))
@@ -451,7 +446,7 @@ def _strict_column(
             f"{source} holds {len(names)} different texts, more than {MOST_VALUES}; "
             "leave it out (--drop_columns), or merge the rare ones"
         )
-    values = encoding.by_name(names, codes, source).categories
+    values = encoding.by_name(column, source).categories
     return SchemaColumn("category", values=values, from_data=True)
 
 
@@ -472,7 +467,7 @@ def classes(written: pa.ChunkedArray, source: str) -> tuple[str, ...]:
         raise ValueError(
             f"{source} holds numbers that are no classes {place(written, fractions)}"
         )
-    names = encoding.by_name(*cells.distinct(written), source).categories
+    names = encoding.by_name(written, source).categories
     if not 2 <= len(names) <= MOST_CLASSES:
         raise ValueError(
             f"{source} holds {len(names)} different values; labels are 2 to "

@@ -20,7 +20,6 @@ from fedsvp_jax.data.tables.literals import Notation
 from fedsvp_jax.data.tables.schema import OTHERS, Schema, SchemaColumn, written
 
 _WHOLE = re.compile(r"-?[0-9]{1,400}")
-_POINT = re.compile(r"\.0*$")
 _FEW_CELLS = 20  # of which none need be a category that the schema names
 _SCALE = 10  # whole numbers from 0 to 10, as a form asks for them
 _SEEN = 2**12  # rows of which more different numbers are no categories
@@ -103,9 +102,9 @@ def encode(
 
 
 def _ends_at(bounds: tuple[float, float], features: np.ndarray) -> bool:
-    """Whether features reach both bounds, other than those of a form's few numbers."""
+    """Whether features come within 1 % of both bounds, which are no form's."""
     of_form = np.ptp(bounds) <= _SCALE and not np.mod(bounds, 1).any()
-    return not of_form and features.min() == -1 and features.max() == 1
+    return not of_form and features.min() <= -0.98 and features.max() >= 0.98
 
 
 def _encode_column(
@@ -129,9 +128,10 @@ def _encode_column(
         and (numbers == np.rint(numbers)).all()
         and len(np.unique(numbers[:_SEEN])) <= MAX_ATTRIBUTES
     ):
-        texts, codes = cells.distinct(values)
-        plain = by_name([_POINT.sub("", text) for text in texts], codes, source)
-        attribute = plain if len(plain.categories) <= MAX_ATTRIBUTES else None
+        plain = pc.replace_substring_regex(cells.texts(values), r"\.0*$", "")
+        attribute = by_name(plain, source)
+        if len(attribute.categories) > MAX_ATTRIBUTES:
+            attribute = None
     low, high = column.bounds
     scaled = np.zeros(len(numbers), np.float32)
     beyond = np.flatnonzero((numbers < low) | (numbers > high))
@@ -247,17 +247,17 @@ def _refuse(
     if column.type in _OTHERWISE and unknown_cells.any():
         fault, remedy = _OTHERWISE[column.type]
         raise Misfit(f"{source} {fault} {place(values, unknown_cells)}", remedy)
-    rows = np.flatnonzero(wrong)
-    names, codes = cells.distinct(values.take(pa.array(rows)))
+    names, codes = cells.distinct(values)
     kinds = np.array([literals.kind(text, notation) for text in names])[codes]
     for kind, (fault, remedy) in _REMEDIES.items():
-        if not (of_kind := kinds == kind).any():
+        of_kind = wrong & (kinds == kind)
+        if not of_kind.any():
             continue
         mark = literals.grouped(names[codes[of_kind.argmax()]])
         marks = f'thousands = "{mark}"'
         if mark in literals.DECIMALS:
             marks += f' or decimal = "{mark}"'
-        at = place(values, np.isin(np.arange(len(wrong)), rows[of_kind]))
+        at = place(values, of_kind)
         raise Misfit(f"{source} {fault} {at}", remedy.format(marks=marks))
 
 
@@ -294,24 +294,21 @@ def coded(values: pa.ChunkedArray, names: Sequence[str], source: str) -> np.ndar
     return codes
 
 
-def by_name(texts: Sequence[str], codes: np.ndarray, source: str) -> Column:
-    """A column by the categories that occur, in order; equal texts are one category.
+def by_name(values: pa.ChunkedArray, source: str) -> Column:
+    """A column by the categories that occur, in order.
 
     Whole numbers are in the order of numbers, whatever else in that of letters.
 
     Args:
-      texts, codes: the different cells, and which of them each row has
-        (`cells.distinct`).
+      values: (rows,) cells.
       source: the column, in messages.
 
     Raises:
       ValueError: a text holds a control character.
     """
-    files.check_printable(texts, source)
-    key = (
-        (lambda text: (int(text), text)) if all(map(_WHOLE.fullmatch, texts)) else None
-    )
-    names = sorted(set(texts), key=key)
-    numbers = {name: number for number, name in enumerate(names)}
-    of_text = np.array([numbers[text] for text in texts], np.int32)
-    return Column(of_text[codes], tuple(names), public=False)
+    names, codes = cells.distinct(values)
+    files.check_printable(names, source)
+    if all(map(_WHOLE.fullmatch, names)):
+        order = np.array(sorted(range(len(names)), key=lambda at: int(names[at])), int)
+        names, codes = [names[at] for at in order], np.argsort(order)[codes]
+    return Column(codes, tuple(names), public=False)

@@ -2,11 +2,12 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import integer_labels
 
 _CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
@@ -46,26 +47,18 @@ def count_classes(
       path: of the labels, in messages.
 
     Raises:
-      ValueError: there is no label, one is no whole number, or most of the classes
-        would have no example.
+      ValueError: most of the classes would have no example.
     """
-    for values in labels:
-        if not values.size:
-            raise ValueError(f"{path} holds no example; at least one is needed")
-        if integer_labels(values) is None:
-            raise ValueError(
-                f"{path}: labels must be whole numbers from 0 to the number of classes "
-                f"- 1, got {values.dtype}"
-            )
-    if declared is not None:
-        return declared, ()
-    number = 1 + int(max(values.max() for values in labels))
-    num_used = len(np.unique(np.concatenate(list(labels))))
-    if number > 2 * num_used + 8:
+    values = integer_labels(np.concatenate([part.ravel() for part in labels]))
+    if declared is not None or values is None or not values.size:
+        return declared or 2**31, ()  # `Dataset` refuses what are no labels
+    used = np.unique(values)
+    number = 1 + int(used[-1])
+    if number > 2 * len(used) + 8:
         raise ValueError(
             f"{path}: the label {number - 1} would make {number} classes, of which "
-            f"only {num_used} have an example; number the classes from 0 without gaps, "
-            f"or declare --classes={number}"
+            f"only {len(used)} have an example; number the classes from 0 without "
+            f"gaps, or declare --classes={number}"
         )
     return number, ("the number of classes",)
 
@@ -85,6 +78,34 @@ def check_printable(texts: Iterable[str], source: str) -> None:
     for text in texts:
         if _CONTROL.search(text):
             raise ValueError(f"{source} holds a control character, in {quoted(text)}")
+
+
+def check_columns(
+    names: Iterable[str | None], columns: Collection[str | None], source: str
+) -> None:
+    """Raises ValueError: a name that is stated is no column."""
+    for name in filter(None, names):
+        if name not in columns:
+            choices = tuple(filter(None, columns))
+            raise ValueError(f"{source}: " + unknown("a column", name, choices))
+
+
+@contextlib.contextmanager
+def readable(path: Path, expected: str = "") -> Iterator[None]:
+    """Around another library's reader, which has errors of its own.
+
+    Raises:
+      OSError, ImportError: there is no such file, or no library that reads it.
+      ValueError: any other error, in one sentence that ends with `expected`.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, ImportError) or getattr(error, "filename", None):
+            raise
+        raise ValueError(
+            f"{path} cannot be read ({reason(error)}){expected}"
+        ) from error
 
 
 def reason(error: Exception) -> str:

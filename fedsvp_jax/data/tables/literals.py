@@ -26,8 +26,7 @@ _PLAIN: dict[int, str | None] = {
 }
 TAIL = r"(?:[T ][0-9:.]{4,15}(?: ?[AaPp][Mm])?(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?"
 _ISO = re.compile(rf"([0-9]{{4}})[-/.]([0-9]{{1,2}})[-/.]([0-9]{{1,2}}){TAIL}")
-_DOTTED = re.compile(rf"([0-9]{{1,2}})\.([0-9]{{1,2}})\.([0-9]{{4}}){TAIL}")
-_SLASHED = re.compile(rf"([0-9]{{1,2}})[/-]([0-9]{{1,2}})[/-]([0-9]{{4}}){TAIL}")
+_YEAR_LAST = re.compile(rf"([0-9]{{1,2}})([./-])([0-9]{{1,2}})\2([0-9]{{4}}){TAIL}")
 _TIME = re.compile(
     r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]+)?))?(?: ?([ap])m)?",
     re.I,
@@ -61,11 +60,13 @@ def days(text: str, form: str = DATE_FORMS[0]) -> float:
     """
     if match := _ISO.fullmatch(text):
         year, month, day = map(int, match.groups())
-    elif match := _DOTTED.fullmatch(text):
-        day, month, year = map(int, match.groups())
-    elif (match := _SLASHED.fullmatch(text)) and form != DATE_FORMS[0]:
-        first, second, year = map(int, match.groups())
-        day, month = (first, second) if form == "dd/mm/yyyy" else (second, first)
+    elif match := _YEAR_LAST.fullmatch(text):
+        day, month, year = map(int, match.group(1, 3, 4))
+        if match[2] != ".":
+            if form == DATE_FORMS[0]:
+                return math.nan
+            if form == DATE_FORMS[2]:
+                day, month = month, day
     else:
         return math.nan
     try:
@@ -122,7 +123,7 @@ def kind(text: str, notation: Notation) -> str:
     plain = "" if other in text else text.replace(notation.decimal, ".")
     if text.lower() in NO_VALUE or _NUMBER.fullmatch(plain):
         return "missing"
-    if _SLASHED.fullmatch(text) or not math.isnan(days(text)):
+    if _YEAR_LAST.fullmatch(text) or not math.isnan(days(text)):
         return "date"
     if not math.isnan(hours(text)):
         return "time"

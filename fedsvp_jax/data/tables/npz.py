@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import files
@@ -64,13 +63,9 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
 
 
 def _arrays(path: Path, required: tuple[str, ...]) -> dict[str, np.ndarray]:
-    try:
+    expected = "an .npz file of plain arrays (pickled objects are never loaded)"
+    with files.readable(path, f"; it must be {expected}"):
         arrays = files.read_arrays(path)
-    except Exception as error:
-        raise ValueError(
-            f"{path} cannot be read ({files.reason(error)}); it must be an .npz file "
-            "of plain arrays (pickled objects are never loaded)"
-        ) from error
     if missing := [key for key in required if key not in arrays]:
         raise ValueError(
             f"{path} lacks {', '.join(missing)}; it must hold {', '.join(required)}"
@@ -86,7 +81,7 @@ def _codes(
 
     column = cells.column_of(values, source)
     if names is None:
-        return encoding.by_name(*cells.distinct(column), source)
+        return encoding.by_name(column, source)
     return Column(encoding.coded(column, names, source), names)
 
 
@@ -104,7 +99,5 @@ def _columns(
         if key.startswith("column_") and key.endswith("_train"):
             name = key.removeprefix("column_").removesuffix("_train")
             columns[name] = _codes(arrays[key], f"{path}: {key}", names.get(name))
-    for name in names.keys() - columns.keys():
-        kind = "a column of the schema"
-        raise ValueError(f"{path}: " + unknown(kind, name, tuple(columns)))
+    files.check_columns(names, columns, f"{path}, by its schema")
     return columns

@@ -51,7 +51,7 @@ A schema is a TOML file that `fedsvp schema DATA.csv` drafts:
     bounds = [0, 100]
 
     [columns.id]
-    type = "drop"                # no feature
+    type = "drop"                # no feature; other lines of it are not read
 
 What was read off the records has a line `from_data` beside it, since one more record
 may change the features of all others. Every claim is nominal then (`from_records`),
@@ -70,6 +70,8 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fedsvp_jax.core.settings import Settings, setting, unknown
 from fedsvp_jax.data.tables import files, literals
@@ -97,6 +99,10 @@ _UNITS: dict[str, Callable[[float], Any]] = {
     "time": literals.time_of,
 }
 _KEYS = {  # of each table in a file, and the fields of `Schema` that they are
+    "": {
+        name: name
+        for name in ("unit", "decimal", "thousands", "encoding", "test_fraction")
+    },
     "label": {
         "column": "label",
         "classes": "classes",
@@ -109,10 +115,6 @@ _KEYS = {  # of each table in a file, and the fields of `Schema` that they are
         "epsilon": "bounds_epsilon",
         "draws": "bounds_draws",
         "unit": "bounds_unit",
-    },
-    "": {
-        name: name
-        for name in ("unit", "decimal", "thousands", "encoding", "test_fraction")
     },
 }
 _ALWAYS = (
@@ -266,7 +268,8 @@ class Schema(Settings):
 def as_read(schema: Schema, name: str) -> list[str]:
     """The entries of a marked column, or of the label, that are as the records said.
 
-    Those that a form says are none of them, and the fill of bought bounds is not.
+    Those that a form says are none of them, and the fill of bought bounds is not. A
+    bound is as the records said within 1 % of their range, unless it is 0.
     """
     column = schema.columns.get(name) or SchemaColumn(
         "category", values=schema.classes, from_data=schema.classes_from_data
@@ -276,10 +279,17 @@ def as_read(schema: Schema, name: str) -> list[str]:
         return []
     mark, key = column.from_data, "classes" if name == schema.label else "values"
     if isinstance(mark, tuple):
-        ends = [f"{end:g}" for end in mark[:2] if not isinstance(end, str)]
+        extremes = [end for end in mark[:2] if not isinstance(end, str)]
+        codes = [f"{end:g}" for end in extremes]
+        near = [
+            end and abs(end - extreme) <= np.ptp(extremes) / 100
+            for end, extreme in zip(column.bounds, extremes, strict=False)
+        ]
         parts = {
-            key: {*mark, OTHERS} == {*texts, OTHERS} or ends == texts[:1] + texts[-1:],
-            "bounds": mark[:2] == column.bounds != (0, 1),
+            key: {*mark, OTHERS} == {*texts, OTHERS}
+            or (bool(texts) and codes == [texts[0], texts[-1]]),
+            "bounds": any(near) and column.bounds != (0, 1),
+            "log": column.log,
             "fill": mark[2:] == (column.fill,),
         }
     else:
@@ -322,7 +332,7 @@ def from_toml(text: str, source: str) -> Schema:
         with files.collected(faults, f"column {name}: "):
             columns[name] = _column(table if isinstance(table, dict) else {})
     fields: dict[str, Any] = {}
-    for section, keys in _KEYS.items():
+    for section, keys in reversed(_KEYS.items()):  # the top level has what is left
         table = content.pop(section, {}) if section else content
         with files.collected(faults, section and f"{section}: "):
             if not isinstance(table, dict):
@@ -353,9 +363,13 @@ def _column(table: dict[str, Any]) -> SchemaColumn:
     kind = table.get("type")
     if kind not in TYPES:
         raise ValueError(unknown("type", kind, tuple(TYPES)))
-    _refuse_others(table, TYPES[kind])
-    table = {key: None for key in ("bounds", "values") if key in TYPES[kind]} | table
-    return SchemaColumn(**{key: _meaning(key, table[key], kind) for key in table})
+    keys = TYPES[kind]
+    if kind != "drop":  # whose bounds or values may stay in the file
+        _refuse_others(table, keys)
+    table = {key: None for key in ("bounds", "values") if key in keys} | table
+    return SchemaColumn(
+        **{key: _meaning(key, table[key], kind) for key in keys if key in table}
+    )
 
 
 def _meaning(key: str, value: Any, kind: str = "number") -> Any:
@@ -364,23 +378,21 @@ def _meaning(key: str, value: Any, kind: str = "number") -> Any:
     Raises:
       ValueError: it says something else.
     """
-    if key in ("classes", "missing", "values"):
+    if key == "fill":
+        return _number(value, key, kind)
+    items = value if isinstance(value, list) else [value]
+    of_texts = key == "from_data" and all(isinstance(item, str) for item in items)
+    if of_texts or key in ("classes", "missing", "values"):
         return _texts(value, key)
-    if key == "shares":
-        shares = value if isinstance(value, list) else [value]
-        return tuple(_number(share, key, kind) for share in shares)
-    if key == "from_data" and isinstance(value, list):
-        if all(isinstance(item, str) for item in value):
-            return _texts(value, key)
-        return tuple(_number(item, key, kind) for item in value)
-    if key == "bounds":
-        if not isinstance(value, list) or len(value) != 2:
-            raise ValueError(f"{key} must be [LOW, HIGH], got {value!r}")
-        low, high = (_number(end, key, kind) for end in value)
-        if low > high:
-            raise ValueError(f"{key} must be [LOW, HIGH], got {low:g} above {high:g}")
-        return low, high
-    return _number(value, key, kind) if key == "fill" else value
+    if items is not value and key not in ("bounds", "shares"):
+        return value
+    fault = f"{key} must be [LOW, HIGH], got {value!r}"
+    if key == "bounds" and len(items) != 2:
+        raise ValueError(fault)
+    numbers = tuple(_number(item, key, kind) for item in items)
+    if key == "bounds" and numbers[0] > numbers[1]:
+        raise ValueError(fault)
+    return numbers
 
 
 def _number(value: Any, key: str, kind: str) -> float:
@@ -419,15 +431,11 @@ def to_toml(
     notes = notes or {}
     lines = [*(f"# {line}".rstrip() for line in head.splitlines())]
     lines.append(f"schema = {VERSION}")
-    tables = [("", "", written(schema))]
-    tables += [
-        (section, f"[{section}]", written(schema, section))
-        for section in ("label", "client", "person")
-        if getattr(schema, section) is not None
+    tables = [
+        (section, section and f"[{section}]", written(schema, section))
+        for section, keys in _KEYS.items()
+        if getattr(schema, next(iter(keys.values())))
     ]
-    if schema.bounds_draws:
-        section = "private_bounds"
-        tables.append((section, f"[{section}]", written(schema, section)))
     for name, column in schema.columns.items():
         key = name if _BARE.fullmatch(name) else _toml(name)
         tables.append((f"columns.{name}", f"[columns.{key}]", written(column)))

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fedsvp_jax.core.settings import unknown
 from fedsvp_jax.data.dataset import Dataset, check_one_client
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import cells, draft, encoding, files, literals, table_file
@@ -138,61 +137,52 @@ def from_table(
     dropped: set[str | None] = set(map(literals.normal, drop))
     label, client = (text and literals.normal(text) for text in (label, client))
     declared = schema or Schema({})
-    dropped |= {declared.client}
     dropped |= {k for k, column in declared.columns.items() if column.type == "drop"}
     label, client = label or declared.label, client or declared.client
     person = declared.person
     limit = declared.rows_per_person if declared.unit == "person" else None
     test_fraction = declared.test_fraction or test_fraction
     client = None if client == NOBODY else client
-    left_out = dropped | {client, person, ""}  # row names have no name
+    left_out = dropped | {declared.client, client, person, ""}  # "": row names
     columns = table_file.columns_of(table, name)
-    num_train = _check_lengths(columns, name)
-    for column in filter(None, (label, client, person, *drop)):
-        if column not in columns:
-            raise ValueError(
-                f"{name}: " + unknown("a named column", column, tuple(columns))
-            )
+    _check_lengths(columns, name)
+    files.check_columns((label, client, person, *drop), columns, name)
     if test is not None:
         tested = table_file.columns_of(test, name)
+        _check_lengths(tested, f"{name}: the test table")
         _check_apart(columns, tested, name)
-        columns = _joined(columns, tested, name, optional=left_out)
+        columns = _joined(columns, tested, name, left_out, person)
+        left_out -= {_SPLIT}
     if label is None:
         raise ValueError(
             f"{name} needs label_column, one of {', '.join(columns)}, or a schema"
         )
     dropped = left_out | {label}
-    clients = cells.distinct(columns[client]) if client is not None else None
-    persons = (
-        None
-        if person is None
-        else _persons(columns[person], num_train, f"{name}: column {person}")
-    )
-    if persons is not None and clients is not None:
-        check_one_client(persons[:num_train], clients[1][:num_train], clients[0], name)
+    rows = len(columns[label])
+    clients, of_client = [""], np.zeros(rows, np.int32)
+    if client is not None:
+        clients, of_client = cells.distinct(columns[client])
+    persons = None
+    if person is not None:
+        encoding.check_named(columns[person], "person", f"{name}: column {person}")
+        _, persons = cells.distinct(columns[person])
+        check_one_client(persons, of_client, clients, name)
     is_test, divides = _split_rows(
-        columns,
-        None if test is None else num_train,
-        test_fraction,
-        dropped,
-        None if clients is None else clients[1],
-        persons,
-        name,
+        columns, test_fraction, dropped, of_client, persons, name
     )
-    chosen = np.ones(len(is_test), bool)
+    notices = []
+    chosen = np.ones(rows, bool)
     if persons is None:
-        _warn_of_persons(columns, {label, client}, schema, name)
+        notices += _repeating(columns, {label, client}, schema)
     elif limit is not None:
         chosen = _chosen_rows(persons, limit)
         if not chosen.all():
-            warnings.warn(
-                f"{name}: {(~chosen).sum()} of {len(chosen)} rows are left out, since "
-                f"of each person at most {limit} stay ([person] rows)",
-                stacklevel=2,
+            notices.append(
+                f"{(~chosen).sum()} of {rows} rows are left out, since of each person "
+                f"at most {limit} stay ([person] rows)"
             )
     train, test_rows = (np.flatnonzero(part & chosen) for part in (~is_test, is_test))
     if not len(train) or not len(test_rows):
-        rows = len(is_test)
         raise ValueError(f"{name} has {rows} rows, too few to train and to test")
     dropped |= divides
     if schema is None:
@@ -200,42 +190,52 @@ def from_table(
             columns, ~is_test, label=label, dropped=dropped, source=name
         )
     else:
-        schema = dataclasses.replace(schema, client=None)
         schema, wrong = _fit_schema(schema, columns, label, dropped, name)
+    schema = dataclasses.replace(schema, client=client)
     labels, writers, writer_names, test_writers = None, None, None, None
     with files.collected(wrong):
         if schema.classes:
             source = f"{name}: column {label}"
             labels = encoding.coded(columns[label], schema.classes, source)
-    if clients is not None and client is not None:
-        schema = dataclasses.replace(schema, client=client)
+    if client is not None:
         with files.collected(wrong):
             encoding.check_named(columns[client], "client", f"{name}: column {client}")
-        names, codes = clients
-        present = sorted(set(np.unique(codes[train]).tolist()), key=names.__getitem__)
-        if absent := sorted(set(names) - {names[code] for code in present}):
-            warnings.warn(
-                f"{name}: {len(absent)} of {len(names)} clients train nothing, since "
-                f"all their rows are for the test: {', '.join(absent[:_SHOWN])}"
-                f"{' …' * (len(absent) > _SHOWN)}",
-                stacklevel=2,
-            )
-        number = np.full(len(names), -1, np.int32)
+        number = np.full(len(clients), -1, np.int32)
+        present = np.unique(of_client[train])
         number[present] = np.arange(len(present))
-        writers, writer_names = number[codes[train]], tuple(names[c] for c in present)
+        if absent := [c for c, at in zip(clients, number, strict=True) if at < 0]:
+            notices.append(
+                f"{len(absent)} of {len(clients)} clients train nothing, since all "
+                f"their rows are for the test: {', '.join(absent[:_SHOWN])}"
+                f"{' …' * (len(absent) > _SHOWN)}"
+            )
+        writer_names = tuple(clients[code] for code in present)
+        writers = number[of_client[train]]
         if test is None:  # a table of test rows may lack the column
-            test_writers = number[codes[test_rows]]
+            test_writers = number[of_client[test_rows]]
     encoded = encoding.encode(schema, columns, name, wrong=wrong)
-    inputs, attributes = encoded.inputs, encoded.columns
+    inputs = encoded.inputs
     assert labels is not None
-    if encoded.at_extremes:  # for the console of who has the rows alone
-        warnings.warn(
-            f"{name}: the bounds of {', '.join(encoded.at_extremes)} are the least and "
-            "the largest value of the rows: if they were read off these, no ε is "
-            "proved; state what is known without the rows, or write from_data = false "
-            "beside bounds that are known so",
-            stacklevel=2,
+    attributes, test_attributes = (
+        {k: c._replace(codes=c.codes[part]) for k, c in encoded.columns.items()}
+        for part in (train, test_rows)
+    )
+    # For the console of who has the rows alone.
+    if encoded.at_extremes:
+        notices.append(
+            f"the bounds of {', '.join(encoded.at_extremes)} are the least and "
+            "the largest value of the rows, or nearly: if they were read off these, "
+            "no ε is proved; state what is known without the rows, or write from_data "
+            "= false beside bounds that are known so"
         )
+    if schema.shares and _fit_another_order(schema.shares, labels):
+        notices.append(
+            "the shares of the schema fit the rows far better in another order: does "
+            "each stand where its class stands in classes? This line looked at the "
+            "rows: keep it to yourself"
+        )
+    for notice in notices:
+        warnings.warn(f"{name}: {notice}", stacklevel=2)
     return Dataset(
         name=name,
         train_inputs=inputs[train],
@@ -247,14 +247,12 @@ def from_table(
         train_writers=writers,
         writer_names=writer_names,
         test_writers=test_writers,
-        columns={k: c._replace(codes=c.codes[train]) for k, c in attributes.items()},
-        test_columns={
-            k: c._replace(codes=c.codes[test_rows]) for k, c in attributes.items()
-        },
+        columns=attributes,
+        test_columns=test_attributes,
         from_records=schema.from_records,
         schema=schema,
         public_test=test is not None,
-        train_persons=None if persons is None else persons[train].astype(np.int32),
+        train_persons=None if persons is None else persons[train],
         rows_per_person=limit,
     )
 
@@ -279,16 +277,11 @@ def _check_apart(table: Columns, tested: Columns, name: str) -> None:
         )
 
 
-def _persons(column: pa.ChunkedArray, num_train: int, source: str) -> np.ndarray:
-    """(rows,) numbers from 0: whose each row is.
-
-    A row of a test table, from `num_train` on, is of another person each.
-    """
-    encoding.check_named(column, "person", source)
-    names, codes = cells.distinct(column)
-    persons = np.argsort(sorted(range(len(names)), key=names.__getitem__))[codes]
-    rows = np.arange(len(column))
-    return np.where(rows < num_train, persons, len(names) + rows)
+def _fit_another_order(shares: Sequence[float], labels: np.ndarray) -> bool:
+    """Whether the rows are e¹⁰ times as likely by the shares in another order."""
+    counts = np.bincount(labels, minlength=len(shares))
+    in_order = np.sort(shares)[np.argsort(np.argsort(counts))]
+    return bool(counts @ np.log(in_order / shares) > 10)
 
 
 def _chosen_rows(persons: np.ndarray, limit: int) -> np.ndarray:
@@ -306,23 +299,19 @@ def _ranks(groups: np.ndarray, order: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def _warn_of_persons(
-    columns: Columns,
-    dropped: set[str | None],
-    schema: Schema | None,
-    name: str,
-) -> None:
-    """Warns of a column that may name persons, some of whom have several rows."""
+def _repeating(
+    columns: Columns, dropped: set[str | None], schema: Schema | None
+) -> list[str]:
+    """Warnings of columns that may name persons, some of whom have several rows."""
     if schema is not None and schema.unit != "row":
-        return
-    for column in columns.keys() - dropped:
-        if draft.repeats(column, columns[column]):
-            warnings.warn(
-                f"{name}: values of column {column} repeat: ε protects one row, so a "
-                f'person with several is protected less; [person] column = "{column}" '
-                "in the schema makes a person the unit",
-                stacklevel=3,
-            )
+        return []
+    return [
+        f"values of column {column} repeat: ε protects one row, so a person with "
+        f'several is protected less; [person] column = "{column}" in the schema makes '
+        "a person the unit"
+        for column in columns.keys() - dropped
+        if draft.repeats(column, columns[column])
+    ]
 
 
 def _fit_schema(
@@ -354,33 +343,24 @@ def _fit_schema(
 
 def _split_rows(
     columns: Columns,
-    num_train: int | None,
     test_fraction: float,
     dropped: set[str | None],
-    clients: np.ndarray | None,
+    clients: np.ndarray,
     persons: np.ndarray | None,
     source: str,
 ) -> tuple[np.ndarray, set[str]]:
     """(rows,) bool: whether a row is for the test; and the column that says so, if any.
 
     Args:
-      num_train: the first so many are for training; None divides them.
       dropped: columns that are not read for it.
-      clients: (rows,) which client's each row is, or None.
+      clients: (rows,) which client's each row is.
       persons: (rows,) numbers from 0, each of whom is on one side, or None.
 
     Raises:
       ValueError: a column of the name split says something else, or divides a person.
     """
-    rows = len(next(iter(columns.values())))
-    for name in columns.keys() - dropped:
-        if name.lower() != _SPLIT:
-            continue
-        if num_train is not None:
-            raise ValueError(
-                f"{source}: column {name} and the test table both say which rows are "
-                f"for the test; leave one out (--drop_columns={name})"
-            )
+    name = _split_column(columns, dropped)
+    if name is not None:
         parts, codes = cells.distinct(columns[name])
         if name == _SPLIT and set(parts) == {"train", "test"}:
             is_test = codes == parts.index("test")
@@ -392,14 +372,16 @@ def _split_rows(
             "must say train or test of each row, and both must occur: write it so, "
             f"rename it, or leave it out (--drop_columns={name})"
         )
-    if num_train is not None:
-        return np.arange(rows) >= num_train, set()
     if persons is not None:
         number = int(persons.max()) + 1
         order = np.random.default_rng(0).permutation(number)
         return (order < round(test_fraction * number))[persons], set()
-    order = np.random.default_rng(0).permutation(rows)
-    return _draw_rows(order, round(test_fraction * rows), clients), set()
+    order = np.random.default_rng(0).permutation(len(clients))
+    return _draw_rows(order, round(test_fraction * len(clients)), clients), set()
+
+
+def _split_column(columns: Columns, dropped: set[str | None]) -> str | None:
+    return next((k for k in columns.keys() - dropped if k.lower() == _SPLIT), None)
 
 
 def _check_sides(
@@ -420,15 +402,13 @@ def _check_sides(
         )
 
 
-def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.ndarray:
+def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray) -> np.ndarray:
     """(rows,) bool: the rows for the test, the first `size` of an order if possible.
 
     The last two rows of every client are kept for training, so that every client that
     has two rows trains. Where too few other rows are left, both rows of some clients of
     exactly two are for the test.
     """
-    if clients is None:
-        return order < size
     counts, is_test = np.bincount(clients), np.zeros(len(order), bool)
     trains = (_ranks(clients, -order) < _LEAST) & (counts[clients] >= _LEAST)
     free = np.flatnonzero(~trains)
@@ -442,28 +422,34 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray | None) -> np.n
     return is_test
 
 
-def _check_lengths(columns: Columns, source: str) -> int:
-    """The number of rows."""
+def _check_lengths(columns: Columns, source: str) -> None:
     lengths = set(map(len, columns.values()))
     if len(lengths) != 1 or 0 in lengths:
         raise ValueError(f"{source} must have columns of one length, at least one row")
-    return lengths.pop()
 
 
 def _joined(
     columns: Columns,
     tested: Columns,
     source: str,
-    *,
-    optional: Collection[str | None],
+    optional: set[str | None],
+    person: str | None,
 ) -> Columns:
-    """The columns of both tables, one below the other.
+    """The columns of both tables, one below the other, and a column `split`.
 
     A test table may lack the columns of `optional`, which nothing reads of its rows.
+    Each of them is of a person of its own, behind all others.
     """
+    if split := _split_column(columns, optional):
+        raise ValueError(
+            f"{source}: column {split} and the test table both say which rows are "
+            f"for the test; leave one out (--drop_columns={split})"
+        )
     rows = len(next(iter(tested.values()), ()))
     for name in columns.keys() & optional:
         tested[name] = pa.chunked_array([pa.repeat(columns[name][0], rows)])
+    if person is not None:
+        tested[person] = pa.chunked_array([[f"\U0010ffff{n}" for n in range(rows)]])
     if differ := sorted(columns.keys() ^ tested.keys()):
         raise ValueError(
             f"{source}: the test table must have the same columns; "
@@ -476,4 +462,5 @@ def _joined(
         if both[0].type != both[1].type:
             both = [cells.texts(part) for part in both]
         joined[name] = pa.chunked_array([c for part in both for c in part.chunks])
+    joined[_SPLIT] = pa.chunked_array([["train"] * len(column) + ["test"] * rows])
     return joined

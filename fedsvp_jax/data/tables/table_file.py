@@ -42,21 +42,11 @@ def read_table(
       ValueError: it is no such file.
     """
     ending = path.suffix.lower()
-    if ending in _READERS:
-        return columns_of(_opened(path), str(path)), None
-    return csv_file.read(path, encoding)
-
-
-def _opened(path: Path) -> Any:
-    """What the reader of an ending makes of a file, or one sentence."""
-    with extras.needed("tables", path.name):
-        try:
-            return _READERS[path.suffix.lower()](path)
-        except (OSError, ImportError):
-            raise
-        except Exception as error:  # every library has errors of its own
-            why = files.reason(error)
-            raise ValueError(f"{path} cannot be read ({why})") from error
+    if ending not in _READERS:
+        return csv_file.read(path, encoding)
+    with extras.needed("tables", path.name), files.readable(path):
+        table = _READERS[ending](path)
+    return columns_of(table, str(path)), None
 
 
 def _parquet(path: Path) -> Any:

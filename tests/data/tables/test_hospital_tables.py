@@ -92,7 +92,7 @@ def drafted(content: str | bytes, folder: pathlib.Path) -> draft.Draft:
     path = folder / "a.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     columns, form = csv_file.read(path, None)
-    label, client = draft.guessed(columns)
+    label, client = draft.guessed(columns).values()
     assert label is not None
     return draft.proposed(
         columns, label=label, client=client, source="a.csv", form=form

@@ -67,7 +67,7 @@ def read(
     """Drafts a schema, writes and reads it, and loads the file by it."""
     path.write_bytes(content)
     columns, form = table_file.read_table(path, None)
-    label, client = draft.guessed(columns)
+    label, client = draft.guessed(columns).values()
     assert label == "died"
     schema, notes = draft.proposed(
         columns,
@@ -420,14 +420,15 @@ def test_columns_that_tell_the_class_or_one_another_are_noted() -> None:
         "died": np.where(died, "yes", "no"),
     }
     notes = draft.proposed(table, label="died", client=None, source="a").notes
-    told = "tells it in every row: leave one of the two out?"
+    told = 'tells it in every row: leave one of the two out, by type = "drop"?'
     assert notes == {
         "columns.type1": f"binary: 0 or 1; type {told}",
         "columns.white": "binary: 0 or 1",
         "columns.almost white": "binary: 0 or 1",
         "columns.weight": "6.2 % of the cells are missing",
         "columns.censored": f"binary: 0 or 1; weight {told}",
-        "columns.late": "seen only where died = yes: known after the outcome?",
+        "columns.late": "seen only where died = yes: known after the outcome? then "
+        'type = "drop"',
         "columns.rare": "binary: 0 or 1",
     }
 
@@ -458,7 +459,7 @@ def test_the_client_and_the_class_are_guessed_by_their_names(
 ) -> None:
     """medpar's class was said to be type3, and its provnum no client."""
     table = {"sex": [], client: [], label: [], "username2": [], "type3": []}
-    assert draft.guessed(table) == (label, client)
+    assert draft.guessed(table) == {"label": label, "client": client}
 
 
 def test_what_has_two_values_is_no_logarithm(tmp_path: pathlib.Path) -> None:
@@ -539,7 +540,7 @@ def test_texts_that_differ_in_capitals_are_noted() -> None:
     assert notes == {
         "columns.smoker": "'YES' and 'Yes' differ in capitals alone: write them one "
         "way",
-        "client": "'Bern' and 'BERN' differ in capitals alone: write them one way",
+        "client": "'BERN' and 'Bern' differ in capitals alone: write them one way",
         "label": "'No' and 'no' differ in capitals alone: write them one way",
     }
 
@@ -927,7 +928,7 @@ def test_words_of_some_values_alone_leave_a_scale_numbers(
     assert (columns["pain"].type, columns["pain"].bounds) == ("number", (0, 10))
     assert columns["sex"].values == ("f", "m", "*")
     assert columns["grade"].missing == ("not graded",)
-    assert cells.distinct(found["blank"])[0] == ["yes", ""]
+    assert cells.distinct(found["blank"])[0] == ["", "yes"]
 
 
 def test_a_file_that_gzip_packed_is_read(tmp_path: pathlib.Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from experiments import plan
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
@@ -251,12 +252,12 @@ def test_a_star_takes_whatever_was_not_declared() -> None:
     [
         ("[columns.a]\ntype = 'numbr'", "column a: type must be .*did you mean number"),
         ("[columns.a]\ntype = 'number'", r"column a: bounds must be \[LOW, HIGH\]"),
-        ("[columns.a]\ntype = 'number'\nbounds = [2, 1]", "got 2 above 1"),
+        ("[columns.a]\ntype = 'number'\nbounds = [2, 1]", r"LOW, HIGH., got .2, 1."),
         ("[columns.a]\ntype = 'number'\nbounds = [1, inf]", "must be finite numbers"),
         ("[columns.a]\ntype = 'date'\nbounds = [1, 2]", "dates such as 2024-12-31"),
         ("[columns.a]\ntype = 'category'\nvalues = ['a', 'a']", "name each once"),
         ("[columns.a]\ntype = 'category'", "values must be a list of texts"),
-        ("[columns.a]\ntype = 'drop'\nfill = 1", "a key must be one of from_data"),
+        ("[columns.a]\ntype = 'time'\nlog = true", "a key must be one of bounds, fil"),
         ("columns = 3\nunit = 'ward'", "unit must be one of row, person, client"),
         ("decimal = ';'", "decimal must be"),
         ("decimal = ','\nthousands = ','", "must not be the decimal mark, got ','"),
@@ -275,6 +276,65 @@ def test_a_schema_that_says_something_else_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         from_toml(f"schema = 1\n{columns}", "a.toml")
+
+
+def test_a_column_is_left_out_by_its_type_alone() -> None:
+    """Its bounds, its fill and its mark had to be deleted too, line by line."""
+    text = "schema = 1\n[columns.a]\ntype = 'drop'\nbounds = [1, 9]\nfrom_data = [1, 9]"
+    column = from_toml(text, "a.toml").columns["a"]
+    assert column == SchemaColumn("drop", from_data=(1.0, 9.0))
+
+
+SHARES = "the shares of the schema fit the rows far better in another order"
+
+
+@pytest.mark.parametrize(
+    ("shares", "ill", "warns"),
+    [
+        ((0.7, 0.3), 42, False),  # of 140 rows, which shares say in their order
+        ((0.7, 0.3), 98, True),
+        ((0.9, 0.1), 42, False),  # too much, but in the right order
+        ((0.52, 0.48), 72, False),  # by chance
+        ((), 98, False),
+    ],
+)
+def test_shares_of_other_classes_are_said_to_who_has_the_rows(
+    shares: tuple[float, ...],
+    ill: int,
+    warns: bool,
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    """.66 and .34 in the wrong order trained a model of the wrong biases, silently."""
+    table = {"wage": WAGE.repeat(3)[:140], "ill": [ILL[n < ill] for n in range(140)]}
+    from_table(table, schema=Schema({"wage": NUMBER}, "ill", ILL, shares))
+    messages = [str(one.message) for one in recwarn.list]
+    assert len(messages) == warns and all(SHARES in text for text in messages)
+    assert not any("98" in text or "0.7" in text for text in messages)
+
+
+def test_a_plan_looks_at_no_class_of_the_rows(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    schema = dataclasses.replace(DECLARED, shares=(0.1, 0.9))
+    plan.divided(
+        schema, {name: list(column) for name, column in TABLE.items()}, None, "t"
+    )
+    assert not recwarn.list
+
+
+def test_faults_of_a_table_come_without_warnings(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    """Who trains nothing stood above what had to be mended."""
+    table = TABLE | {"h": [*"ab" * 25, *"cdefghijkl"]}
+    schema = dataclasses.replace(DECLARED, client="h")
+    wrong = table | {"wage": ["x", *WAGE[1:]]}
+    with pytest.raises(ValueError, match="column wage holds numbers and texts"):
+        from_table(wrong, schema=schema)
+    assert not recwarn.list
+    from_table(table, schema=schema)
+    (warning,) = recwarn.list
+    assert "clients train nothing" in str(warning.message)
 
 
 def test_what_a_reader_must_see_is_written_at_any_value() -> None:

@@ -195,7 +195,7 @@ def test_a_draft_reads_the_table_that_it_was_drafted_of() -> None:
     data = from_table(texts, schema=again)
     assert data.train_inputs.shape[1] == 3 and len(set(data.train_writers)) == 4
     assert np.abs(data.train_inputs).max() <= 1
-    assert draft.guessed(texts) == ("dead", "ward")
+    assert draft.guessed(texts) == {"label": "dead", "client": "ward"}
     dates = np.where(texts["admitted"] == "2020-01-31", "5", texts["admitted"])
     with pytest.raises(ValueError, match=r"admitted holds no date .'5' in row 1"):
         from_table(texts | {"admitted": dates}, schema=again)

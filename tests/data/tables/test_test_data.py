@@ -50,7 +50,7 @@ def test_all_rows_of_the_table_train_and_those_of_the_file_are_public(
             "age,ill,sex\n1,0,f\n",
             "same columns; id, sex is in one of .*--drop_columns",
         ),
-        (TABLE, HEADER, "too few to train and to test"),
+        (TABLE, HEADER, "the test table must have columns of one length, at least one"),
         (TABLE, "size,sick\n1,0\n", "same columns"),  # none is in both
         (
             "split,ward,age,ill\ntrain,n,1,0\ntest,n,2,1\n",
