@@ -138,7 +138,7 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows, 48 in all; 12 rows for" in done.stdout
     assert "smallest ε of these: server sees each upload: 9." in done.stdout
-    assert "Every ε is at δ = 1e-05; what may change: one row more or less" in (
+    assert "Every ε is at δ = 1e-05; what may change: one row used or left out" in (
         done.stdout
     )
     words = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines

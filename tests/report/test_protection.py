@@ -69,7 +69,7 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
     )
     text = page_of(run_dir)
     assert '<td data-head="here">no score is published</td>' in text
-    assert "one row: whether it is there" in text
+    assert "one row: whether it was used" in text
     assert '<ol start="1"><li>One.</li><li>Two.</li></ol>' in text
     assert "<ol><li>one</li><li>two</li></ol>" in text
     assert "Against postman: ε = 50, which promises no protection." in text
