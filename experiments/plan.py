@@ -32,6 +32,7 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 import bisect
 import dataclasses
 import itertools
+import math
 import pathlib
 import tempfile
 from collections.abc import Sequence
@@ -211,6 +212,7 @@ def main(arguments: Sequence[str]) -> None:
     counts = np.maximum(np.rint(tested * np.array(schema.shares)), 1)
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
+    document |= {"guessing": max(schema.shares), "test_rows": None}
     main = _main(document["points"][0])
     points = (*document["points"], _bare(document["reference"]))
     rows = [_row(point, counts) for point in points]
@@ -226,6 +228,7 @@ def main(arguments: Sequence[str]) -> None:
             table=text_table.render(rows),
             tested=tested,
             from_records=schema.from_records,
+            bought=math.prod(schema.bought),
         )
     )
     command.print_files(

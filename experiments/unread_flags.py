@@ -51,5 +51,7 @@ def refuse(
         if missing := missing_need(field, vars(config)):
             other, needed = missing
             choices = [f"--{other}={str(value).lower()}" for value in needed]
-            with_what = " or ".join(choices or [f"--{other}"])
-            raise ValueError(f"--{field.name} is only read with {with_what}; remove it")
+            with_what = "with " + " or ".join(choices or [f"--{other}"])
+            if needed == (None,):
+                with_what = f"without --{other}"
+            raise ValueError(f"--{field.name} is only read {with_what}; remove it")

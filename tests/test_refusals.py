@@ -14,6 +14,7 @@ CLIPPED = {"clipping": "update_clip", "delta": 1e-5}
 QUERY = {"clipping": "attribute_records"}
 STEPS = {"clipping": "per_example"}
 POISSON = STEPS | {"batches": "poisson", "relation": "add_remove"}
+ONE_STEP = POISSON | {"mechanism": "gaussian", "local_steps": 1}
 TURNS = {"cohorts": "cyclic", "num_clients": 6, "num_hbc_clients": 0}
 BANDS = {"mechanism": "dp_fedavg", "noise_bands": 2} | TURNS
 VALUES = {"client_values": "exact", "validation_examples": 60}
@@ -79,6 +80,8 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("shapley_trainings", ESTIMATED, {"shapley_trainings": 3}),
     # Clip, noise, trust.
     ("client_momentum", {}, {"client_momentum": 0.5}),
+    ("client_momentum", ONE_STEP, {"client_momentum": 0.5}),  # which it did not change
+    ("proximal_mu", ONE_STEP, {"proximal_mu": 0.5}),
     ("noise_examples_scale", NBAFL | CLIPPED, {"noise_examples_scale": 5.0}),
     ("calibration", {}, {"calibration": "analytic"}),
     ("calibration", {"mechanism": "fedsdp"}, {"calibration": "analytic"}),

@@ -81,6 +81,11 @@ def adversary(account: Account, view: str | None = None) -> str:
     return SEEN[view or account.view][0].format(account.participation.colluders)
 
 
+def _methods(account: Account) -> tuple[str, ...]:
+    """Accountings of the last line; PLD has no ε of its own for a concentrated claim."""
+    return _AT_THE_END[:2] if account.mechanism.claim.concentrated else _AT_THE_END
+
+
 def row(account: Account, *, last: bool) -> Record:
     """The privacy part of a line of metrics.jsonl: the client that spent most so far.
 
@@ -89,7 +94,7 @@ def row(account: Account, *, last: bool) -> Record:
       `delta_spent`, `target_delta`, `adversary` and `relation`; None where the
       mechanism claims nothing. PLD, which is slow, in the `last` line alone.
     """
-    methods = _AT_THE_END if last else _AT_THE_END[:2]
+    methods = _methods(account) if last else _methods(account)[:2]
     spent = {method: account.epsilon_spent(method) for method in methods}
     delta, tally = account.delta_spent(), account.passes > 0
     certain = _certain_chance(account, account.view)
@@ -103,7 +108,7 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
     """
     plan = Plan(account)
     sums, cost = plan.sums(uploads), plan.other_costs
-    spent = {method: account.composed(method, sums, cost) for method in _AT_THE_END}
+    spent = {method: account.composed(method, sums, cost) for method in _methods(account)}
     delta, largest = plan.delta_of(uploads), float(plan.epsilon.max())
     certain = account.certain_chance(sums, cost)
     return _with_meaning(account, spent, delta, largest, certain, cost.passes > 0)

@@ -40,7 +40,12 @@ class RoundSettings(Settings):
         "noise for so many. Default: one in every round.",
         at_least=1,
     )
-    local_epochs: int = setting(2, "E: epochs of local training per round.", at_least=1)
+    local_epochs: int = setting(
+        2,
+        "E: epochs of local training per round.",
+        at_least=1,
+        needs=("local_steps", (None,)),
+    )
     batch_size: int | None = setting(
         None, "B: local batch size. Default: 50 (digits: 10).", at_least=1
     )

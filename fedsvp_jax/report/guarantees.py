@@ -1,5 +1,6 @@
 """The guarantees of runs that pages show, and what these rest on."""
 
+import contextlib
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -8,7 +9,8 @@ from typing import Any
 
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
-from fedsvp_jax.report import read
+from fedsvp_jax.core.files import read_json
+from fedsvp_jax.report import labels, read
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
 _FILE = Path(__file__).with_name("assets") / "assumptions.toml"
@@ -41,6 +43,32 @@ def strongest(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
                 right = math.ceil(risk["right_of_100"] - 1e-9)
                 worst[key] = claim | {"risk": risk, "right": right}
     return list(worst.values())
+
+
+def main(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The claim of summary.json's adversary and relation; None: nothing is claimed."""
+    meaning = [summary.get("adversary"), summary.get("relation")]
+    for claim in strongest([dict(summary)]):
+        if [claim["adversary"], claim["relation"]] == meaning:
+            return claim
+    return None
+
+
+def beside(folder: Path, config: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+    """`main` of the finished runs in folders beside this one, on the same table.
+
+    Tables are the same where their files have one name. Nothing of the records decides
+    that, so the number may be published; a fingerprint's equality would tell of them.
+    """
+    name, claims = labels.data_name(config), []
+    if name == str(config.get("dataset")):  # no table of one's own
+        return []
+    for path in sorted(folder.resolve().parent.glob("*/summary.json")):
+        with contextlib.suppress(OSError, ValueError):  # no run of ours
+            other = read_json(path.with_name("config.json"))
+            if path.parent != folder.resolve() and labels.data_name(other) == name:
+                claims.append(main(read_json(path)))
+    return claims
 
 
 def _rank(row: read.Row) -> tuple[bool, float, bool]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.core.files import read_json
-from fedsvp_jax.report import guarantees, page
+from fedsvp_jax.report import guarantees, labels, page
 
 REFERENCE = "reference.json"  # scores without privacy, in a run's folder
 
@@ -20,10 +20,9 @@ def privacy(summary: dict[str, Any]) -> str:
     It is about one copy of a record. More copies and stronger adversaries follow with
     their own ε, or with none.
     """
-    claims = guarantees.strongest([dict(summary)])
-    if not any(claim["adversary"] == summary.get("adversary") for claim in claims):
+    if guarantees.main(summary) is None:
         return f"This run hides nothing (mechanism {summary.get('mechanism')})."
-    return filled("privacy", summary, claims)
+    return filled("privacy", summary, guarantees.strongest([summary]))
 
 
 def spent(summary: Mapping[str, Any]) -> str:
@@ -54,10 +53,16 @@ def filled(macro: str, *values: Any) -> str:
 
 def sentences(folder: Path, summary: dict[str, Any]) -> list[str]:
     """All sentences of a run's folder."""
-    config = _content(folder / "config.json")
-    written = [privacy(summary), published(summary), unprotected(config)]
-    reference = _content(folder / REFERENCE)
-    written += [filled("quality", summary, reference), filled("details", summary)]
+    config, claim = _content(folder / "config.json"), guarantees.main(summary)
+    others = guarantees.beside(folder, config) if claim else []
+    written = [
+        privacy(summary),
+        filled("together", claim, others, labels.data_name(config)),
+        published(summary),
+        unprotected(config),
+        filled("quality", summary, _content(folder / REFERENCE)),
+        filled("details", summary),
+    ]
     return [sentence for sentence in written if sentence]
 
 

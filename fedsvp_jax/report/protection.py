@@ -19,11 +19,7 @@ from fedsvp_jax.report import guarantees, headline, labels, page, read
 def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     """Writes FOLDER/protection.html; none for a run that claims no ε or goes on."""
     summary, config = run.summary, run.config
-    claims = guarantees.strongest([summary])
-    meaning = [summary.get("adversary"), summary.get("relation")]
-    claim = next(
-        (row for row in claims if [row["adversary"], row["relation"]] == meaning), None
-    )
+    claim = guarantees.main(summary)
     path = folder / "protection.html"
     if run.unfinished is not None or claim is None:
         path.unlink(missing_ok=True)  # an earlier run's
@@ -42,7 +38,9 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         path,
         "protection.html",
         claim=claim,
-        claims=claims,
+        claims=guarantees.strongest([summary]),
+        others=guarantees.beside(folder, config),
+        scores=summary.get("test_scores"),
         config=config,
         data_name=labels.data_name(config),
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),

@@ -294,7 +294,9 @@ def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
     cells = []
     costs = labels.spent_columns([vars(row) for row in rows])
     for row, cost in zip(rows, costs, strict=True):
-        gap, (area, _) = row.last5_below_fedavg, row.scores["auc"]
+        gap, area = row.last5_below_fedavg, labels.significant(row.scores["auc"][0], 3)
+        if ends := row.interval("auc"):
+            area += " ({:.3f} to {:.3f})".format(*ends)
         cells.append(
             {
                 "mechanism": mechanisms.about(row.mechanism).label,
@@ -305,7 +307,7 @@ def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
                 "accuracy, last 5 %": labels.with_interval(
                     row.accuracy, row.interval()
                 ),
-                "AUC": labels.significant(area, 3),
+                "AUC": area,
                 "loss vs FedAvg, %": "–" if gap is None else f"{gap:.1f}",
                 **cost,
             }

@@ -138,12 +138,15 @@ def test_the_table_is_printed_and_written(tmp_path: pathlib.Path) -> None:
     done = succeeds(*line, *short, f"--output_dir={out}")
     assert "1 client of 48 training rows, 48 in all; 12 rows for" in done.stdout
     assert "smallest ε of these: server sees each upload: 9." in done.stdout
-    assert "Every ε is at δ = 1e-05; what may change: one row more or less" in (
+    assert "Every ε is at δ = 1e-05; what may change: one row used or left out" in (
         done.stdout
     )
     words = done.stdout.split("yours are.")[1]  # whose cells may be broken into lines
     assert {"server", "9", "better", "proved", "inf", "privacy"} <= {*words.split()}
     document = json.loads((out / "epsilon.json").read_text())
+    # It was .644 of synthetic rows, beside .66 of the schema and .635 of the run.
+    assert document["guessing"] == 0.5 and document["test_rows"] is None
+    assert "accuracy 0.5 by the schema" in done.stdout
     (point,) = document["points"]
     assert point["epsilon"] == 9 and point["uploads_left"] == 0
     assert point["accuracy"]["seeds"] == 2 and point["accuracy"]["mean"] is None
@@ -214,11 +217,12 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         "plan.txt",
         **{"sizes": np.array([9, 90]), "tested": 299, "main": {"delta": 1e-5}},
         **{"change": "", "table": "", "from_records": ()},
-        document=document | {"guessing": 0.8},
+        **{"bought": 2.0, "document": document | {"guessing": 0.8}},
         better=better,
         rows=rows,
     )
     assert "each upload: none; secure aggregation: none; trusted server: 3." in told
+    assert "Each counts the bounds that --bounds_epsilon bought: ε = 2." in told
     assert rows[0]["AUC"] == "0.483 to 0.617"
     # Hanley and McNeil's by root finding: .7391 to .8492, on a grid
     assert rows[2]["AUC"] == "0.740 to 0.849" and rows[-1]["status"] == "hides nothing"

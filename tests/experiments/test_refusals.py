@@ -95,6 +95,10 @@ UNREAD = {
         "--total_accounting=pld": "is only read with --total_epsilon; remove",
         "--solve=noise": "--solve is only read with --total_epsilon; remove",
     },
+    f"{TRAIN} --mechanism=nbafl --clipping=per_example --batches=poisson"
+    " --relation=add_remove --local_steps=3": {
+        "--local_epochs=3": "--local_epochs is only read without --local_steps; remove",
+    },
     f"{TRAIN} --mechanism=fedsdp --contribution_release=worst_case": {
         "--shapley=additive": "--shapley is only read with "
         "--contribution_release=raw or --contribution_release=laplace or "

@@ -83,7 +83,8 @@ def test_a_table_becomes_a_proved_model_that_predicts_elsewhere(
     )
     done = succeeds(*train, "--goal=proved")
     assert "Against the server, which sees every upload: ε = " in done.stdout
-    assert "for one row more or less (proved)" in done.stdout
+    assert "for one row used or left out (proved)" in done.stdout
+    assert "How far another draw moves them, for you alone: fedsvp sweep" in done.stdout
     assert "Without any privacy, logistic regression on the pooled" in done.stdout
     kept = json.loads((tmp_path / "run" / "reference.json").read_text())
     assert f"{kept['auc']:.3f} (95 %" in done.stdout.split("Without any privacy")[1]

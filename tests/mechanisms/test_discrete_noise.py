@@ -54,6 +54,9 @@ def test_the_account_counts_it_by_rdp_alone():
     for method in ("rdp", "pld", "gdp"):
         assert book.epsilon_spent(method, 1e-5) == pytest.approx(by_rdp)
     assert book.again().epsilon_spent("pld", 1e-5) == pytest.approx(by_rdp)
+    # Its last line had RDP's ε under the name of PLD, and proved.
+    for row in (claims.row(book.account, last=True), claims.planned_row(book.account)):
+        assert {*row["epsilon_spent"]} == {*row["status"]} == {"basic", "rdp"}
     rows = claims.table(book.account)
     assert {row.method for row in rows} == {"basic", "rdp"}
     assert all(row.proved for row in rows if row.method == "rdp")

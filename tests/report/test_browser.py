@@ -305,6 +305,24 @@ def test_a_plot_on_paper_is_as_wide_as_the_paper(run_dir: Path, tmp_path: Path) 
     assert seen["after"] == seen["before"]
 
 
+@pytest.mark.hole
+def test_a_legend_on_paper_leaves_the_axis_title_alone(
+    sweep_dir: Path, tmp_path: Path
+) -> None:
+    """The title "round" stood on the legend's first line, as the plot was narrower."""
+    script = """
+      dispatchEvent(new Event("beforeprint"));
+      await wait(300);
+      return [...document.querySelectorAll(".js-plotly-plot")].map((plot) => {
+        const [title, legend] = [".xtitle", ".legend"].map(
+          (name) => plot.querySelector(name)?.getBoundingClientRect());
+        return legend ? legend.top - title.bottom : 0;
+      });
+    """
+    gaps = play(report.write_sweep_report(sweep_dir), script, tmp_path)
+    assert len(gaps) > 3 and min(gaps) >= 0
+
+
 def test_names_in_plots_are_text_and_pages_fit_a_phone(
     run_dir: Path, tmp_path: Path
 ) -> None:

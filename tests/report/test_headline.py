@@ -150,12 +150,13 @@ def test_a_row_that_is_left_out_is_said_plainly() -> None:
     """It was "Leaving one record of a client out of its batches, whose other …"."""
     rule = "leave {} of a client out of its batches, whose other records and divisors "
     row = ROW | {"relation": rule.format("one record") + "stay"}
-    told = headline.privacy({"guarantees": [row], "adversary": "server"})
-    assert "ε = 2.93 at δ = 1e-05 for one row more or less (proved)." in told
-    assert headline.filled("change", row) == "one row more or less"
+    told = headline.privacy({"guarantees": [row], **row})
+    assert "ε = 2.93 at δ = 1e-05 for one row used or left out (proved)." in told
+    assert "at even odds, whether it was used" in told
+    assert headline.filled("change", row) == "one row used or left out"
     person = rule.format("all rows of a person (at most 3)") + "stay"
     assert headline.filled("change", {"relation": person}) == (
-        "all rows of a person (at most 3) more or less"
+        "all rows of a person (at most 3) used or left out"
     )
     assert headline.filled("change", ROW) == ROW["relation"]
 

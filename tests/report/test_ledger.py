@@ -180,6 +180,7 @@ def test_a_tampered_entry_is_named(tmp_path: pathlib.Path) -> None:
     ]
     page = ledger.write_page(found, tmp_path / "page.html").read_text()
     assert "not in order" in page and found.problems[0].split("'")[0] in page
+    assert "full precision" not in page  # there are no JSON files beside it
     assert "http://" not in page.split("<script>")[0]
     # "ε spent: 0" and "every ε is: proved" stood beside it.
     said = dict(ledger.facts(found))

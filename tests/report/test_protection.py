@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_folders import change
+from small_folders import change, copy
 
 from fedsvp_jax import report
 from fedsvp_jax.report import headline
@@ -69,7 +69,7 @@ def test_the_page_is_about_this_run_alone(run_dir: Path) -> None:
     )
     text = page_of(run_dir)
     assert '<td data-head="here">no score is published</td>' in text
-    assert "one row: whether it is there" in text
+    assert "one row: whether it was used" in text
     assert '<ol start="1"><li>One.</li><li>Two.</li></ol>' in text
     assert "<ol><li>one</li><li>two</li></ol>" in text
     assert "Against postman: ε = 50, which promises no protection." in text
@@ -107,6 +107,72 @@ def test_nothing_that_noise_does_not_hide_stands_on_it(run_dir: Path) -> None:
     assert "full precision" not in text  # whose files must not be published
 
 
+@pytest.mark.hole
+def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None:
+    """Three runs at ε = 3 on one table were three times ε = 3, without a word."""
+
+    def put(name: str, table: str, epsilon: float, **changed: Any) -> Path:
+        folder = copy(run_dir, run_dir.with_name(name))
+        settings = {"dataset": "csv", "data_dir": table, "public_test": False}
+        change(folder / "config.json", **settings)
+        summary = json.loads((folder / "summary.json").read_text())
+        claim = next(
+            row
+            for row in summary["guarantees"]
+            if row["adversary"] == summary["adversary"] and row["method"] == "rdp"
+        )
+        claim |= {"epsilon": epsilon, "delta": 1e-5, "status": "proved"} | changed
+        relation = changed.get("relation", claim["relation"])
+        change(folder / "summary.json", guarantees=[claim], relation=relation)
+        return folder
+
+    def sentence(folder: Path) -> str:
+        summary = json.loads((folder / "summary.json").read_text())
+        return " ".join(headline.sentences(folder, summary))
+
+    first = put("a", "in/t.csv", 3.0)
+    assert "beside this one" not in sentence(first)
+    put("b", "./t.csv", 2.5)
+    put("other", "u.csv", 70.0)
+    put("open", "t.csv", 70.0)
+    (run_dir.with_name("open") / "summary.json").unlink()
+    (run_dir.with_name("broken")).mkdir()
+    (run_dir.with_name("broken") / "summary.json").write_text("{")
+    (run_dir.with_name("broken") / "config.json").write_text("{")
+    assert (
+        "1 other run on a file named t.csv lies beside this one. If both models are "
+        "published, their ε add up: ε = 5.5 at δ = 2e-05 for replacing one record of a "
+        "client (proved). Runs in other folders, sweeps"
+    ) in sentence(first)
+    put("c", "t.csv", 1.0, status="nominal")
+    put("d", "t.csv", 1.0, relation="leave one record of a client out")
+    put("e", "t.csv", 1.0, adversary="nobody")
+    assert (
+        "4 other runs on a file named t.csv lie beside this one. If the models of all 3 "
+        "but those that follow are published, their ε add up: ε = 6.5 at δ = 3e-05 for "
+        "replacing one record of a client (nominal). 2 of the others hide nothing, or "
+        "something else: no sum counts them. Runs"
+    ) in sentence(first)
+    assert "ε = 6.5 at δ = 3e-05" in page_of(first)
+    assert "beside this one on 20" in page_of(first)
+    assert "beside" not in sentence(run_dir)  # of digits, which are public
+
+
+@pytest.mark.hole
+def test_clients_that_train_nothing_are_counted(run_dir: Path) -> None:
+    parts = {"Bern": {"rows": 60, "right": 50}, "Genf": {"rows": 38, "right": 30}}
+    change(run_dir / "summary.json", test_scores=SCORES | {"by_client": parts})
+    assert "train nothing" not in page_of(run_dir)
+    change(run_dir / "config.json", public_test=False)
+    assert (
+        "Clients that have rows for the test alone train nothing: theirs are 2 of the "
+        "100 rows for the test.</p>"
+    ) in page_of(run_dir)
+    parts["Bern"]["rows"] = 62
+    change(run_dir / "summary.json", test_scores=SCORES | {"by_client": parts})
+    assert "train nothing" not in page_of(run_dir)
+
+
 def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:
     change(run_dir / "summary.json", test_scores=SCORES)
     change(run_dir / "config.json", public_test=False)
@@ -141,3 +207,6 @@ def test_a_risk_is_that_of_the_claims_unit(relation: str, unit: str) -> None:
     guess, known = (headline.filled(name, claim) for name in ("guess", "recognised"))
     assert f"but one {unit} guesses" in guess and "At most 74 of 100" in guess
     assert f"1,000 {unit}s" in known and "at most 61 are" in known
+    replaced = relation.startswith("replace")
+    assert ("which of two contents it has" in guess) == replaced
+    assert ("that have the other are" in known) == replaced

@@ -108,7 +108,7 @@ def test_the_auc_of_cells_is_a_column_and_intervals_end_at_100_percent() -> None
         for seed, a in ((0, 0.7), (1, 0.8))
     ]
     (shown,) = tables.shown_cells(tables.summarize(rows, cells))
-    assert shown["AUC"] == "0.75"
+    assert shown["AUC"] == "0.75 (0.115 to 1.000)"
     wide = [
         row for seed, a in ((0, 0.2), (1, 0.9)) for row in cell("none", None, seed, [a])
     ]

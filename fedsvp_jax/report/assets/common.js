@@ -113,6 +113,7 @@ function axis(plot, letter) {
   if (plot.log.includes(letter)) {
     made.type = "log";
     if (spread < 7 * Math.min(...values)) made.nticks = 6;
+    else if (spread < 1000 * Math.min(...values)) made.dtick = "D2"; // 1, 2, 5, 10
   }
   if (plot.percent.includes(letter)) {
     made.tickformat = `.${spread && spread < 0.006 ? 2 : spread && spread < 0.06 ? 1 : 0}%`;
@@ -136,7 +137,8 @@ function draw(plot) {
     height: 320 + 20 * lines, xaxis: axis(plot, "x"), yaxis: axis(plot, "y"),
     hovermode: byRound ? "x unified" : "closest", hoverlabel: { namelength: -1 },
     showlegend: names.length > 0,
-    legend: { orientation: "h", y: -0.24, yanchor: "top", traceorder: "normal" },
+    legend: { orientation: "h", yref: "container", y: 0, yanchor: "bottom",
+      traceorder: "normal" },
   };
   const config = structuredClone(PLOTLY_CONFIG);
   config.toImageButtonOptions.filename = plot.id;

@@ -50,8 +50,8 @@ function placeReferences() {
     sentences.push(`${name}, which hides nothing: ${accuracyText(reference)}.`);
   }
   if (guessing !== null) {
-    sentences.push("Guessing the most frequent class: "
-      + `${percentOf(guessing, 1)} of ${rows} test rows.`);
+    const whose = rows === null ? ", its share in the schema" : ` of ${rows} test rows`;
+    sentences.push(`Guessing the most frequent class: ${percentOf(guessing, 1)}${whose}.`);
   }
   byId("beside").textContent = sentences.join(" ");
 }
