@@ -65,7 +65,7 @@ def agrees(seed: int) -> bool:
     return True
 
 
-QUICK = range(6)
+QUICK = range(12)
 
 
 @pytest.mark.filterwarnings(
