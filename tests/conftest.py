@@ -1,13 +1,11 @@
 """Strict test session: 4 virtual CPU devices, strict promotion, quick compiling."""
 
-import functools
 import gc
 import json
 import os
 import pathlib
 import sys
 from collections import Counter
-from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
@@ -85,22 +83,12 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     DURATIONS.write_text(json.dumps(longest, indent=1) + "\n")
 
 
-def _own_programs(change: Callable[..., None]) -> Callable[..., None]:
+@pytest.fixture(autouse=True)
+def _no_program_of_another_test() -> None:
     """A test that replaces a function compiles its own rounds, and leaves none."""
-
-    @functools.wraps(change)
-    def changed(*arguments: Any, **named: Any) -> None:
-        change(*arguments, **named)
-        trainer = sys.modules.get("fedsvp_jax.run.trainer")
-        if trainer is not None:
-            trainer._jitted.cache_clear()
-
-    return changed
-
-
-for name in ("setattr", "undo"):
-    change = getattr(pytest.MonkeyPatch, name)
-    setattr(pytest.MonkeyPatch, name, _own_programs(change))
+    trainer = sys.modules.get("fedsvp_jax.run.trainer")
+    if trainer is not None:
+        trainer._jitted.cache_clear()
 
 
 def pytest_collection_finish() -> None:
