@@ -8,8 +8,11 @@ STAMP := $(VENV)/.installed
 OF_ALL := $(filter-out tests/test_growth.py,$(wildcard tests/test_*.py))
 QUICK := $(OF_ALL) tests/core tests/accounting tests/round tests/data \
 	tests/mechanisms tests/run/test_one_run.py
-LANE := $(OF_ALL) tests/core tests/accounting/test_composition.py \
-	tests/devices/test_compiler_flags.py tests/run/test_one_run.py
+# Of the estimator of pairs and of the imports of a fresh process, little follows Python.
+LANE := $(filter-out tests/test_packaging.py,$(OF_ALL)) \
+	$(filter-out tests/core/test_paired.py,$(wildcard tests/core/test_*.py)) \
+	tests/accounting/test_composition.py tests/devices/test_compiler_flags.py \
+	tests/run/test_one_run.py::test_a_run_stopped_midway_and_resumed_equals_an_uninterrupted_one
 BITS := tests/models/test_evaluation.py \
 	tests/round/test_replay_of_neighbours.py \
 	tests/devices/test_lanes.py tests/run/test_own_loop.py \
@@ -38,9 +41,9 @@ export TQDM_MININTERVAL := 0.5
 # Where this is set, every process that a test starts would compile Python anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test test-lab test-all durations test-quick test-lane test-slow \
-	test-references test-deploy test-browser docs tutorial lint format bench growth \
-	accelerators audit fuzz clean
+.PHONY: setup demo test test-bits test-lab test-all durations test-quick test-lane \
+	test-slow test-references test-deploy test-browser docs tutorial lint format bench \
+	growth accelerators audit fuzz clean
 
 setup: $(STAMP)
 
@@ -63,21 +66,22 @@ demo: setup
 # fixtures are then made once, and the longest come first. Compiled programs are kept in
 # .cache/compiled, so a second time takes half as long.
 IN_TWO := -n 2 --dist loadfile --no-loadscope-reorder
-TEST_BITS = FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(IN_TWO) \
-	-m "bits and not slow" $(BITS)
 test: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "not lab and not slow and not bits"
-	$(TEST_BITS)
+	$(MAKE) test-bits
+
+test-bits: setup
+	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -m "bits and not slow" $(BITS)
 
 # The same of what stands around the core: attacks, reports, deployed clients, commands,
 # documentation, campaigns of faults.
 test-lab: setup
 	$(BIN)/python -m pytest $(IN_TWO) -m "lab and not slow and not bits"
 
-# What CI runs: both, collected once, so that no worker waits at the end of the first.
+# What CI runs beside test-bits: both, collected once, so that no worker waits at the end
+# of the first.
 test-all: setup
 	$(BIN)/python -m pytest $(IN_TWO)
-	$(TEST_BITS)
 
 # Which files take longest: tests/durations.json, by which they are put in order.
 durations: setup
@@ -93,7 +97,7 @@ test-quick: setup
 #   make PYTHON=python3.13 VENV=.venv-lane test-lane
 # Formulas, ledger, the compiler's flags, and the bytes of a resumed run.
 test-lane: setup
-	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest -n 2 --dist loadfile $(LANE)
+	FEDSVP_USERS_COMPILER=1 $(BIN)/python -m pytest $(LANE)
 
 # PyTorch and what is written in it, to compare with, in an environment without JAX;
 # test-deploy looks for Opacus there.

@@ -10,6 +10,7 @@ import sys
 
 import nbformat
 import pytest
+from commands import succeeds
 from nbclient import NotebookClient
 
 from fedsvp_jax.config import ExperimentConfig
@@ -52,7 +53,17 @@ def test_the_page_of_settings_names_every_setting_its_default_and_its_limits() -
     assert page.count("\n## ") > 10
 
 
-def test_the_notebook_runs(
+def test_the_notebooks_code_runs(tmp_path: pathlib.Path) -> None:
+    """As a script; in a kernel it starts twice as long, and is slow."""
+    cells = nbformat.read(NOTEBOOK, as_version=4).cells
+    lines = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    code = re.sub("^%.*$", "", lines, flags=re.MULTILINE)
+    succeeds("-c", f"import os\nos.chdir({str(tmp_path)!r})\n{code}")
+    assert (tmp_path / "runs" / "tutorial_sweep" / "results.jsonl").is_file()
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_in_a_kernel(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

@@ -75,7 +75,7 @@ def test_runs_of_an_equal_plan_are_compiled_once(
 def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> None:
     """Programs, arrays and files of 2,000 runs in one process do not add up."""
     client, model, kept = jax.devices()[0].client, linear([1.0]), []
-    for number in range(8):
+    for number in range(5):
         run.train(tiny(seed=number), tmp_path / "run", dataset=TINY, model=model)
         shutil.rmtree(tmp_path / "run")
         gc.collect()
@@ -83,7 +83,7 @@ def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> Non
         kept.append((len(client.live_executables()), len(jax.live_arrays()), files))
     grown = np.diff(kept[1:], axis=0)  # what other tests left may go meanwhile
     assert (grown <= 0).all(), kept
-    assert module._jitted.cache_info().hits >= 7
+    assert module._jitted.cache_info().hits >= 4
     module._jitted.cache_clear()
     gc.collect()
     assert len(client.live_executables()) < kept[-1][0]
