@@ -298,25 +298,27 @@ def make_player(
       num_games: n.
     """
 
-    def both(key: Array) -> list[Transcript]:
-        keys = jax.random.split(key)
-        return [transcript(jnp.int32(world), keys[world]) for world in range(2)]
-
     batch = min(_SIDE_BY_SIDE, num_games)
-    run = jax.jit(lambda keys: jax.lax.map(both, keys, batch_size=batch))
+
+    @jax.jit
+    def both(keys: Array) -> Transcript:
+        """Of the keys by game and world; the worlds share one traced game."""
+
+        def world(number: Array) -> Transcript:
+            game = partial(transcript, number)
+            return jax.lax.map(game, keys[:, number], batch_size=batch)
+
+        return jax.lax.map(world, jnp.arange(2, dtype=jnp.int32))
 
     def play(key: Array) -> Scores:
-        inside, outside = jax.device_get(run(jax.random.split(key, num_games)))
+        keys = jax.vmap(jax.random.split)(jax.random.split(key, num_games))
+        seen = jax.device_get(both(keys))
+        first = cell_of(seen, (slice(None), 0))
         return Scores(
-            inside.score.T,
-            outside.score.T,
-            inside.uploaded[0],
-            np.logical_and.accumulate(
-                np.all(inside.gaussian & outside.gaussian, axis=0)
-            ),
-            jax.tree.map(
-                lambda a, b: np.stack([a[0], b[0]]), inside.info, outside.info
-            ),
+            *np.swapaxes(seen.score, 1, 2),
+            first.uploaded[0],
+            np.logical_and.accumulate(np.all(seen.gaussian, axis=(0, 1))),
+            first.info,
         )
 
     return play

@@ -5,6 +5,7 @@ cohort's size, `N` the number of attributes, `n` the number of examples.
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
@@ -18,6 +19,10 @@ Params: TypeAlias = Any  # a pytree of float arrays
 Outputs: TypeAlias = tuple[Array, Params]  # of a batch, and the statistics after it
 Loss: TypeAlias = Callable[[Array, Array], Array]
 cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
+
+
+# JAX keeps an entry for every `jit` of a function, and `eval_shape` makes one.
+_jitted = lru_cache(maxsize=8)(jax.jit)
 
 
 class Model(NamedTuple):
@@ -43,7 +48,7 @@ class Model(NamedTuple):
 
     def shapes(self, example: Array | jax.ShapeDtypeStruct) -> "Weights":
         """The shapes and types of what `init` gives, which is not computed."""
-        return Weights(*jax.eval_shape(self.init, jax.random.key(0), example))
+        return Weights(*_jitted(self.init).eval_shape(jax.random.key(0), example))
 
 
 @flax.struct.dataclass

@@ -206,7 +206,8 @@ def build(
     if loss is not None:
         losses.check_shape(model, data.examples, data.example)
     sizes = plans.sizes(first, data)
-    # Cells that differ in their seeds alone: their noise is made and checked once.
+    # Cells that differ in their seeds alone: their noise is made, checked and planned
+    # for once.
     kinds = [dataclasses.replace(config, seed=0) for config in configs]
     solved = {
         kind: _solved(kind, data.bought, **sizes) if kind.solve == "noise" else kind
@@ -216,11 +217,16 @@ def build(
         kind: plans.make_configured_mechanism(config, **sizes)
         for kind, config in solved.items()
     }
+    planned = {
+        kind: Plan(budget.account_of(solved[kind], mechanism, data.bought)).allowance
+        for kind, (_, mechanism) in mechanisms.items()
+    }
     configs = [
         dataclasses.replace(solved[kind], seed=config.seed)
         for kind, config in zip(kinds, configs, strict=True)
     ]
     configured = [mechanisms[kind] for kind in kinds]
+    allowances = [planned[kind] for kind in kinds]
     first_settings, first_mechanism = configured[0]
     query_parts = plans.choose_query_parts(
         first_settings, model, None if is_own else by_name, data
@@ -240,7 +246,7 @@ def build(
             or first_settings.batch_size,
             dtype=first.compute_dtype,
         )
-    allowances, roots, codes = [], [], []
+    roots, codes = [], []
     for config, (settings, mechanism) in zip(configs, configured, strict=True):
         words = [of_model] if of_model else []
         arguments = mechanism, settings, model, data
@@ -250,9 +256,6 @@ def build(
             words.append(
                 own_code.of_mechanism(config.mechanism, *arguments, query_parts)
             )
-        allowances.append(
-            Plan(budget.account_of(config, mechanism, data.bought)).allowance
-        )
         digest = run_digest(config, mechanism, data.fingerprint, *words)
         roots.append(prng.run_keys(config.seed, digest, noise_key))
         codes.append(tuple(words))

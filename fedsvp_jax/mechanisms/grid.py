@@ -92,19 +92,26 @@ def add_discrete_noise(
         step,
         jnp.float32(grid.norm),
         distance,
-        vmap_method="sequential",
+        vmap_method="broadcast_all",
     )
     numbers = jnp.where(jnp.isnan(noise_l2), jnp.nan, steps.astype(jnp.float32) * step)
     return cut(numbers, tree), noise_l2
 
 
-def _on_host(
-    vector: Array,
-    key: Array,
-    std: Array,
-    step: Array,
-    norm: Array,
-    distance: Array,
+def _on_host(*arguments: Array, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """`_noised` of each of the clients that are side by side."""
+    of_each = functools.partial(_noised, bits=bits)
+    shapes = "(d),(k),(),(),(),()->(d),()"
+    return np.vectorize(of_each, signature=shapes)(*map(np.asarray, arguments))
+
+
+def _noised(
+    vector: np.ndarray,
+    key: np.ndarray,
+    std: np.ndarray,
+    step: np.ndarray,
+    norm: np.ndarray,
+    distance: np.ndarray,
     *,
     bits: int,
 ) -> tuple[np.ndarray, np.float32]:
@@ -112,7 +119,7 @@ def _on_host(
     values = np.asarray(vector, np.float64)
     if not np.all(np.isfinite(values)):
         return np.zeros(values.shape, np.int32), np.float32(np.nan)
-    words = discrete_gaussian.seeded_words(*np.asarray(key).tolist())
+    words = discrete_gaussian.seeded_words(*key.tolist())
     gamma = float(step)
     steps = on_grid(
         values, gamma, norm=float(norm), distance=float(distance), words=words

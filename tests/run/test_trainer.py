@@ -89,6 +89,20 @@ def test_a_run_keeps_its_program_and_nothing_else(tmp_path: pathlib.Path) -> Non
     assert len(client.live_executables()) < kept[-1][0]
 
 
+@pytest.mark.hole
+def test_runs_of_one_model_leave_no_entries_in_the_caches_of_jax(
+    tmp_path: pathlib.Path,
+) -> None:
+    """A run left 117 objects: `jit` was made anew for every look at the shapes."""
+    model, objects = linear([1.0]), []
+    for number in range(12):
+        run.train(tiny(seed=number), tmp_path / "run", dataset=TINY, model=model)
+        shutil.rmtree(tmp_path / "run")
+        gc.collect()
+        objects.append(len(gc.get_objects()))
+    assert objects[-1] - objects[1] < 20 * 10, objects
+
+
 def test_of_other_shapes_a_few_programs_are_kept() -> None:
     """One jitted function would keep a program of each shape for ever."""
     model = linear([1.0])
