@@ -25,6 +25,7 @@ def test_a_row_holds_the_clock_and_the_counted_arithmetic(
     assert 0 < row["gemm_fraction"] < 1
     seconds = [row[f"seconds_per_round_{name}"] for name in ("min", "median", "max")]
     assert seconds[0] > 0 and seconds == sorted(seconds)
+    assert row["provenance"]["commit"] and row["provenance"]["date"]
     assert row["note"].startswith("samples: 2 of 2 rounds; cohort 2; arithmetic")
 
 
