@@ -320,7 +320,8 @@ def _batches(
         positions = orders[:, :used].reshape(-1, batch_size)
         chosen = indices[positions]
         ones = jnp.ones(batch_size, jnp.float32)
-        return lambda number: (positions[number], chosen[number], ones)
+        cut = partial(jax.lax.dynamic_index_in_dim, keepdims=False)
+        return lambda number: (cut(positions, number), cut(chosen, number), ones)
 
     def of_order(number: Array) -> tuple[Array, Array, Array]:
         epoch = jnp.minimum(
