@@ -4,7 +4,7 @@
     commit       of the code, 40 hexadecimal digits
     uncommitted  files of the code that differed from that commit
     date         UTC, when the row was done
-    device       JAX's kind of device, and the machine's architecture
+    device       JAX's kind of device, and the processor's architecture and instructions
     versions     of Python and of the packages that compute
     xla_flags    the compiler's, those that may change numbers
     data         the data set: name, train, test (examples), sha256 (of its content);
@@ -17,7 +17,6 @@ none: nobody knows their commits, and none is invented.
 
 import datetime
 import pathlib
-import platform
 import re
 import shlex
 import subprocess
@@ -25,6 +24,7 @@ import sys
 from typing import Any
 
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.devices import cpu
 from fedsvp_jax.run import environment
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def stamp(data: Dataset | None, seed: int | None) -> dict[str, Any]:
         "commit": _git("rev-parse", "HEAD"),
         "uncommitted": [line[3:] for line in changed.splitlines()],
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "device": f"{now['device_kind']} ({platform.machine()})",
+        "device": f"{now['device_kind']} ({cpu.instruction_set()})",
         "versions": now["versions"],
         "xla_flags": now["xla_flags"],
         "data": None

@@ -10,9 +10,9 @@ import pathlib
 import platform
 import re
 
-# They decide how wide vectors are, and whether a product and a sum are rounded once or
-# twice.
-_INSTRUCTIONS = ("avx", "fma", "avx2", "avx512f", "asimd", "sve")
+# They decide how wide vectors are, whether a product and a sum are rounded once or
+# twice, and which unit computes products in bfloat16.
+_INSTRUCTIONS = ("avx", "fma", "avx2", "avx512f", "amx_bf16", "asimd", "sve")
 
 
 def threads() -> int:

@@ -14,6 +14,7 @@ The bits therefore depend on `chunk_size` alone and never on the number of devic
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -156,13 +157,7 @@ def map_lanes(
     most_turns = -(-num_lanes // per_turn)
 
     def counted(parts: S, lane: Array) -> S:
-        used = lane < num_used
-
-        def of_leaf(leaf: Array) -> Array:
-            wide = jnp.expand_dims(used, range(1, leaf.ndim)) if used.ndim else used
-            return jnp.where(wide, leaf, 0)
-
-        return jax.tree.map(of_leaf, parts)
+        return jax.tree.map(lambda leaf: jnp.where(lane < num_used, leaf, 0), parts)
 
     def run_lane(lane: Array) -> tuple[S, R]:
         part, row = function(jnp.minimum(lane, num_lanes - 1))
@@ -197,9 +192,12 @@ def map_lanes(
             results = jax.lax.all_gather(results, CLIENT_AXIS, tiled=True)
         parts, new_rows = results
         if known_trips:  # a TPU adds up faster where it also selects
-            lane = index * per_turn + jnp.arange(per_turn, dtype=jnp.int32)
-            parts = counted(parts, lane)
-        total = ordered_sum(parts, total)
+            for i in range(per_turn):
+                part = jax.tree.map(operator.itemgetter(i), parts)
+                part = counted(part, index * per_turn + i)
+                total = jax.tree.map(jnp.add, total, part)
+        else:
+            total = ordered_sum(parts, total)
         rows = jax.tree.map(
             lambda buffer, new: jax.lax.dynamic_update_slice_in_dim(
                 buffer, new, index * per_turn, 0

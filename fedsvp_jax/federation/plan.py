@@ -270,15 +270,17 @@ def make_plan(
     )
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1
-    if known_steps:
-        least, most = (
-            int(local_training.upload_steps(recipe, number))
-            for number in (data.min_num_examples, data.max_num_examples)
-        )
+    fewest = data.min_num_examples
+    least, most = (
+        int(local_training.upload_steps(recipe, number))
+        for number in (fewest, data.max_num_examples)
+    )
+    alike = least == most and fewest >= recipe.batch_size and not query_parts
+    if known_steps or (target.known_trips and alike):
         recipe = dataclasses.replace(
             recipe,
             most_steps=most,
-            all_active=0 < least == most and not query_parts,
+            full_batches=alike,
             first_apart=target.first_apart(parallelism),
         )
     work = client_work.ESTIMATING if mechanism.needs_contribution else client_work.PLAIN

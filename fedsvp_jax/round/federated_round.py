@@ -72,10 +72,11 @@ def federated_round(
         chunk_size = plan.client_chunk_size
         inner_axes = (lanes.LANE,) if chunk_size > 1 else ()
         lane_axes = outer_axes + inner_axes if plan.recipe.most_steps is None else ()
+        in_order = plan.known_trips and chunk_size in (1, plan.cohort_size)
         order = lanes.lane_order(jnp.where(valid, sizes, 0), chunk_size=chunk_size)
 
         def run_client(lane: Array) -> ClientResult:
-            place = order[lane]
+            place = lane if in_order else order[lane]
             at = prng.Address(key, clients[place], round_num, lane_axes)
             row, weight = rows[place], weights[place]
             examples = data.examples
@@ -89,8 +90,9 @@ def federated_round(
             devices=devices,
             known_trips=plan.known_trips,
         )
-        lane_of = jnp.argsort(order)
-        memories, metrics, stacked = tree.cell_of(by_lane, lane_of)
+        if not in_order:
+            by_lane = tree.cell_of(by_lane, jnp.argsort(order))
+        memories, metrics, stacked = by_lane
 
         # The aggregate, and the hooks that measure the uploads.
         infos = metrics.noise

@@ -19,7 +19,7 @@ import optax
 
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.float32 import ROUNDOFF, pairwise_sum, reserve, rounded
-from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
+from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
@@ -45,7 +45,7 @@ class TrainingRecipe:
     most_steps: int | None = None  # every lane runs so many; None: until all are done
     class_weights: tuple[float, ...] = ()  # of the loss; (): all 1
     separate_clips: bool = False  # of a linear model's residuals and features
-    all_active: bool = False  # no lane is done earlier
+    full_batches: bool = False  # most_steps of every lane, none incomplete
     first_apart: bool = False  # the first step precedes the loop: weights are shared
 
 
@@ -291,8 +291,9 @@ def _batches(
     member: Array,
     count: Array,
     persons: Array | None,
-) -> Callable[[Array], tuple[Array, Array]]:
-    """The batch of a step, by its number: positions among the rows, and weights."""
+    indices: Array,
+) -> Callable[[Array], tuple[Array, Array, Array]]:
+    """The batch of a step, by its number: positions, row numbers and weights."""
     places, batch_size = recipe.places, recipe.batch_size
     if places is not None:
         draw_batch = partial(
@@ -302,14 +303,27 @@ def _batches(
             places=places,
             persons=persons,
         )
-        return lambda number: draw_batch(_of_step(draws, number, prng.Stream.BATCH))
+
+        def drawn(number: Array) -> tuple[Array, Array, Array]:
+            position, weights = draw_batch(_of_step(draws, number, prng.Stream.BATCH))
+            return position, indices[position], weights
+
+        return drawn
     per_epoch = steps_per_epoch(count, batch_size)
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
         jnp.arange(recipe.local_epochs, dtype=jnp.int32),
     )
 
-    def of_order(number: Array) -> tuple[Array, Array]:
+    if recipe.full_batches and recipe.most_steps:
+        used = recipe.most_steps // recipe.local_epochs * batch_size
+        positions = orders[:, :used].reshape(-1, batch_size)
+        chosen = indices[positions]
+        ones = jnp.ones(batch_size, jnp.float32)
+        cut = partial(jax.lax.dynamic_index_in_dim, keepdims=False)
+        return lambda number: (cut(positions, number), cut(chosen, number), ones)
+
+    def of_order(number: Array) -> tuple[Array, Array, Array]:
         epoch = jnp.minimum(
             number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
         )
@@ -320,7 +334,8 @@ def _batches(
         in_lane = place < count
         # An incomplete batch is filled up with its own first example, at weight 0.
         padded = jnp.where(in_lane, position, position[0])
-        return padded, in_lane.astype(jnp.float32)
+        weights = in_lane.astype(jnp.float32)
+        return padded, indices[padded], weights
 
     return of_order
 
@@ -347,14 +362,14 @@ def _clipped_mean(model: Model, recipe: TrainingRecipe) -> Callable[..., Params]
 
 def _batch(
     recipe: TrainingRecipe,
-    rows: Rows,
+    examples: Examples,
     position: Array,
+    chosen: Array,
     weights: Array,
     key: Array,
 ) -> Batch:
-    """The rows at these positions of a client's."""
-    chosen = rows.indices[position]
-    pixels = rows.examples.inputs[chosen]
+    """The rows of these numbers, which have these positions among a client's."""
+    pixels = examples.inputs[chosen]
     if recipe.augment:
         # By the record, not by its place in the batch: there, a record that joins a
         # Poisson batch would change the crops of those behind it (P15).
@@ -362,7 +377,7 @@ def _batch(
             pixels, position, key=jax.random.fold_in(key, 1)
         )
     return Batch(
-        preprocessing.normalize(pixels), rows.examples.wanted[chosen], weights, key
+        preprocessing.normalize(pixels), examples.wanted[chosen], weights, key
     )
 
 
@@ -388,7 +403,9 @@ def clipped_gradient(
     """
     model = _trainee(model, recipe)
     places = jnp.arange(rows.indices.shape[0], dtype=jnp.int32)
-    batch = _batch(recipe, rows, places, rows.member.astype(jnp.float32), key)
+    weights = rows.member.astype(jnp.float32)
+    chosen = rows.indices[places]
+    batch = _batch(recipe, rows.examples, places, chosen, weights, key)
     gradient = _clipped_mean(model, recipe)(
         broadcast, batch, rates.l2_norm_clip, batch_size
     )
@@ -431,7 +448,7 @@ def local_update(
         _, persons = jnp.unique(  # as numbers below m
             persons[indices], return_inverse=True, size=len(indices)
         )
-    batch_at = _batches(recipe, draws, member, count, persons)
+    batch_at = _batches(recipe, draws, member, count, persons, indices)
 
     def step(
         number: Array, carry: tuple[Params, Params, optax.OptState]
@@ -439,8 +456,7 @@ def local_update(
         weights_now, stats_now, optimizer_state = carry
         active = number < num_steps
         step_key = jax.random.fold_in(draws.key, recipe.local_epochs + number)
-        position, weights = batch_at(number)
-        batch = _batch(recipe, rows, position, weights, step_key)
+        batch = _batch(recipe, examples, *batch_at(number), step_key)
         if per_example:
             gradient = clipped_mean(
                 Weights(weights_now, stats_now),
@@ -473,7 +489,7 @@ def local_update(
         )
         if per_example:
             updates = rounded(updates, jnp.minimum(count, 0))
-        if not recipe.all_active:
+        if not recipe.full_batches:
             updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
             stats_new, optimizer_new = jax.tree.map(
                 lambda new, old: jnp.where(active, new, old),

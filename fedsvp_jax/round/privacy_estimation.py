@@ -57,7 +57,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
             dataclasses.replace(
                 recipe,
                 most_steps=group.most_steps,
-                all_active=False,
+                full_batches=False,
                 batch_size=group.batch_size,
             ),
             rates,

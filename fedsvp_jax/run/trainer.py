@@ -258,10 +258,13 @@ def _jitted(
         )
 
         def step(index: Array, carry: Advanced) -> Advanced:
+            def written(buffer: Array, row: Array) -> Array:
+                if plan.known_trips:  # a TPU selects where the place may be none
+                    return jax.lax.dynamic_update_index_in_dim(buffer, row, index, 0)
+                return buffer.at[index].set(row)
+
             state, rows = one_round(carry[0], first_round + index)
-            return state, jax.tree.map(
-                lambda buffer, row: buffer.at[index].set(row), carry[1], rows
-            )
+            return state, jax.tree.map(written, carry[1], rows)
 
         with jax.named_scope("rounds"):
             return jax.lax.fori_loop(0, num_rounds, step, (state, buffers))

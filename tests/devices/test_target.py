@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from typing import Any
 
 import chex
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from commands import ROOT, start
 from hypothesis import given
 from hypothesis import strategies as st
 from small_runs import shared_trainer, small, small_trainer
@@ -112,7 +114,7 @@ def test_a_round_of_fedavg_planned_for_an_accelerator_is_a_cpus(platform: str) -
     """Both run on this CPU; the largest weights are near 1, whose last bit is 6e-8."""
     config = small(model="small_cnn", **FEDAVG)
     trainer = small_trainer(config, target=named_target(platform))
-    assert trainer.program.plan.recipe.all_active
+    assert trainer.program.plan.recipe.full_batches
     ours, shipped = (first_round(t)[0] for t in (trainer, small_trainer(config)))
     chex.assert_trees_all_close(ours, shipped, rtol=0, atol=1.2e-7)
 
@@ -121,8 +123,8 @@ def test_a_round_of_fedavg_planned_for_an_accelerator_is_a_cpus(platform: str) -
 def test_a_step_apart_and_a_select_left_out_change_no_bit() -> None:
     program = small_trainer(small(**FEDAVG), target=named_target("cuda")).program
     recipe = program.plan.recipe
-    assert recipe.first_apart and recipe.all_active
-    recipe = dataclasses.replace(recipe, first_apart=False, all_active=False)
+    assert recipe.first_apart and recipe.full_batches
+    recipe = dataclasses.replace(recipe, first_apart=False, full_batches=False)
     plain = dataclasses.replace(
         program, plan=dataclasses.replace(program.plan, recipe=recipe)
     )
@@ -148,7 +150,7 @@ def test_lanes_idle_where_clients_take_unequal_steps(changes: dict[str, Any]) ->
     """By their examples, or by how many of these are public."""
     config = small(**FEDAVG | {"l2_norm_clip": 1.0, "num_attributes": 3} | changes)
     recipe = small_trainer(config, target=named_target("cuda")).program.plan.recipe
-    assert recipe.most_steps and not recipe.all_active
+    assert recipe.most_steps and not recipe.full_batches
 
 
 @pytest.mark.hole
@@ -159,6 +161,17 @@ def test_a_gpus_options_give_way_to_the_users(monkeypatch: pytest.MonkeyPatch) -
     assert named_target("tpu").compiler_options is None
     monkeypatch.setenv("XLA_FLAGS", "--xla_gpu_enable_command_buffer=")
     assert named_target("cuda").compiler_options is None
+
+
+def test_flags_that_docs_name_for_equal_bytes_are_the_compilers() -> None:
+    """XLA ends a process that names another one."""
+    text = (ROOT / "docs" / "performance.md").read_text()
+    (flags,) = re.findall('XLA_FLAGS="(.*)"', text)
+    script = "import jax; print(jax.jit(lambda x: 2 * x)(3))"
+    for more, ends_well in ("", True), (" --xla_gpu_autotune_levels=0", False):
+        process = start(script, how="-c", XLA_FLAGS=flags + more)
+        process.communicate(timeout=100)
+        assert (process.returncode == 0) == ends_well
 
 
 ACCELERATORS = (("cuda", None), ("tpu", None), ("cpu", 2))

@@ -2,8 +2,10 @@
 
 import json
 import pathlib
+import platform
 import re
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from commands import ROOT
 
 from experiments import provenance
 from fedsvp_jax.data import sources
+from fedsvp_jax.devices import cpu
 
 STUDIES, RESULTS = ROOT / "experiments" / "studies", ROOT / "docs" / "results"
 # Rows of these files were kept before commits were: nobody knows theirs.
@@ -58,6 +61,18 @@ def test_a_studys_page_names_its_code(page: pathlib.Path) -> None:
     (code,) = re.findall(r"\*\*Code\*\*: (.*)", page.read_text())
     commit, named = re.match("commit `[0-9a-f]{7}`", code), code.split("`")[1]
     assert commit or (ROOT / named).exists()
+
+
+@pytest.mark.hole
+def test_a_stamp_names_the_processors_instructions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AVX-512 with AMX and without it are different machines; both were x86_64."""
+    info = SimpleNamespace(read_text=lambda: "flags\t: fma avx512f amx_bf16 sse2")
+    monkeypatch.setattr(cpu, "pathlib", SimpleNamespace(Path=lambda _: info))
+    machine = f"{platform.machine()} fma avx512f amx_bf16"
+    assert cpu.instruction_set() == machine
+    assert provenance.stamp(None, None)["device"] == f"cpu ({machine})"
 
 
 def test_a_stamp_is_whole() -> None:

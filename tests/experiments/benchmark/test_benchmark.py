@@ -1,12 +1,17 @@
 """`python -m experiments.benchmark`: its rows, its workloads, its manual."""
 
+import dataclasses
 import json
+from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from commands import assert_sentence, command, succeeds
 
 from experiments.benchmark import measure, workloads
+from fedsvp_jax.config import ResolvedConfig
+from fedsvp_jax.devices import target
 from fedsvp_jax.federation import federated_data
 
 TINY = workloads.Task("mlp", 4, 1, 3, 4, train=12, validation=4, batch=3, epochs=2)
@@ -25,6 +30,7 @@ def test_a_row_holds_the_clock_and_the_counted_arithmetic(
     assert 0 < row["gemm_fraction"] < 1
     seconds = [row[f"seconds_per_round_{name}"] for name in ("min", "median", "max")]
     assert seconds[0] > 0 and seconds == sorted(seconds)
+    assert row["provenance"]["commit"] and row["provenance"]["date"]
     assert row["note"].startswith("samples: 2 of 2 rounds; cohort 2; arithmetic")
 
 
@@ -64,3 +70,55 @@ def test_every_client_trains_on_exactly_the_tasks_images(
     counts = np.stack([np.bincount(ids[one], minlength=kinds) for one in rows])
     assert np.all(counts == counts[:1])  # every client's coalitions are as large
     assert counts.max() - counts.min() <= 1
+
+
+QUICK = ("W1-1-exact", "W1-DP-1-exact", "PE-W2-2-exact")
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        pytest.param(
+            workload,
+            id=(name := f"{workload.name}-{workload.num_attributes}-{workload.shapley}"),
+            marks=() if name in QUICK else pytest.mark.slow,
+        )
+        for name in workloads.NAMES
+        for workload in workloads.of_name(name)
+    ],
+)
+def test_the_round_of_a_work_planned_for_an_accelerator_is_a_cpus(
+    workload: workloads.Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All run on this CPU, on images of 8x8, with the same noise."""
+    plain = workloads.make_config
+
+    def paired(workload: workloads.Workload) -> ResolvedConfig:
+        return dataclasses.replace(plain(workload), paired_noise=True)
+
+    monkeypatch.setattr(workloads, "make_config", paired)
+    parts = max(2, workload.num_attributes)
+    sizes = {"side": 8, "clients": 2, "batch": 2, "train": 2 * parts, "epochs": 1}
+    task = dataclasses.replace(workload.task, **sizes, validation=parts)
+    workload = dataclasses.replace(workload, task=task, cohort_size=2)
+
+    def params(platform: str) -> Any:
+        trainer = measure.make_trainer(workload, target=target.named_target(platform))
+        state, metrics = trainer.advance(trainer.initial_state(), 0, 1)
+        assert np.all(metrics.model_finite)
+        return jax.device_get((trainer.initial_state().params, state.params))
+
+    start, shipped = params("cpu")
+    moved = max(
+        np.max(np.abs(a - b)) for a, b in zip(*map(jax.tree.leaves, (start, shipped)))
+    )
+    assert moved > 1e-3
+    share = 0.05 if workload.compute_dtype == "bfloat16" else 1e-4
+    for platform in ("cuda", "tpu"):
+        jax.tree.map(
+            lambda ours, cpus: np.testing.assert_allclose(
+                ours, cpus, rtol=0, atol=share * moved
+            ),
+            params(platform)[1],
+            shipped,
+        )
