@@ -30,144 +30,126 @@ Exit status: 0 done; 2 bad input, or the site has begun already (one line says w
 import dataclasses
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from absl import flags
 
 from . import command, goal
 
-if TYPE_CHECKING:
-    from fedsvp_jax.deploy import Policy, Site
-
 _LOG = flags.DEFINE_string("log", None, "The site's log.")
-_NUM = flags.DEFINE_integer(
-    "num_examples", None, "Training examples; public from now on."
-)
-_LEAST = flags.DEFINE_integer(
+flags.DEFINE_integer("num_examples", None, "Training examples; public from now on.")
+flags.DEFINE_integer(
     "min_num_examples", None, "Training examples of the smallest site."
 )
-_MOST = flags.DEFINE_integer(
-    "max_num_examples", None, "Training examples of the largest site."
-)
+flags.DEFINE_integer("max_num_examples", None, "Training examples of the largest site.")
 _WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness.")
 _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records.")
+_NEEDED = {  # by each verb
+    "init": ("log", "num_examples", "min_num_examples"),
+    "propose": ("schema", "num_clients", "num_examples", "max_num_examples"),
+    "join": ("log", "records"),
+    "test": ("log",),
+}
 
 
-def _stated(*names: str) -> None:
-    """Refuses a command line that leaves out one of these flags."""
-    if absent := [f"--{name}" for name in names if not flags.FLAGS[name].value]:
-        raise ValueError(f"state {' and '.join(absent)}; fedsvp site --help says how")
-
-
-def _propose(folder: pathlib.Path) -> None:
-    from fedsvp_jax.data.tables.schema import read_schema
+def _propose(folder: pathlib.Path, values: Any) -> None:
     from fedsvp_jax.deploy import tables
 
-    _stated("schema", "num_clients", "num_examples", "max_num_examples")
-    values, most = flags.FLAGS, flags.FLAGS.max_num_examples
-    others, rest = values.num_clients - 1, values.num_examples - most
-    if not others <= rest <= others * most:
+    clients, most = values.num_clients, values.max_num_examples
+    single = np.array_split(range(values.num_examples - most), clients - 1)
+    if not 1 <= len(single[-1]) <= len(single[0]) <= most:
         raise ValueError(
-            f"num_examples must be those of all {others + 1} sites together, of which "
-            f"one has max_num_examples = {most} and each has one, got "
-            f"{values.num_examples}"
+            f"num_examples must be those of all {clients} sites together, of which one "
+            f"has max_num_examples = {most}, got {values.num_examples}"
         )
-    sizes = [most, *map(len, np.array_split(np.empty(rest), others))]
-    schema = tables.at_one_site(read_schema(pathlib.Path(values.schema)))
     defaults = {
         "dataset": "csv",
+        "client_column": "none",
         "noise_trust": "secure_aggregation",
         "noise_sampler": "discrete",
-        "colluders": max(2, values.num_clients // 3),
+        "colluders": max(2, clients // 3),
     }
     command.default_settings(values, defaults)
-    route = goal.settings("proved", values, tables.blank_rows(schema, sizes))
+    schema = command.unresolved(values).declared()
+    rows = tables.blank_rows(schema, [most, *map(len, single)])
+    route = goal.settings("proved", values, rows)
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
-    policy = tables.propose(folder, config, schema, min_num_examples=_LEAST.value or 1)
-    _print_promise(policy)
-    print(
-        f"sites: {config.num_clients} with {_LEAST.value or 1} to {most} training "
-        f"rows; at most {config.colluders} away or curious"
-    )
+    least = values.min_num_examples or 1
+    _print_promise(tables.propose(folder, config, min_num_examples=least))
     command.print_files(sorted(folder.iterdir()))
-
-
-def _join(folder: pathlib.Path) -> None:
-    from fedsvp_jax.deploy import tables
-
-    _stated("records", "log")
-    (table,) = _RECORDS.value
-    client = tables.join(folder, table, _LOG.value, _WITNESS.value)
-    print(f"{table}: {client.num_examples} training rows")
-    _print_site(client.site)
 
 
 def _test(model: pathlib.Path) -> None:
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
-    from fedsvp_jax.deploy import tables
+    from fedsvp_jax.deploy import Site
+    from fedsvp_jax.federation import loading
     from fedsvp_jax.report import headline
 
-    _stated("log")
-    rows = tables.tested_rows(_LOG.value)
+    rows = loading.load_dataset(
+        Site(_LOG.value, witness=_WITNESS.value).policy.training
+    )
     chances = run.load_model(model).probabilities(rows.test_inputs)
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))
     print("These rows stay with you, and so do these scores: no ε covers them.")
 
 
-def _init() -> None:
-    from fedsvp_jax.deploy import Site, fingerprint, make_policy
+def _begin(folder: list[str], values: Any) -> None:
+    """Of a table that joins the federation of a folder, or of a training of one's own."""
+    from fedsvp_jax.deploy import Site, fingerprint, make_policy, tables
 
-    _stated("log", "num_examples", "min_num_examples")
-    # The site's own data, of which the defaults are, are read by its training alone.
-    command.default_settings(flags.FLAGS, {"dataset": "npz"})
-    config = command.settings_from_flags(flags.FLAGS)
-    if config.delta is not None and not flags.FLAGS["target_delta"].present:
-        delta = min(config.delta, config.target_delta)
-        config = dataclasses.replace(config, target_delta=delta)
-    policy = make_policy(config, min_num_examples=_LEAST.value)
-    site = Site(
-        _LOG.value,
-        policy,
-        witness=_WITNESS.value,
-        data=fingerprint(*_RECORDS.value) if _RECORDS.value else None,
-    )
-    site.begin(_NUM.value)
-    _print_site(site)
-
-
-def _print_promise(policy: "Policy") -> None:
-    for name, value in policy.says().items():
-        print(f"{name}: {value}")
-    print(f"agreement: {policy.agreement}")
-
-
-def _print_site(site: "Site") -> None:
+    if folder:
+        policy = tables.read_policy(pathlib.Path(*folder), _RECORDS.value[0])
+        client = tables.table_client(values.log, policy, witness=_WITNESS.value)
+        client.begin()
+        site = client.site
+    else:
+        # The site's own data, of which the defaults are, are read by its training alone.
+        command.default_settings(values, {"dataset": "npz"})
+        config = command.settings_from_flags(values)
+        if config.delta is not None and not values["target_delta"].present:
+            delta = min(config.delta, config.target_delta)
+            config = dataclasses.replace(config, target_delta=delta)
+        policy = make_policy(config, min_num_examples=values.min_num_examples)
+        site = Site(
+            values.log,
+            policy,
+            witness=_WITNESS.value,
+            data=fingerprint(*_RECORDS.value) if _RECORDS.value else None,
+        )
+        site.begin(values.num_examples)
     print(f"site {site.name}: public key {site.public_key}")
-    _print_promise(site.policy)
+    print(f"training examples: {site.read().num_examples}")
+    _print_promise(policy)
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
+
+
+def _print_promise(policy: Any) -> None:
+    for name, value in [*policy.says().items(), ("agreement", policy.agreement)]:
+        print(f"{name}: {value}")
 
 
 def main(arguments: list[str]) -> None:
     """Does what the first word says."""
-    match arguments[1:]:
-        case ["init"]:
-            _init()
-        case ["propose", folder]:
-            _propose(pathlib.Path(folder))
-        case ["join", folder]:
-            _join(pathlib.Path(folder))
-        case ["test", model]:
-            _test(pathlib.Path(model))
+    values = flags.FLAGS
+    verb, *folder = arguments[1:] or [""]
+    if verb not in _NEEDED or len(folder) != (verb != "init"):
+        raise ValueError(
+            "say `site init`, or `site propose`, `join` or `test` and a path"
+        )
+    if absent := [f"--{name}" for name in _NEEDED[verb] if not values[name].value]:
+        raise ValueError(f"state {' and '.join(absent)}")
+    match verb:
+        case "propose":
+            _propose(pathlib.Path(*folder), values)
+        case "test":
+            _test(pathlib.Path(*folder))
         case _:
-            raise ValueError(
-                "say `site init`, `site propose FOLDER`, `site join FOLDER` or "
-                "`site test MODEL`"
-            )
+            _begin(folder, values)
 
 
 if __name__ == "__main__":

@@ -36,23 +36,22 @@ def client_app(
       randomness: of its noise, by the node's context; another than `SECRET` is for
         tests.
     """
-
-    def private(message: Message, context: Context, call_next: Any) -> Message:
-        node, drawn = context.node_config, randomness(context)
-        place = (str(node["log"]), str(node["witness"]) if "witness" in node else None)
-
-        def train(received: Arrays, round_num: int) -> Trained:
-            return tables.table_client(*place, drawn).train(received, round_num)
-
-        site = Site(place[0], witness=place[1], randomness=drawn)
-        return SumMod(site, train)(message, context, call_next)
-
-    app = ClientApp(mods=[private])
+    app = ClientApp()
 
     @app.train()
-    def train(message: Message, context: Context) -> Message:
-        """Never called: the mod trains."""
-        raise NotImplementedError
+    def answer(message: Message, context: Context) -> Message:
+        log = str(context.node_config["log"])
+        own: dict[str, Any] = {
+            "witness": context.node_config.get("witness"),
+            "randomness": randomness(context),
+        }
+
+        def train(received: Arrays, round_num: int) -> Trained:
+            client = tables.table_client(log, **own)
+            client.site.read()  # the log that the mod opens counts these rows
+            return client.train(received, round_num)
+
+        return SumMod(Site(log, **own), train)(message, context, None)
 
     return app
 
@@ -70,14 +69,15 @@ def main(grid: Grid, context: Context) -> None:
     """
     settings = context.run_config
     folder = pathlib.Path(str(settings["folder"]))
-    first, schema = tables.server_client(folder)
-    make_folder(folder / "rounds")
-    strategy = SumStrategy(first.policy, first.initial_arrays, folder / "rounds")
+    first, rounds = tables.server_client(folder), folder / "rounds"
+    make_folder(rounds)
+    strategy = SumStrategy(first.policy, first.initial_arrays, rounds)
     planned = min(int(settings["rounds"]), first.policy.config.num_rounds)
     workflow = SumWorkflow(first.policy, timeout=float(settings["round-timeout"]))
-    rounds = ServerConfig(num_rounds=max(planned - strategy.last_round, 0))
+    config = ServerConfig(num_rounds=max(planned - strategy.last_round, 0))
     DefaultWorkflow(fit_workflow=workflow)(
-        grid, LegacyContext(context, rounds, strategy)
+        grid, LegacyContext(context, config, strategy)
     )
     model = first.trained_model(strategy.arrays, strategy.last_round)
-    dataclasses.replace(model, schema=schema).save(folder / tables.MODEL)
+    schema = first.policy.training.declared()
+    dataclasses.replace(model, schema=schema).save(folder / "model.safetensors")

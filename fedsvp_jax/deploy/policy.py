@@ -1,8 +1,6 @@
 """The policy that a client has agreed to: a mechanism, its settings and a promise."""
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
@@ -28,6 +26,7 @@ from fedsvp_jax.mechanisms import (
     noise_setting,
 )
 from fedsvp_jax.mechanisms.played import check_noise
+from fedsvp_jax.run.folder import identity
 
 MODULUS = 2**32  # of secure sums
 COST = ("noise_multiplier", "epsilon", "delta")  # what an account counts of an upload
@@ -144,12 +143,10 @@ class Policy:
 
         Server and clients of secure sums compare it before a round is charged.
         """
-        training = dataclasses.asdict(self.training) | {"data_dir": 0, "schema": 0}
         schema = self.training.declared()
-        said = [self.settings(), training, schema and to_toml(schema)]
-        return hashlib.sha256(
-            json.dumps(plain(said), sort_keys=True).encode()
-        ).hexdigest()
+        places = {"data_dir": None, "schema": schema and to_toml(schema)}
+        training = dataclasses.asdict(self.training) | places
+        return identity({"training": training, "promise": self.settings()})
 
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""

@@ -8,7 +8,7 @@ import tomllib
 
 import numpy as np
 import pytest
-from commands import assert_sentence, command
+from commands import Ended, assert_sentence, command
 from deployed import example
 
 from fedsvp_jax.deploy import Site, tables
@@ -30,13 +30,13 @@ def dealt(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     return folder
 
 
-def proposed(dealt: pathlib.Path, target: pathlib.Path, *flags: str) -> object:
+def proposed(dealt: pathlib.Path, target: pathlib.Path, *flags: str) -> Ended:
     told = (f"--schema={dealt / 'schema.toml'}", f"--num_clients={HOSPITALS}")
     words = ("experiments.site", "propose", str(target))
     return command(*words, *told, *COUNTS, "--num_rounds=3", *flags)
 
 
-def join(dealt: pathlib.Path, number: int, log: pathlib.Path) -> object:
+def join(dealt: pathlib.Path, number: int, log: pathlib.Path) -> Ended:
     told = (f"--records={dealt / f'hospital-{number}.csv'}", f"--log={log}")
     return command("experiments.site", "join", str(dealt / "federation"), *told)
 
@@ -51,10 +51,9 @@ def test_a_proposal_and_a_table_become_a_log_that_needs_nothing_else(
     assert shown.status == 0, shown
     assert "total_epsilon: 3.0\n" in shown.stdout and "status: proved" in shown.stdout
     client = tables.table_client(log)
-    server, schema = tables.server_client(dealt / "federation")
+    server = tables.server_client(dealt / "federation")
     assert f"agreement: {server.policy.agreement}\n" in shown.stdout
     assert client.policy.agreement == server.policy.agreement
-    assert schema.client is None and schema.columns["hospital"].type == "drop"
     for mine, theirs in zip(client.initial_arrays, server.initial_arrays, strict=True):
         np.testing.assert_array_equal(mine, theirs)
     with (dealt / "hospital-1.csv").open() as file:
@@ -69,8 +68,10 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     dealt: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     place = dealt / "federation"
-    client = tables.join(place, dealt / "hospital-1.csv", tmp_path / "log")
-    server, schema = tables.server_client(place)
+    assert join(dealt, 1, tmp_path / "log").status == 0
+    client = tables.table_client(tmp_path / "log")
+    server = tables.server_client(place)
+    schema = server.policy.training.declared()
     model = server.trained_model(server.initial_arrays, 0)
     dataclasses.replace(model, schema=schema).save(tmp_path / "model.safetensors")
     told = (str(tmp_path / "model.safetensors"), f"--log={tmp_path / 'log'}")
@@ -92,17 +93,18 @@ def test_what_a_log_was_begun_with_decides(
     other = tables.read_policy(dealt / "federation").agreement
     assert tables.read_policy(place).agreement != other
     table.write_bytes((dealt / "hospital-2.csv").read_bytes())
-    client = tables.join(place, table, tmp_path / "log")
+    client = tables.table_client(tmp_path / "log", tables.read_policy(place, table))
+    client.begin()
     schema, agreed = (place / "schema.toml").read_text(), client.policy.agreement
     (place / "schema.toml").write_text(schema.replace("[5.0, 30.0]", "[5.0, 31.0]"))
     assert Site(tmp_path / "log").policy.agreement != agreed
     with pytest.raises(ValueError, match="the records are not those"):
-        tables.table_client(tmp_path / "log")
+        tables.table_client(tmp_path / "log").site.read()
     (place / "schema.toml").write_text(schema)
-    tables.table_client(tmp_path / "log")
+    tables.table_client(tmp_path / "log").site.read()
     table.write_bytes((dealt / "hospital-3.csv").read_bytes())
     with pytest.raises(ValueError, match="the records are not those"):
-        tables.table_client(tmp_path / "log")
+        tables.table_client(tmp_path / "log").site.read()
 
 
 @pytest.mark.parametrize(
