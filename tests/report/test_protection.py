@@ -162,7 +162,7 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
 def test_clients_that_train_nothing_are_counted(run_dir: Path) -> None:
     parts = {"Bern": {"rows": 60, "right": 50}, "Genf": {"rows": 38, "right": 30}}
     change(run_dir / "summary.json", test_scores=SCORES | {"by_client": parts})
-    assert "train nothing" not in page_of(run_dir)
+    assert "alone train nothing" not in page_of(run_dir)
     change(run_dir / "config.json", public_test=False)
     assert (
         "Clients that have rows for the test alone train nothing: theirs are 2 of the "
@@ -170,7 +170,7 @@ def test_clients_that_train_nothing_are_counted(run_dir: Path) -> None:
     ) in page_of(run_dir)
     parts["Bern"]["rows"] = 62
     change(run_dir / "summary.json", test_scores=SCORES | {"by_client": parts})
-    assert "train nothing" not in page_of(run_dir)
+    assert "alone train nothing" not in page_of(run_dir)
 
 
 def test_scores_of_public_rows_may_stand_on_it(run_dir: Path) -> None:

@@ -69,7 +69,7 @@ function place() {
   const { mean, lower, upper } = point.accuracy;
   const shown = {
     "eps-value": show(point.epsilon, 3), accuracy: accuracyText(point.accuracy),
-    interval: `${mean === null ? "" : "In brackets: "}${point.accuracy.interval}.`,
+    interval: `${mean === null ? "The range is " : "In brackets: "}${point.accuracy.interval}.`,
     claim: one.claim, right: one.right, guess: one.guess, known: one.known,
     status: one.status, spent: show(one.epsilon), delta: show(one.delta, 3),
     tpr: percentOf(one.risk.recognised, 2), mu: show(one.risk.mu, 3), left: leftText(point),
