@@ -12,6 +12,7 @@ rooms read are in common_settings.py.
 
 import dataclasses
 import difflib
+import inspect
 import math
 import numbers
 import operator
@@ -256,15 +257,11 @@ def part(cls: type[Chosen], config: Any, **fields: Any) -> Chosen:
     """The settings of `cls` as they stand in a configuration that has them too.
 
     Args:
-      cls: a dataclass.
+      cls: a dataclass, or a named tuple.
       config: has a field for each field of `cls` that is not in `fields` and has no
         default of its own.
       fields: given instead.
     """
-    names = {field.name for field in dataclasses.fields(config)}
-    shared = [
-        field.name
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-        if field.name in names and field.name not in fields
-    ]
-    return cls(**{name: getattr(config, name) for name in shared}, **fields)
+    names = inspect.signature(cls).parameters
+    shared = {name: value for name, value in vars(config).items() if name in names}
+    return cls(**shared | fields)
