@@ -44,7 +44,7 @@ LEAST_CLIP = 1e-6
 
 
 # Each limit in words, and the comparison that breaks it.
-_LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
+LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
     "at_least": ("at least", operator.lt),
     "above": ("greater than", operator.le),
     "at_most": ("at most", operator.gt),
@@ -81,7 +81,7 @@ def setting(
     metadata = {
         "help": help,
         "choices": choices,
-        "limits": {_LIMITS[name][0]: limit for name, limit in limits.items()},
+        "limits": {LIMITS[name][0]: limit for name, limit in limits.items()},
         "infinite": infinite,
         "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
@@ -179,7 +179,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     if of_kind is int:
         largest = _LARGEST_INT
         smallest = limits.get("at least", -largest - 1)
-    breaks = dict(_LIMITS.values())
+    breaks = dict(LIMITS.values())
     if not is_infinite and (0 < value < _LEAST_FLOAT or value > largest):
         allowed = f"within the device's 32 bits, {smallest} to {largest}"
     elif any(breaks[name](value, limit) for name, limit in limits.items()):
