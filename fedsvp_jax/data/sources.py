@@ -71,9 +71,9 @@ def facts(config: DataSettings) -> Facts:
 def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
     """The data set of a user's file, read once for its facts and for its rows."""
     columns = part(TableSettings, settings)
-    paths = filter(None, (path, columns.test_data, columns.schema))
-    digests = tuple(sha256(Path(value).expanduser()) for value in paths)
-    return _of_digests(name, path, columns, digests)
+    paths = (path, columns.test_data, columns.schema)
+    digests = [sha256(Path(file).expanduser()) for file in paths if file is not None]
+    return _of_digests(name, path, columns, tuple(digests))
 
 
 @functools.lru_cache(maxsize=1)

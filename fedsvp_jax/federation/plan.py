@@ -108,38 +108,27 @@ def choose_parallelism(
 
 
 def make_configured_mechanism(
-    config: ResolvedConfig,
-    *,
-    batch_size: int | None = None,
-    min_num_examples: float = 1.0,
-    max_num_examples: int | None = None,
-    rows_per_person: int | None = None,
+    config: ResolvedConfig, **sizes: Any
 ) -> tuple[MechanismConfig, Mechanism]:
     """The part of the settings that the mechanism reads, and the mechanism.
 
     What a federation says of its clients comes beside them (`sizes`).
 
     Args:
-      batch_size: B where it is not the settings': the largest client's size where
-        nobody fills a batch.
-      min_num_examples: m, the smallest client's training examples.
-      max_num_examples: the largest client's; m by default.
-      rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
+      config: resolved settings.
+      **sizes: of `MechanismConfig`'s fields `batch_size`, where it is not the settings'
+        (the largest client's size where nobody fills a batch); `min_num_examples`, by
+        default 1; `max_num_examples`, by default as many; `rows_per_person`.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
     entry = about(config.mechanism)
-    settings = part(
-        MechanismConfig,
-        config,
-        batch_size=batch_size or config.batch_size,
-        min_num_examples=min_num_examples,
-        max_num_examples=max_num_examples or int(min_num_examples),
-        rows_per_person=rows_per_person,
-        settings=entry.settings and part(entry.settings, config),
-    )
+    own_settings = entry.settings and part(entry.settings, config)
+    smallest = int(sizes.get("min_num_examples", 1))
+    sizes["max_num_examples"] = sizes.get("max_num_examples") or smallest
+    settings = part(MechanismConfig, config, settings=own_settings, **sizes)
     always_analytic = entry.epsilon_sets_noise and "calibration" in entry.unread
     if always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)

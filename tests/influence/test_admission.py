@@ -152,5 +152,5 @@ def test_a_sweep_and_a_foreign_model_are_refused():
     with pytest.raises(ValueError, match="influence_filter must be none in a sweep"):
         federated_data.federate([filtered(), filtered(seed=1)], digits())
     trainer = Trainer(build([filtered(influence_filter="none")], digits()))
-    with pytest.raises(ValueError, match="not built by name"):
+    with pytest.raises(ValueError, match="a model of your own"):
         Trainer(build([filtered()], digits(), model=trainer.program.model))
