@@ -72,8 +72,7 @@ def unresolved(values: flags.FlagValues, **changes: Any) -> ExperimentConfig:
 def default_settings(values: flags.FlagValues, settings: Mapping[str, Any]) -> None:
     """Gives flags that neither the command line nor --config names another default."""
     for name, value in settings.items():
-        if values[name].using_default_value:
-            values[name].value = value
+        values.set_default(name, value)
 
 
 def define_output() -> None:

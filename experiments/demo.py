@@ -2,9 +2,8 @@
 
   fedsvp demo
 
-This is `fedsvp sweep` with presets/demo.flags and --output_dir=runs/demo. Any flag
-of the sweep may be added and overrides the preset; --num_rounds=2 --seeds=0:1 makes the
-demo short.
+This is `fedsvp sweep --preset=demo --output_dir=runs/demo`. Any flag of the sweep may
+be added and overrides the preset; --num_rounds=2 --seeds=0:1 makes the demo short.
 """
 
 from absl import flags
@@ -17,8 +16,8 @@ OUTPUT_DIR = "runs/demo"
 def main() -> None:
     """Runs the sweep; the preset gives its flags their defaults."""
     preset = presets.read_preset("sweep", "demo")
-    for name, value in [*preset.flags.items(), ("output_dir", OUTPUT_DIR)]:
-        flags.FLAGS.set_default(name, value)
+    defaults = preset.flags | {"output_dir": OUTPUT_DIR}
+    command.default_settings(flags.FLAGS, defaults)
     command.run(sweep.main, __doc__)
 
 

@@ -1,4 +1,4 @@
-"""Presets: flag files, `presets/NAME.flags` of sweep and `presets/train/NAME.flags`.
+"""Presets: flag files, `presets/sweep/NAME.flags` and `presets/train/NAME.flags`.
 
 A file starts with comments, followed by one `--name=value` per line. Those of `fedsvp
 sweep` are the published tables and figures. `NAME.flags` is full size. The comments of
@@ -10,8 +10,6 @@ mechanism, ε and seed are those of a cell of the tables.
 import pathlib
 import re
 from typing import NamedTuple
-
-from absl import flags
 
 FOLDER = pathlib.Path(__file__).with_name("presets")
 _FLAG = re.compile(r"^--(\w+)=(.*)$", re.MULTILINE)
@@ -26,21 +24,11 @@ class Preset(NamedTuple):
 
 def read_preset(program: str, name: str) -> Preset:
     """Reads a preset of "sweep" or "train"."""
-    text = (_folder(program) / f"{name}.flags").read_text()
+    text = (FOLDER / program / f"{name}.flags").read_text()
     title = text.partition("\n")[0].removeprefix("# ")
     return Preset(title, dict(_FLAG.findall(text)))
 
 
 def preset_names(program: str) -> list[str]:
     """The names of all presets of a program."""
-    return sorted(path.stem for path in _folder(program).glob("*.flags"))
-
-
-def choose(values: flags.FlagValues, program: str, name: str) -> None:
-    """Gives flags that are not named those of a preset, as if nobody typed them."""
-    for flag, text in read_preset(program, name).flags.items():
-        values.set_default(flag, text)
-
-
-def _folder(program: str) -> pathlib.Path:
-    return FOLDER / "train" if program == "train" else FOLDER
+    return sorted(path.stem for path in (FOLDER / program).glob("*.flags"))

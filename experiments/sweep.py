@@ -107,7 +107,8 @@ def main(_: list[str]) -> None:
     """Runs the sweep."""
     values = flags.FLAGS
     if values.preset is not None:
-        presets.choose(values, "sweep", values.preset)
+        preset = presets.read_preset("sweep", values.preset)
+        command.default_settings(values, preset.flags)
     registered = mechanisms.mechanism_names()
     names = tuple(dict.fromkeys(values.mechanisms))
     if names == ("all",):

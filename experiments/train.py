@@ -88,7 +88,8 @@ def main(_: list[str]) -> None:
     if values.goal is not None:
         command.default_settings(values, goal.settings(values.goal, values))
     if values.preset is not None:
-        presets.choose(values, "train", values.preset)
+        preset = presets.read_preset("train", values.preset)
+        command.default_settings(values, preset.flags)
         if values.solve == "noise" and values.total_epsilon is None:
             raise ValueError(
                 f"preset {values.preset} needs total_epsilon, the promise of the run"

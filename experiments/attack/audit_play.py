@@ -19,6 +19,7 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.clips import CLIPS
 from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -127,7 +128,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
     promise = None
     if case.promised:
         promise = promise_of(config, mechanism, uploads=max(1, config.num_rounds // 2))
-        plan = Plan(Account.of(mechanism, Participation.of(settings), promise))
+        plan = Plan(Account.of(mechanism, part(Participation, settings), promise))
         game = dataclasses.replace(game, allowance=plan.allowance)
     if CLIPS[case.clipping].in_steps:
         play = _training_player(setting, case, mechanism, settings, num_examples)

@@ -37,6 +37,8 @@ import optax
 from absl import flags
 
 from fedsvp_jax import models
+from fedsvp_jax.accounting import Account, Participation
+from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.attacks import gradient_inversion as inversion
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng, tree
@@ -237,12 +239,10 @@ def attack_defence(
         noise_norm = tree.l2_norm(jax.tree.map(jnp.subtract, noised, clean))
         lengths.append(float(noise_norm / tree.l2_norm(clean)))
     info = uploads[0][1]
-    claim = upload_claims.claim_of_upload(
-        over_data(mechanism_of(defence), victim.data.from_records),
-        float(info.epsilon),
-        float(info.delta),
-        keeps_stats=bool(jax.tree.leaves(victim.stats)),
-    )
+    mechanism = over_data(mechanism_of(defence), victim.data.from_records)
+    nominal = STATS_LEAVE if jax.tree.leaves(victim.stats) else ""
+    account = Account.of(mechanism, Participation(nominal=nominal))
+    claim = upload_claims.claim_of_upload(account, info.epsilon, info.delta)
     rows = []
     for match, rebuild in invert.items():
         images, labels = zip(

@@ -146,9 +146,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
     for start in range(0, len(configs), shadows):
         cells = slice(start, start + shadows)
         mask, hit = member[cells], right[cells]
-        claim = upload_claims.least_noised(
-            program.mechanisms[start], keeps_stats=program.keeps_stats
-        )
+        claim = upload_claims.least_noised(program.accounts[start])
         for name in membership.SCORES:
             roc = membership.roc(name, phi[cells], mask)._asdict()
             fpr, tpr = roc.pop("curve")

@@ -26,7 +26,6 @@ import jax.numpy as jnp
 import numpy as np
 from absl import flags
 
-from fedsvp_jax import models
 from fedsvp_jax.attacks import classifier, curious_clients
 from fedsvp_jax.attacks.reconstruction import AttackPlan
 from fedsvp_jax.attacks.scores import Examiner, evenly, make_examiner
@@ -116,7 +115,6 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     )
     split = cell_of(federated_data.federate([config], dataset).split, 0)
     real = curious_clients.victims_images(dataset, split, ids, private)
-    model = models.make_model(config.model, num_classes=dataset.num_classes)
     settings = plan.recorded_settings(config, dataset) | {"mechanisms": [*names]}
     del settings["mechanism"]
 
@@ -132,11 +130,9 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
 
     def attack_mechanism(defence: ResolvedConfig) -> Record:
         trainer = Trainer(build([defence], dataset))
-        claim = upload_claims.least_noised(
-            trainer.program.mechanism, keeps_stats=trainer.program.keeps_stats
-        )
+        claim = upload_claims.least_noised(trainer.program.accounts[0])
         row = curious_clients.attacked_federation(
-            trainer, defence, attack, ids, model, examiner(), values.num_images
+            trainer, defence, attack, ids, examiner(), values.num_images
         )
         row["pictures"] = row["pictures"][:_IN_A_ROW]
         return {"mechanism": defence.mechanism} | claim | row

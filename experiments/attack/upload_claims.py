@@ -1,37 +1,30 @@
 """The claim of one upload, as results keep it and as tables show it."""
 
+from typing import Any
+
 import numpy as np
 
-from fedsvp_jax.accounting import Account, Participation
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.accounting.claims import adversary, meaning, upload_status
-from fedsvp_jax.accounting.participation import STATS_LEAVE
 from fedsvp_jax.core.files import Record
-from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.report import labels
 
 NOTHING = dict.fromkeys(("epsilon", "delta", "status", "adversary", "relation"))
 
 
-def claim_of_upload(
-    mechanism: Mechanism, epsilon: float, delta: float, *, keeps_stats: bool
-) -> Record:
-    """The fields of `NOTHING`; None in all where nothing is claimed."""
-    account = Account.of(
-        mechanism, Participation(nominal=STATS_LEAVE if keeps_stats else "")
-    )
-    status, relation = upload_status(account, epsilon, delta), mechanism.claim.relation
+def claim_of_upload(account: Account, epsilon: Any, delta: Any) -> Record:
+    """The fields of `NOTHING`, of the largest ε and δ; None in all for no claim."""
+    epsilon, delta = float(np.max(epsilon)), float(np.max(delta))
+    status = upload_status(account, epsilon, delta)
+    relation = account.mechanism.claim.relation
     claim = (epsilon, delta, status, adversary(account), relation)
     return NOTHING if status is None else dict(zip(NOTHING, claim, strict=True))
 
 
-def least_noised(mechanism: Mechanism, *, keeps_stats: bool) -> Record:
-    """`claim_of_upload` for the least noise that a mechanism may add."""
-    return claim_of_upload(
-        mechanism,
-        float(np.max(mechanism.most_epsilon)),
-        float(np.max(mechanism.most_delta)),
-        keeps_stats=keeps_stats,
-    )
+def least_noised(account: Account) -> Record:
+    """`claim_of_upload` for the least noise that the mechanism may add."""
+    mechanism = account.mechanism
+    return claim_of_upload(account, mechanism.most_epsilon, mechanism.most_delta)
 
 
 def claim_text(row: Record) -> str:

@@ -1,9 +1,7 @@
 """The clients' participation in a run, and what it costs them beside uploads."""
 
 import math
-from typing import Any, NamedTuple
-
-from fedsvp_jax.core.common_settings import RoundSettings
+from typing import NamedTuple
 
 ANY_CHANGE = "any change of one client's data"
 STATS_LEAVE = "nominal: BatchNorm's statistics leave without noise"
@@ -108,9 +106,3 @@ class Participation(NamedTuple):
     averaged: bool = True
     nominal: str = ""
     assumptions: str = ""
-
-    @classmethod
-    def of(cls, config: RoundSettings, **fields: Any) -> "Participation":
-        """The participation of a run's settings, with `fields` that they lack."""
-        names = ("num_clients", "cohort_size", "num_rounds", "max_uploads", "colluders")
-        return cls(**{name: getattr(config, name) for name in names} | fields)

@@ -32,10 +32,10 @@ _DELTAS = np.concatenate([np.logspace(-4, -2, 5), np.linspace(0.02, 0.5, 13)])
 _LARGEST = 700.0  # of an exponent
 
 
-def recognised(pairs: Pairs, accused: float = FALSE_ALARMS) -> float:
-    """The largest TPR at FPR `accused`, of (ε, δ) that hold."""
+def recognised(pairs: Pairs) -> float:
+    """The largest TPR at an FPR of `FALSE_ALARMS`, of (ε, δ) that hold."""
     return min(
-        min(odds * accused + delta, 1 - (1 - accused - delta) / odds, 1.0)
+        min(odds * FALSE_ALARMS + delta, 1 - (1 - FALSE_ALARMS - delta) / odds, 1.0)
         for odds, delta in _odds(pairs)
     )
 

@@ -84,29 +84,6 @@ class Scores(NamedTuple):
 Player = Callable[[Array], Scores]  # key -> the scores of that key's games
 
 
-def upload(
-    mechanism: Mechanism,
-    update: Array,
-    ratio: Array,
-    memory: MechanismState,
-    *,
-    key: Array,
-    client_id: Array | int = 0,
-    num_examples: int,
-    round_num: Array,
-) -> tuple[Array, MechanismState, NoiseInfo]:
-    """`client_work.add_noise` of a vector, to a broadcast model of zeros."""
-    return client_work.add_noise(
-        mechanism,
-        update,
-        memory,
-        num_examples=jnp.int32(num_examples),
-        ratio=ratio,
-        params=jnp.zeros_like(update),
-        at=prng.Address(key, client_id, round_num),
-    )
-
-
 class _Carry(NamedTuple):
     states: MechanismState  # the client's, stacked by world
     other: MechanismState  # of any other client
@@ -173,9 +150,16 @@ def _transcript(
     is_released = settings.contribution_release in audit_releases.RELEASES
     own_settings = settings.settings
     start = mechanism.init(num_clients).of(canary)
+    send = partial(
+        client_work.add_noise,
+        mechanism,
+        num_examples=jnp.int32(game.num_examples),
+        params=nothing,
+    )
 
     def step(carry: _Carry, round_num: Array) -> tuple[_Carry, _Round]:
         round_key = prng.round_key(key, round_num)
+        at = partial(prng.Address, round_key, round_num=round_num)
         clients = cohort_of(carry.spent, round_num)
         valid = clients >= 0
         is_canary = clients == canary
@@ -183,24 +167,15 @@ def _transcript(
         other_score = jnp.float32(0.0)
         ratios = jnp.asarray(game.ratios, jnp.float32)
         if is_released:
-            released = client_work.released_ratio(
-                ratios[world], settings, prng.Address(round_key, canary)
-            )
+            released = client_work.released_ratio(ratios[world], settings, at(canary))
             other_score += audit_releases.log_ratio(released, ratios, settings)
             ratios = jnp.broadcast_to(released, (2,))
-        send = partial(
-            upload,
-            mechanism,
-            key=round_key,
-            num_examples=game.num_examples,
-            round_num=round_num,
-        )
 
         def release(
             update: Array, ratio: Array, state: MechanismState
         ) -> tuple[Array, Array, Array, MechanismState, NoiseInfo]:
             """The upload, the same without noise, its std, and what remains of it."""
-            own_send = partial(send, ratio=ratio, memory=state, client_id=canary)
+            own_send = partial(send, memory=state, ratio=ratio, at=at(canary))
             noised, after, info = own_send(update)
             # The same noise on no update: what is left is the clipped update.
             mean, std = noised - own_send(nothing)[0], info.noise_std
@@ -215,7 +190,7 @@ def _transcript(
 
         def silent(client_id: Array) -> tuple[Array, NoiseInfo]:
             bare, _, info = send(
-                nothing, jnp.float32(1.0), carry.other, client_id=client_id
+                nothing, carry.other, ratio=jnp.float32(1.0), at=at(client_id)
             )
             return bare, info
 

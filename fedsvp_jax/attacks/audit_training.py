@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.attacks.audit import Player, Transcript, make_player, upload
+from fedsvp_jax.attacks.audit import Player, Transcript, make_player
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
 from fedsvp_jax.core.tree import cell_of
@@ -242,14 +242,14 @@ def training_player(
                 rates, mechanism, ratio=jnp.float32(1.0), round_num=round_num
             )
             update = trained_update(recipe, noised_rates, data, key=round_key)
-            noised, _, info = upload(
+            noised, _, info = client_work.add_noise(
                 mechanism,
                 update[None],
-                jnp.float32(1.0),
                 first,
-                key=round_key,
-                num_examples=size,
-                round_num=round_num,
+                num_examples=jnp.int32(size),
+                ratio=jnp.float32(1.0),
+                params=jnp.zeros(1),
+                at=prng.Address(round_key, 0, round_num),
             )
             seen = noised[0]
             if num_others:

@@ -11,7 +11,7 @@ from fedsvp_jax.attacks.scores import Examiner, Scores
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.progress import progress_bar
-from fedsvp_jax.core.structs import Array, Model, Split
+from fedsvp_jax.core.structs import Array, Split
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import partition, preprocessing
 from fedsvp_jax.data.dataset import Dataset
@@ -65,7 +65,6 @@ def attacked_federation(
     config: ResolvedConfig,
     plan: reconstruction.AttackPlan,
     attackers: np.ndarray,
-    model: Model,
     examiner: Examiner,
     num_images: int,
 ) -> dict[str, Any]:
@@ -76,8 +75,6 @@ def attacked_federation(
       config: resolved settings; the mechanism is the defence.
       plan: settings of the attack.
       attackers: (A,) ids of the clients that attack, each on its own.
-      model: the federation's network. Federations that share it share what is compiled
-        for the attack.
       examiner: scores the reconstructions of the private class.
       num_images: reconstructions of each attacker.
 
@@ -93,7 +90,6 @@ def attacked_federation(
     # The latents of every score are drawn by a key of no client.
     latent_key = prng.stream_key(root, prng.Stream.ATTACKER, config.num_clients + 1)
     split = cell_of(trainer.program.data.split, 0)
-    holdings = reconstruction.Holdings(split.train[ids], split.num_train[ids])
     server = trainer.initial_state()
     state = reconstruction.init_attackers(plan, root, ids)
     every, name = range(config.num_rounds), config.mechanism
@@ -106,11 +102,11 @@ def attacked_federation(
         params, stats = jax.device_get(cell_of(server.weights, 0))
         state = reconstruction.attack_round(
             plan,
-            model,
+            trainer.program.model,
             params,
             stats,
             trainer.program.data.examples.inputs,
-            holdings,
+            cell_of(split, ids),
             state,
             root=root,
             attackers=ids,

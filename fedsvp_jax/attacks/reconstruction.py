@@ -16,7 +16,7 @@ without details, so this is a reconstruction.
 
 import dataclasses
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import flax.struct
 import jax
@@ -26,7 +26,7 @@ import optax
 from fedsvp_jax.attacks.adam import updated
 from fedsvp_jax.attacks.gan import LATENT_SIZE, Discriminator, Generator
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Params, Split
 from fedsvp_jax.data import preprocessing
 
 _BATCH_SIZE = 32  # real images per step, and as many generated ones
@@ -53,13 +53,6 @@ class AttackPlan:
     def generator(self) -> Any:
         """G (of type Any, since mypy infers a union for what a module returns)."""
         return Generator(self.image_shape, self.num_classes)
-
-
-class Holdings(NamedTuple):
-    """Which images the attackers hold, one row per attacker."""
-
-    rows: Array  # (A, m) int32 indices into the federation's examples, padded
-    counts: Array  # (A,) int32
 
 
 @flax.struct.dataclass
@@ -105,7 +98,7 @@ def attack_round(
     params: Params,
     stats: Params,
     inputs: Array,
-    holdings: Holdings,
+    split: Split,
     state: AttackerState,
     *,
     root: Array,
@@ -119,7 +112,7 @@ def attack_round(
       model: the federation's model.
       params, stats: of the global model, which is not changed.
       inputs: (n, *image_shape) uint8, all images of the federation.
-      holdings: which of them the attackers hold.
+      split: which of them the attackers hold, leaves (A, ...).
       state: the attackers' networks before the round.
       root: the run's root key.
       attackers: (A,) int32 client ids.
@@ -186,7 +179,7 @@ def attack_round(
         train = partial(step, attacker_key=attacker_key, rows=rows, count=count)
         return jax.lax.fori_loop(0, plan.steps, train, state)
 
-    return jax.vmap(train_attacker)(state, attackers, holdings.rows, holdings.counts)
+    return jax.vmap(train_attacker)(state, attackers, split.train, split.num_train)
 
 
 @partial(jax.jit, static_argnames=("plan", "count"))

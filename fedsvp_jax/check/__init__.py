@@ -7,13 +7,11 @@ flare.read, settings_file.read          of files
 """
 
 from fedsvp_jax.check import flare, flower, jax_privacy, opacus, pfl, settings_file
-from fedsvp_jax.check.noise import Noise, Stated, claims, epsilon, verdict
+from fedsvp_jax.check.noise import Stated, claims, verdict
 
 __all__ = [
-    "Noise",
     "Stated",
     "claims",
-    "epsilon",
     "flare",
     "flower",
     "jax_privacy",

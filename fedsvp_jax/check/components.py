@@ -2,16 +2,10 @@
 
 import inspect
 import numbers
-import operator
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-_BOUNDS = {
-    "above": operator.gt,
-    "at_least": operator.ge,
-    "below": operator.lt,
-    "at_most": operator.le,
-}
+from fedsvp_jax.core.settings import LIMITS
 
 
 class Component(NamedTuple):
@@ -32,7 +26,7 @@ class Component(NamedTuple):
 
         Args:
           name: of the value.
-          bounds: of it, by the words of `_BOUNDS`.
+          bounds: of it, by the words of `LIMITS`.
 
         Raises:
           ValueError: it is none, not finite, or not in its range.
@@ -42,12 +36,12 @@ class Component(NamedTuple):
         if not (
             usual
             and abs(value) < 1e300
-            and all(_BOUNDS[word](value, bound) for word, bound in bounds.items())
+            and not any(LIMITS[word][1](value, bounds[word]) for word in bounds)
         ):
-            limits = [f"{word} {bound:g}" for word, bound in bounds.items()]
+            limits = [f"{LIMITS[word][0]} {bounds[word]:g}" for word in bounds]
             raise ValueError(
                 f"{name} of {self.source} must be a finite number "
-                f"{' and '.join(limits).replace('_', ' ')}, got {value!r}"
+                f"{' and '.join(limits)}, got {value!r}"
             )
         return float(value)
 

@@ -1,6 +1,7 @@
 """Files that are whole or not there: written beside their place and renamed."""
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -81,6 +82,12 @@ def sync(path: AnyPath) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+def sha256(path: AnyPath) -> str:
+    """The hexadecimal digits of a file's SHA-256, which is read piece by piece."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_folder(path: pathlib.Path) -> None:

@@ -12,6 +12,7 @@ rooms read are in common_settings.py.
 
 import dataclasses
 import difflib
+import inspect
 import math
 import numbers
 import operator
@@ -43,7 +44,7 @@ LEAST_CLIP = 1e-6
 
 
 # Each limit in words, and the comparison that breaks it.
-_LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
+LIMITS: dict[str, tuple[str, Callable[[Any, float], Any]]] = {
     "at_least": ("at least", operator.lt),
     "above": ("greater than", operator.le),
     "at_most": ("at most", operator.gt),
@@ -80,7 +81,7 @@ def setting(
     metadata = {
         "help": help,
         "choices": choices,
-        "limits": {_LIMITS[name][0]: limit for name, limit in limits.items()},
+        "limits": {LIMITS[name][0]: limit for name, limit in limits.items()},
         "infinite": infinite,
         "needs": needs,
         "pytree_node": traced,  # read by flax.struct.dataclass
@@ -178,7 +179,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     if of_kind is int:
         largest = _LARGEST_INT
         smallest = limits.get("at least", -largest - 1)
-    breaks = dict(_LIMITS.values())
+    breaks = dict(LIMITS.values())
     if not is_infinite and (0 < value < _LEAST_FLOAT or value > largest):
         allowed = f"within the device's 32 bits, {smallest} to {largest}"
     elif any(breaks[name](value, limit) for name, limit in limits.items()):
@@ -256,15 +257,11 @@ def part(cls: type[Chosen], config: Any, **fields: Any) -> Chosen:
     """The settings of `cls` as they stand in a configuration that has them too.
 
     Args:
-      cls: a dataclass.
+      cls: a dataclass, or a named tuple.
       config: has a field for each field of `cls` that is not in `fields` and has no
         default of its own.
       fields: given instead.
     """
-    names = {field.name for field in dataclasses.fields(config)}
-    shared = [
-        field.name
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-        if field.name in names and field.name not in fields
-    ]
-    return cls(**{name: getattr(config, name) for name in shared}, **fields)
+    names = inspect.signature(cls).parameters
+    shared = {name: value for name, value in vars(config).items() if name in names}
+    return cls(**shared | fields)

@@ -1,13 +1,10 @@
 """From stored examples to a model's input: scaling, size, augmentation."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.structs import Array, Examples
-from fedsvp_jax.data.dataset import Dataset
 
 PADDING = 4
 
@@ -55,23 +52,14 @@ def normalize(inputs: Array) -> Array:
     return inputs
 
 
-def to_rgb32(dataset: Dataset) -> Dataset:
-    """The data set with images of 32×32×3, which the papers' EMNIST CNN takes.
+def to_rgb32(images: np.ndarray) -> np.ndarray:
+    """(n, 32, 32, 3) uint8, which the papers' EMNIST CNN takes, of (n, H, W, C).
 
     Smaller images are centred and their edge pixels repeated outwards, which continues
     a black (EMNIST) or a white (LEAF FEMNIST) background. A single channel is repeated.
     The papers do not say how they enlarged the images, so this is a reconstruction.
     Images have at most 32×32 pixels and 1 or 3 channels.
     """
-    return dataclasses.replace(
-        dataset,
-        train_inputs=enlarged_to_rgb32(dataset.train_inputs),
-        test_inputs=enlarged_to_rgb32(dataset.test_inputs),
-    )
-
-
-def enlarged_to_rgb32(images: np.ndarray) -> np.ndarray:
-    """(n, 32, 32, 3) uint8, as `to_rgb32` says, of (n, H, W, 1 or 3) uint8."""
     _, height, width, channels = images.shape
     margins = [((32 - side) // 2, (33 - side) // 2) for side in (height, width)]
     padded = np.pad(images, [(0, 0), *margins, (0, 0)], mode="edge")

@@ -1,9 +1,9 @@
 """Data sets by name."""
 
 import functools
-import hashlib
 from pathlib import Path
 
+from fedsvp_jax.core.files import sha256
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
 from fedsvp_jax.data.datasets import DATA_SETS
@@ -72,11 +72,7 @@ def _of_file(name: str, path: Path, settings: TableSettings) -> Dataset:
     """The data set of a user's file, read once for its facts and for its rows."""
     columns = part(TableSettings, settings)
     paths = (path, columns.test_data, columns.schema)
-    digests = []
-    for value in paths:
-        if value is not None:
-            with Path(value).expanduser().open("rb") as handle:
-                digests.append(hashlib.file_digest(handle, "sha256").hexdigest())
+    digests = [sha256(Path(file).expanduser()) for file in paths if file is not None]
     return _of_digests(name, path, columns, tuple(digests))
 
 

@@ -59,7 +59,7 @@ class Policy:
     @cached_property
     def account(self) -> Account:
         """One client's account before its first upload."""
-        participation = Participation.of(self.config, num_clients=1)
+        participation = part(Participation, self.config, num_clients=1)
         return Account.of(self.mechanism, participation, self.promise)
 
     @cached_property

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedsvp_jax.accounting import Account, OtherCosts, Participation, Plan
 from fedsvp_jax.config import ResolvedConfig
+from fedsvp_jax.core.settings import part
 from fedsvp_jax.federation import plan
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.mechanisms import Mechanism, noise_setting
@@ -41,20 +42,13 @@ def account_of(
     """
     cost = OtherCosts()
     if config.influence_filter != "none":
-        cost = planned_filter_cost(config)
+        cost = privacy.filter_cost(
+            config, num_participants=config.num_clients, delta=config.target_delta
+        )
     bounds, epsilon = bought
     cost = cost._replace(bounds=bounds, epsilon_per_bound=epsilon)
-    participation = Participation.of(config, other_costs=cost, **fields)
+    participation = part(Participation, config, other_costs=cost, **fields)
     return Account.of(mechanism, participation, config)
-
-
-def planned_filter_cost(config: ResolvedConfig) -> OtherCosts:
-    """The cost of a run's influence filter."""
-    return privacy.filter_cost(
-        config,
-        num_participants=config.num_clients,
-        delta=config.target_delta,
-    )
 
 
 def solve_noise(

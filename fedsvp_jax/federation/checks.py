@@ -33,10 +33,12 @@ def check_loss(
             "model's outputs with them, and such a model; give run.train loss= and "
             "model="
         )
-    if loss is not None and config.influence_filter != "none":
+    is_own = model is not None or loss is not None
+    if is_own and config.influence_filter != "none":
         raise ValueError(
-            "influence_filter must be none with a loss of your own: its votes are "
-            f"those of a logistic last layer, got {config.influence_filter}"
+            "influence_filter must be none with a loss or a model of your own: its "
+            "votes are those of a logistic last layer of a model that is built by "
+            f"name, got {config.influence_filter}"
         )
     if has_targets and config.class_weights is not None:
         raise ValueError(

@@ -48,9 +48,7 @@ def game_of(
     return Game(
         attributes=attributes,
         num_tested_attributes=0 if tested is None else len(attributes.names),
-        private_classes=()
-        if targets
-        else loading.private_classes(config, dataset.num_classes),
+        private_classes=() if targets else loading.private_classes(config, dataset),
         coalition_sizes={
             mask: int(counts[:, row].sum(1).max())
             for mask, row in zip(masks, rows, strict=True)

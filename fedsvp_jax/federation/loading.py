@@ -40,7 +40,11 @@ def load_dataset(config: ResolvedConfig) -> Dataset:
         )
     dataset = sources.load(config.dataset, config.data_dir, config)
     if config.model == "paper_cnn" and dataset.example_shape == (28, 28, 1):
-        dataset = preprocessing.to_rgb32(dataset)
+        dataset = dataclasses.replace(
+            dataset,
+            train_inputs=preprocessing.to_rgb32(dataset.train_inputs),
+            test_inputs=preprocessing.to_rgb32(dataset.test_inputs),
+        )
     check_inputs(config, dataset.example_shape)
     if config.model in FEATURE_MODELS:
         dataset = kept_features.of_images(config.model, dataset, config.features_dir)
@@ -200,16 +204,14 @@ def attributes_of(
     return Attributes(column.codes, column.categories, private)
 
 
-def private_classes(config: ResolvedConfig, num_classes: int) -> tuple[int, ...]:
+def private_classes(
+    config: ResolvedConfig, dataset: Dataset | ClientStore
+) -> tuple[int, ...]:
     """The classes of the private attribute; none where attributes are no classes."""
     if config.attributes != "class" or config.num_attributes == 1:
         return ()
-    classes = attributes.class_private(
-        np.arange(num_classes, dtype=np.int32),
-        config.private_attribute,
-        num_classes=num_classes,
-        num_attributes=config.num_attributes,
-    )
+    numbers = np.arange(dataset.num_classes, dtype=np.int32)
+    classes = attributes_of(config, dataset, numbers, {})
     return tuple(np.flatnonzero(classes.ids == classes.private).tolist())
 
 

@@ -108,38 +108,27 @@ def choose_parallelism(
 
 
 def make_configured_mechanism(
-    config: ResolvedConfig,
-    *,
-    batch_size: int | None = None,
-    min_num_examples: float = 1.0,
-    max_num_examples: int | None = None,
-    rows_per_person: int | None = None,
+    config: ResolvedConfig, **sizes: Any
 ) -> tuple[MechanismConfig, Mechanism]:
     """The part of the settings that the mechanism reads, and the mechanism.
 
     What a federation says of its clients comes beside them (`sizes`).
 
     Args:
-      batch_size: B where it is not the settings': the largest client's size where
-        nobody fills a batch.
-      min_num_examples: m, the smallest client's training examples.
-      max_num_examples: the largest client's; m by default.
-      rows_per_person: as `MechanismConfig` has it; by default a row is the unit.
+      config: resolved settings.
+      **sizes: of `MechanismConfig`'s fields `batch_size`, where it is not the settings'
+        (the largest client's size where nobody fills a batch); `min_num_examples`, by
+        default 1; `max_num_examples`, by default as many; `rows_per_person`.
 
     Raises:
       ValueError: a setting that the mechanism refuses, or lacks.
     """
     check_resolved(config)
     entry = about(config.mechanism)
-    settings = part(
-        MechanismConfig,
-        config,
-        batch_size=batch_size or config.batch_size,
-        min_num_examples=min_num_examples,
-        max_num_examples=max_num_examples or int(min_num_examples),
-        rows_per_person=rows_per_person,
-        settings=entry.settings and part(entry.settings, config),
-    )
+    own_settings = entry.settings and part(entry.settings, config)
+    smallest = int(sizes.get("min_num_examples", 1))
+    sizes["max_num_examples"] = sizes.get("max_num_examples") or smallest
+    settings = part(MechanismConfig, config, settings=own_settings, **sizes)
     always_analytic = entry.epsilon_sets_noise and "calibration" in entry.unread
     if always_analytic or settings.calibration == "analytic":
         settings = with_analytic_multiplier(settings)
@@ -255,18 +244,15 @@ def make_plan(
       hooks: beside that of `client_values`.
     """
     longest = data.split.validation.shape[-1]
-    recipe = local_training.TrainingRecipe(
+    recipe = part(
+        local_training.TrainingRecipe,
+        config,
         batch_size=min(config.batch_size, data.split.train.shape[-1]),
-        local_epochs=config.local_epochs,
         gradient=step_gradient(config),
         places=poisson_places(mechanism_config),
-        local_steps=config.local_steps,
-        augment=config.augment,
         proximal=config.proximal_mu > 0,
         momentum=config.client_momentum,
-        compute_dtype=config.compute_dtype,
         class_weights=by_class("class_weights", config.class_weights, data.num_classes),
-        separate_clips=config.separate_clips,
     )
     known_steps = target.known_steps(parallelism)
     stacked = known_steps or parallelism.coalitions > 1
@@ -299,8 +285,9 @@ def make_plan(
             num_parallel=parallelism.clients,
         )
         hooks = (client_values.ClientValueHook(values_plan), *hooks)
-    return RoundPlan(
-        mechanism=config.mechanism,
+    return part(
+        RoundPlan,
+        config,
         choose_cohort=cohort.drawn_in_program
         if data.reader is None
         else cohort.drawn_by_host,
@@ -308,11 +295,9 @@ def make_plan(
         aggregator=aggregator,
         hooks=tuple(hooks),
         recipe=recipe,
-        cohort_size=config.cohort_size,
-        cohorts=config.cohorts,
-        num_clients=config.num_clients,
-        estimation=EstimationPlan(
-            num_attributes=config.num_attributes,
+        estimation=part(
+            EstimationPlan,
+            config,
             private_attribute=data.game.attributes.private,
             groups=coalition_groups(
                 data.game.coalition_sizes,
@@ -322,22 +307,18 @@ def make_plan(
             validation_batch_size=min(longest, config.eval_batch_size),
             estimator=config.shapley,
             num_drawn=0 if config.shapley == "exact" else config.shapley_trainings,
-            utility=config.utility,
-            empty_utility=config.empty_utility,
             num_parallel=parallelism.coalitions,
             known_trips=stacked,
         ),
         num_tested_attributes=data.game.num_tested_attributes,
         differ_by_class=data.test.targets is None and config.partition != "by_writer",
         test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
-        eval_every=config.eval_every,
         private_classes=data.game.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",
         server=part(optimizers.ServerSettings, config),
         client=part(optimizers.ClientSettings, config),
         client_chunk_size=parallelism.clients,
-        num_rounds=config.num_rounds,
         known_trips=target.known_trips,
         norms_in_stages=target.norms_in_stages,
     )
@@ -352,13 +333,8 @@ def make_cells(
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
     rates = [
-        local_training.TrainingRates(
-            c.learning_rate,
-            c.l2_norm_clip,
-            step_noise_std=0.0,
-            proximal_mu=c.proximal_mu,
-        )
-        for c in configs
+        part(local_training.TrainingRates, config, step_noise_std=0.0)
+        for config in configs
     ]
 
     def stack(*leaves: float) -> jax.Array:

@@ -179,11 +179,6 @@ def build(
             "secret_noise is for one run of `fedsvp train`, which keeps the key"
         )
     checks.check_loss(first, dataset, model, loss)
-    if model is not None and first.influence_filter != "none":
-        raise ValueError(
-            "influence_filter must be none for a model that is not built by name, got "
-            f"{first.influence_filter}"
-        )
 
     shares = by_class("class_shares", first.class_shares, dataset.num_classes)
     if weights := by_class("class_weights", first.class_weights, dataset.num_classes):

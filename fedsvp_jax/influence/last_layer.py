@@ -19,6 +19,8 @@ from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.models.last_layer import Backbone
 
+_BATCH = 250  # examples that pass through the network at once
+
 
 @flax.struct.dataclass
 class Scaling:
@@ -34,6 +36,11 @@ class FrozenNetwork(NamedTuple):
     model: Model
     params: Params
     stats: Params
+
+    def features(self, inputs: Array) -> Array:
+        """(n, d) float32 of (n, *example_shape) as stored, not yet normalised."""
+        outputs = partial(_outputs, *self)
+        return jnp.concatenate([*in_batches(outputs, inputs, _BATCH)])
 
 
 def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
@@ -51,20 +58,6 @@ def freeze(backbone: Backbone, params: Params, stats: Params) -> FrozenNetwork:
 
 
 _outputs = jax.jit(outputs_for, static_argnums=0)
-
-
-def features(
-    model: Model, params: Params, stats: Params, inputs: Array, *, batch_size: int
-) -> Array:
-    """(n, d) float32: the model's logits for stored inputs.
-
-    Args:
-      model, params, stats: of a `FrozenNetwork`.
-      inputs: (n, *example_shape) uint8 or float32, not yet normalised.
-      batch_size: examples that pass through the network at once.
-    """
-    outputs = partial(_outputs, model, params, stats)
-    return jnp.concatenate([*in_batches(outputs, inputs, batch_size)])
 
 
 def fit_scaling(raw: Array) -> Scaling:

@@ -16,8 +16,6 @@ from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.round import local_training
 
-_FEATURE_BATCH = 250  # examples that pass through the network at once
-
 
 @partial(jax.jit, static_argnames=("model", "recipe"))
 def warm_up(
@@ -108,12 +106,8 @@ def filter_inputs(
       settings: `warmup_epochs` and `influence_learning_rate` are read.
       num_classes: C.
     """
-
-    def features(inputs: Array) -> Array:
-        return last_layer.features(*network, inputs, batch_size=_FEATURE_BATCH)
-
     scaling, kernel = fit_last_layer(
-        features(warmup.inputs),
+        network.features(warmup.inputs),
         warmup.labels,
         num_classes=num_classes,
         num_epochs=settings.warmup_epochs,
@@ -122,7 +116,7 @@ def filter_inputs(
 
     def batches(examples: Batches) -> Batches:
         stored = examples.x.reshape(-1, *examples.x.shape[2:])
-        x = last_layer.scaled(scaling, features(stored))
+        x = last_layer.scaled(scaling, network.features(stored))
         return examples._replace(x=x.reshape(*examples.labels.shape, -1))
 
     return kernel, batches(train), batches(test)

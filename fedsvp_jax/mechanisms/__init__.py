@@ -3,7 +3,6 @@
 from fedsvp_jax.mechanisms.base import Basis, Mechanism, nothing_private
 from fedsvp_jax.mechanisms.calibration import (
     analytic_multiplier,
-    classical_multiplier,
     with_analytic_multiplier,
 )
 from fedsvp_jax.mechanisms.config import MechanismConfig
@@ -27,7 +26,6 @@ __all__ = [
     "MechanismConfig",
     "about",
     "analytic_multiplier",
-    "classical_multiplier",
     "from_outside",
     "guided_multiplier",
     "make_mechanism",

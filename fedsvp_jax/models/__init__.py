@@ -1,11 +1,10 @@
 """Models as pairs of pure functions `(init, apply)`."""
 
-from fedsvp_jax.models.adapters import from_linen, from_nnx, in_dtype
+from fedsvp_jax.models.adapters import from_linen, from_nnx
 from fedsvp_jax.models.networks import make_model
 
 __all__ = [
     "from_linen",
     "from_nnx",
-    "in_dtype",
     "make_model",
 ]

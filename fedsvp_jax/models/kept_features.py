@@ -19,6 +19,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from fedsvp_jax.core import files
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.data.dataset import Dataset
@@ -71,7 +72,7 @@ def of_images(
     stem = f"{dataset.name.replace(':', '_')}-{digest.hexdigest()[:16]}"
     existing = next(place.glob(f"{glob.escape(stem)}-*.npy"), None)
     path = existing or _compute(extractor, dataset, place / stem)
-    if not path.stem.endswith(_digest(path)):
+    if not path.stem.endswith(files.sha256(path)[:16]):
         raise ValueError(
             f"{path} is damaged (it differs from the SHA-256 in its name); delete it, "
             "and the features are computed again"
@@ -115,12 +116,6 @@ def make_extractor(model: str, image_shape: tuple[int, ...]) -> Extractor:
     return Extractor(name, jax.jit(scattering.scattering_features))
 
 
-def _digest(path: Path) -> str:
-    """Sixteen hexadecimal digits of a file's SHA-256."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:16]
-
-
 def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> Path:
     """Writes (training + test examples, f) float32; an interrupted file has no name.
 
@@ -161,7 +156,7 @@ def _compute(extractor: Extractor, dataset: Dataset, path: Path) -> Path:
                 start += len(features)
                 bar.update(len(features))
         written.flush()
-        return beside.rename(f"{path}-{_digest(beside)}.npy")
+        return beside.rename(f"{path}-{files.sha256(beside)[:16]}.npy")
     finally:
         bar.close()
         beside.unlink(missing_ok=True)

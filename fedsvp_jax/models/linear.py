@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.float32 import pairwise_sum
-from fedsvp_jax.core.structs import Array, Model
-from fedsvp_jax.models.adapters import from_linen
+from fedsvp_jax.core.structs import Array
 
 
 class Linear(nn.Module):
@@ -46,9 +45,3 @@ def gradient_scale(x: Array) -> Array:
     at most 24u of itself, as a norm is (`tree.l2_norm`).
     """
     return jnp.sqrt(1 + pairwise_sum(jnp.square(x.T)))
-
-
-def make_linear(num_classes: int, shares: tuple[float, ...] = ()) -> Model:
-    """The linear layer as a model."""
-    model = from_linen(Linear(num_classes, shares))
-    return model._replace(gradient_scale=gradient_scale)

@@ -17,7 +17,7 @@ from fedsvp_jax.models.layers import (
     Dense,
     GroupNorm,
 )
-from fedsvp_jax.models.linear import make_linear
+from fedsvp_jax.models.linear import Linear, gradient_scale
 
 _STAGES = ((64, 1), (128, 2), (256, 2), (512, 2))  # ResNet's channels, first stride
 _Conv = partial(Conv, kernel_init=PYTORCH_UNIFORM)
@@ -160,5 +160,6 @@ def make_model(
             "the data set the same?"
         )
     if name in ("logistic", *FEATURE_MODELS):
-        return make_linear(num_classes, shares)
+        model = from_linen(Linear(num_classes, shares))
+        return model._replace(gradient_scale=gradient_scale)
     return from_linen(_NETWORKS[name](num_classes=num_classes, kernels=kernels))

@@ -18,7 +18,6 @@ from fedsvp_jax.core.structs import Array, Model, Weights
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program
-from fedsvp_jax.federation.budget import planned_filter_cost
 from fedsvp_jax.influence import last_layer, pipeline
 from fedsvp_jax.influence.lazy import Batches, Verdict, lazy_influence
 from fedsvp_jax.influence.settings import FilterSettings
@@ -50,7 +49,7 @@ def filter_clients(
             f"the {program.cells.allowance.least_cohort[0]} that its claim needs; "
             "lower --cohort_size, or change the filter's settings"
         )
-    cost = planned_filter_cost(program.configs[0])._asdict()
+    cost = program.accounts[0].participation.other_costs._asdict()
     for name in ("bounds", "epsilon_per_bound"):  # are the schema's, not the filter's
         del cost[name]
     record = {

@@ -11,7 +11,7 @@ import os
 import pathlib
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from fedsvp_jax.accounting.claims import meaning
@@ -19,13 +19,11 @@ from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import unknown
 
-Scalars = Mapping[str, float]  # by name; TensorBoard's signs only, see `scalars`
-
 
 class Logger(NamedTuple):
     """The log of one run, in a folder of its own."""
 
-    log: Callable[[int, Scalars], object]  # what was measured in a round, from 1
+    log: Callable[[str, float, int], object]  # name, number, and its round from 1
     close: Callable[[], object]  # ends the log
 
 
@@ -80,12 +78,7 @@ def _tensorboard() -> Start:
 
     def start(place: pathlib.Path, name: str) -> Logger:
         writer = SummaryWriter(str(place), flush_secs=5)
-
-        def log(round_num: int, numbers: Scalars) -> None:
-            for tag, value in numbers.items():
-                writer.add_scalar(tag, value, round_num)
-
-        return Logger(log, writer.close)
+        return Logger(writer.add_scalar, writer.close)
 
     return start
 
@@ -103,7 +96,9 @@ def _wandb() -> Start:
             mode=os.environ.get("WANDB_MODE", "offline"),
             reinit="create_new",
         )
-        return Logger(lambda t, numbers: run.log(dict(numbers), step=t), run.finish)
+        return Logger(
+            lambda tag, value, step: run.log({tag: value}, step=step), run.finish
+        )
 
     return start
 
@@ -124,12 +119,10 @@ def _mlflow() -> Start:
         if experiment is None:
             experiment = client.create_experiment("fedsvp_jax")
         run = client.create_run(experiment, run_name=name).info.run_id
-
-        def log(round_num: int, numbers: Scalars) -> None:
-            for tag, value in numbers.items():
-                client.log_metric(run, tag, value, step=round_num)
-
-        return Logger(log, lambda: client.set_terminated(run))
+        return Logger(
+            lambda tag, value, step: client.log_metric(run, tag, value, step=step),
+            lambda: client.set_terminated(run),
+        )
 
     return start
 
@@ -174,7 +167,8 @@ class Loggers:
     def add(self, run: str, row: Record) -> None:
         """A row's numbers at its round."""
         for logger in self._open[run]:
-            logger.log(row["round"], scalars(row))
+            for tag, value in scalars(row).items():
+                logger.log(tag, value, row["round"])
 
     def close(self) -> None:
         """Ends the logs."""

@@ -153,7 +153,7 @@ class TrainedModel:
         if inputs.shape[1:] == tuple(self.settings["example_shape"]):
             return inputs
         if name == "paper_cnn" and inputs.shape[1:] == (28, 28, 1):
-            return preprocessing.enlarged_to_rgb32(inputs)
+            return preprocessing.to_rgb32(inputs)
         if name in FEATURE_MODELS and inputs.ndim == 4:
             return kept_features.computed(name, inputs)
         return inputs

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from fedsvp_jax.core.structs import Array, Examples, Model
+from fedsvp_jax.core.structs import Array, Model
 from fedsvp_jax.core.tree import num_bytes
 from fedsvp_jax.devices import compiler_flags, lanes
 from fedsvp_jax.devices.target import Target
@@ -107,8 +107,7 @@ class Trainer:
         """
         stream = self.program.stream
         if stream is None:
-            examples = self._data.examples
-            return self._run(state, self.cells, examples, first_round, num_rounds)
+            return self._run(state, self.cells, self._data, first_round, num_rounds)
         by_round = []
         for round_num in range(first_round, first_round + num_rounds):
             cohort = stream(round_num, jax.device_get(state.spent)[0])
@@ -116,7 +115,8 @@ class Trainer:
             split, clients = jax.device_put(of_cell, self._by_cell)
             cells = dataclasses.replace(self.cells, split=split, cohort=clients)
             placed = jax.device_put(cohort.examples, self._everywhere)
-            state, metrics = self._run(state, cells, placed, round_num, 1)
+            data = self._data._replace(examples=placed)
+            state, metrics = self._run(state, cells, data, round_num, 1)
             by_round.append(metrics)
         return state, jax.tree.map(lambda *rows: np.concatenate(rows), *by_round)
 
@@ -124,14 +124,14 @@ class Trainer:
         self,
         state: ServerState,
         cells: Cell,
-        examples: Examples,
+        data: Data,
         first_round: int,
         num_rounds: int,
     ) -> Advanced:
         arguments = (
             state,
             cells,
-            self._data._replace(examples=examples),
+            data,
             self._device_index,
             jnp.int32(first_round),
             jnp.int32(num_rounds),
@@ -152,15 +152,8 @@ class Trainer:
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
             jax.eval_shape(self._start, self.program.cells, self.program.data.example),
         )
-        first_round, num_rounds = jnp.int32(0), jnp.int32(1)
-        return (
-            state,
-            self.cells,
-            self._data,
-            self._device_index,
-            first_round,
-            num_rounds,
-        )
+        rounds = jnp.int32(0), jnp.int32(1)
+        return state, self.cells, self._data, self._device_index, *rounds
 
     def lower(self) -> jax.stages.Lowered:
         """The program that `advance` runs, lowered: for tests of its arithmetic."""

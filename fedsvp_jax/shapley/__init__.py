@@ -12,7 +12,6 @@ from fedsvp_jax.shapley.values import (
     contribution_ratio_with_flags,
     exact_shapley,
     sampled_shapley,
-    weights,
 )
 
 __all__ = [
@@ -27,5 +26,4 @@ __all__ = [
     "contribution_ratio_with_flags",
     "exact_shapley",
     "sampled_shapley",
-    "weights",
 ]

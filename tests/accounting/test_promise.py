@@ -22,6 +22,7 @@ from fedsvp_jax.accounting import (
 )
 from fedsvp_jax.accounting.promise import Plan
 from fedsvp_jax.accounting.settings import PromiseSettings
+from fedsvp_jax.core.settings import part
 from fedsvp_jax.influence import privacy
 from fedsvp_jax.influence.settings import FilterSettings
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -101,7 +102,7 @@ def plan_of(
     mechanism: Mechanism,
     other_costs: OtherCosts | None = None,
 ) -> Plan:
-    who = Participation.of(config, other_costs=other_costs or OtherCosts())
+    who = part(Participation, config, other_costs=other_costs or OtherCosts())
     return Plan(Account.of(mechanism, who, promise))
 
 

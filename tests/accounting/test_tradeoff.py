@@ -17,7 +17,7 @@ def test_epsilon_bounds_guesses_as_randomized_response_does() -> None:
     assert tradeoff.right_of_100([(0.0, 0.0)]) == 50
     assert tradeoff.right_of_100([(math.inf, 0.0)]) == 100
     assert tradeoff.right_of_100([(math.log(3), 0.0)]) == pytest.approx(75)
-    assert tradeoff.recognised([(math.log(3), 0.0)], 0.25) == pytest.approx(0.75)
+    assert tradeoff.recognised([(math.log(3), 0.0)]) == pytest.approx(0.03)
     assert tradeoff.recognised([(0.0, 0.0)]) == pytest.approx(0.01)
 
 

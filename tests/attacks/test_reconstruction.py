@@ -10,10 +10,10 @@ import pytest
 from small_runs import digits, small
 
 from fedsvp_jax.attacks import classifier, curious_clients, gan, reconstruction
-from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan, Holdings
+from fedsvp_jax.attacks.reconstruction import AttackerState, AttackPlan
 from fedsvp_jax.attacks.scores import make_examiner
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Model
+from fedsvp_jax.core.structs import Model, Split
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import build
 from fedsvp_jax.run.trainer import Trainer
@@ -35,10 +35,9 @@ MODEL = Model(
 def attack(attackers: jax.Array, rounds: int) -> AttackerState:
     """Attackers who hold classes 0 and 1 of a federation of three images."""
     count = len(attackers)
-    holdings = Holdings(
-        jnp.tile(jnp.asarray([[0, 1, 2]], jnp.int32), (count, 1)),
-        jnp.full((count,), 2, jnp.int32),
-    )
+    rows = jnp.tile(jnp.asarray([[0, 1, 2]], jnp.int32), (count, 1))
+    nothing = jnp.zeros((count,), jnp.int32)
+    split = Split(rows, jnp.full((count,), 2, jnp.int32), rows, nothing)
     inputs = jnp.asarray((SHAPES + 1) * 127.5, jnp.uint8)
     state = reconstruction.init_attackers(PLAN, ROOT, attackers)
     for round_num in range(rounds):
@@ -48,7 +47,7 @@ def attack(attackers: jax.Array, rounds: int) -> AttackerState:
             {},
             {},
             inputs,
-            holdings,
+            split,
             state,
             root=ROOT,
             attackers=attackers,

@@ -158,7 +158,7 @@ def test_a_client_that_does_not_answer_moves_flowers_average_twice_as_far() -> N
 
 def training(
     history: list[tuple[float, float, int]], epochs: float = 1, **more: Any
-) -> list[check.Noise]:
+) -> list[check.noise.Noise]:
     """Of an optimizer of Opacus whose steps stand in its accountant's history."""
     accountant, sample_rate = SimpleNamespace(history=history), more.get("rate", 1 / 94)
 
@@ -188,7 +188,7 @@ def test_a_step_on_eight_batches_costs_what_it_may() -> None:
     (alone,) = training([(1.0, 1 / 94, 94)])
     assert check.claims(alone, 1e-6, None)[0].proved
     (noise,) = training([(1.0, 8 / 94, 11)])
-    assert check.epsilon(noise, "zero_out", 1e-6) == math.inf
+    assert check.noise.epsilon(noise, "zero_out", 1e-6) == math.inf
     assert "not each on one batch" in noise.flaws[0]
     (scheduled,) = training([(1.0, 1 / 94, 50), (0.1, 1 / 94, 44)])
     assert (scheduled.multiplier, scheduled.steps) == (0.1, 94)
@@ -254,7 +254,7 @@ def test_n16_a_started_step_is_counted() -> None:
     (noise,) = training([], epochs=0.001)
     assert noise.steps == 1
     for none in (0.0, -1.0):
-        with pytest.raises(ValueError, match=r"epochs of .* above 0"):
+        with pytest.raises(ValueError, match=r"epochs of .* greater than 0"):
             training([], epochs=none)
 
 
@@ -289,7 +289,7 @@ def test_another_inner_strategy_or_a_method_of_its_own_is_not_understood(
 def test_clients_that_do_not_clip_are_unbounded() -> None:
     """ClientSideFixedClipping was counted by its clip, whoever clips."""
     (noise,) = check.flower.live(strategy(side="Client"), largest_weight=0.1)
-    assert check.epsilon(noise, "zero_out", 1e-5) == math.inf
+    assert check.noise.epsilon(noise, "zero_out", 1e-5) == math.inf
     assert "no client clips" in noise.flaws[0]
 
     def fixedclipping_mod() -> None: ...

@@ -17,13 +17,13 @@ from fedsvp_jax import check
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
 
-READERS: dict[str, Callable[..., list[check.Noise]]] = {
+READERS: dict[str, Callable[..., list[check.noise.Noise]]] = {
     "flare": check.flare.read,
     "toml": check.settings_file.read,
 }
 
 
-def read(case: Case, folder: pathlib.Path) -> check.Noise:
+def read(case: Case, folder: pathlib.Path) -> check.noise.Noise:
     file = folder / case.name
     file.write_text(case.text)
     return READERS[case.engine](file, **case.facts or {})[0]
@@ -55,21 +55,21 @@ def test_the_least_change_makes_a_stated_epsilon_true_and_a_smaller_one_does_not
 
 def test_epsilon_is_this_packages_own(tmp_path: pathlib.Path) -> None:
     def epsilon(name: str, relation: str) -> float:
-        return check.epsilon(read(CASES[name], tmp_path), relation, 1e-5)
+        return check.noise.epsilon(read(CASES[name], tmp_path), relation, 1e-5)
 
     z, steps = CASES["flip"].multiplier, SampledSteps(1.1, 1 / 20, 400)
     assert epsilon("flip", "zero_out") == pytest.approx(2.13e8, rel=1e-3)
     assert epsilon("flip", "replace_one") == composed_epsilon("gdp", 4 / z**2, 1e-5)
-    sampled = check.Noise(
+    sampled = check.noise.Noise(
         "", "", 1.1, 1.1, unit="record", relation="zero_out", steps=40, rate=1 / 20
     )
     by_pld = composed_epsilon("pld", 0, 1e-5, steps=steps)
-    assert check.epsilon(sampled, "zero_out", 1e-5, 10) == by_pld
+    assert check.noise.epsilon(sampled, "zero_out", 1e-5, 10) == by_pld
     assert epsilon("sparse vector", "replace_one") == pytest.approx(70.1)
     assert epsilon("percentile", "zero_out") == math.inf
-    shuffled = check.Noise("", "", 2.0, 2.0, unit="record", steps=2)
+    shuffled = check.noise.Noise("", "", 2.0, 2.0, unit="record", steps=2)
     in_two_epochs = composed_epsilon("gdp", 2.0, 1e-5)
-    assert check.epsilon(shuffled, "replace_one", 1e-5) == in_two_epochs
+    assert check.noise.epsilon(shuffled, "replace_one", 1e-5) == in_two_epochs
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -94,7 +94,7 @@ BAD = {
         TOML.format("gaussian", 1, "sigma = 2"): "unknown settings: sigma",
         TOML.format(
             "gaussian", 0, ""
-        ): "std of a.toml must be a finite number above 0, got",
+        ): "std of a.toml must be a finite number greater than 0, got",
         TOML.format("gaussian", 1, "steps = 0"): "steps of a.toml .* at least 1, got 0",
         TOML.format("gaussian", 1, "steps = 1.9"): "must be a whole number, got 1.9",
         TOML.format("uniform", 1, ""): "noise must be gaussian or laplace",

@@ -18,12 +18,13 @@ from fedsvp_jax.core import losses
 from fedsvp_jax.core.structs import Examples, Model, Rows, Weights
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.devices import lanes
-from fedsvp_jax.models import evaluation
-from fedsvp_jax.models.linear import make_linear
+from fedsvp_jax.models import evaluation, from_linen
+from fedsvp_jax.models.linear import Linear, gradient_scale
 from fedsvp_jax.round import local_training
 
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 Y = (X @ np.asarray([1.0, -2.0, 0.5]) + 0.3).astype(np.float32)
+LINEAR = from_linen(Linear(1))._replace(gradient_scale=gradient_scale)
 WEIGHTS = {"kernel": jnp.asarray([[0.5, 0.0, -1.0]]), "bias": jnp.asarray([0.2])}
 
 
@@ -32,7 +33,7 @@ def squared_error(output: Array, target: Array) -> Array:
 
 
 def line() -> Model:
-    return make_linear(1)._replace(loss=losses.of_examples(squared_error))
+    return LINEAR._replace(loss=losses.of_examples(squared_error))
 
 
 def examples() -> Examples:
@@ -115,7 +116,7 @@ def test_a_score_is_the_mean_loss_and_a_utility_minus_it() -> None:
 
 @pytest.mark.usefixtures("quick_training")
 def test_a_run_with_targets_reports_its_loss_and_no_accuracy(tmp_path: Path) -> None:
-    data, model = table(), make_linear(1)
+    data, model = table(), LINEAR
     config = settings(validation_examples=20)
     summary = run.train(config, tmp_path, dataset=data, model=model, loss=squared_error)
     rows = read_rows(tmp_path / "metrics.jsonl")
@@ -151,7 +152,7 @@ REFUSED: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_what_has_no_meaning_is_refused(message: str) -> None:
     changes, loss = REFUSED[message]
-    given = {"model": make_linear(1)} | changes
+    given = {"model": LINEAR} | changes
     model = given.pop("model")
     with pytest.raises(ValueError, match=message):
         federation.build([settings(**given)], table(), model=model, loss=loss)

@@ -27,7 +27,7 @@ correct_each = jax.jit(jax.vmap(paired.correction, in_axes=(0, None, 0)))
 def exact_values(utility: Utility, number: int) -> np.ndarray:
     """Which tests/shapley/test_values.py compares with the average over all orders."""
     rows = coalition_rows(range(2**number), number)
-    return np.asarray(utility(rows) @ shapley.weights(number))
+    return np.asarray(utility(rows) @ shapley.values.weights(number))
 
 
 def table_game(held: np.ndarray, seed: int) -> Utility:

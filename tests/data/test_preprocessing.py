@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny_files
-from tiny_files import make
 
 from fedsvp_jax.data import preprocessing
 
@@ -28,9 +27,8 @@ def test_rgb32_centres_repeats_the_channel_and_continues_the_background(
 ) -> None:
     pixels = np.full((3, 28, 28, 1), background, np.uint8)
     pixels[:, 1:-1, 1:-1] = tiny_files.images(3, 26, 1)
-    dataset = preprocessing.to_rgb32(make(train_inputs=pixels, test_inputs=pixels[:2]))
-    assert dataset.test_inputs.shape == (2, 32, 32, 3)
-    frame = dataset.train_inputs.copy()
+    frame = preprocessing.to_rgb32(pixels)
+    assert frame.shape == (3, 32, 32, 3)
     np.testing.assert_array_equal(frame[:, 2:-2, 2:-2], np.repeat(pixels, 3, axis=-1))
     frame[:, 2:-2, 2:-2] = background
     assert (frame == background).all()

@@ -21,7 +21,7 @@ def of_engine(engine: str) -> list[str]:
 
 
 def compared(
-    case: Case, drawn: float, noises: list[check.Noise], rel: float = 0.03
+    case: Case, drawn: float, noises: list[check.noise.Noise], rel: float = 0.03
 ) -> None:
     """The std, or scale, that an engine drew, with what the checker says of it."""
     (noise,) = noises
@@ -116,7 +116,7 @@ def test_what_flowers_own_accountant_says_of_adding_or_removing_does_not_follow(
     server = fixed(strategy.FedAvg(), 1.0, 1.0, 10, accountant=accountant)
     (noise,) = check.flower.live(server)
     assert noise.stated is not None and noise.rounds == 3 and not noise.flaws
-    zero = check.epsilon(noise, "zero_out", 1e-5, 3)
+    zero = check.noise.epsilon(noise, "zero_out", 1e-5, 3)
     assert zero <= noise.stated.epsilon <= 1.1 * zero
     verdict = check.verdict(noise, noise.stated, noise.rounds)
     assert not verdict.reached and verdict.epsilon > 2 * noise.stated.epsilon
@@ -211,7 +211,7 @@ def test_what_pfls_accountant_solves_for_does_not_follow(name: str) -> None:
     assert not check.verdict(noise, stated, 20).reached
     least = {"PLD": 1.99, "PRV": 1.9, "RDP": 1.4}[name]  # RDP is an upper bound
     sampled = noise._replace(rate=0.02)
-    assert least < check.epsilon(sampled, "zero_out", 1e-6, 20) < 2.01
+    assert least < check.noise.epsilon(sampled, "zero_out", 1e-6, 20) < 2.01
     assert all(row.proved for row in check.claims(noise, 1e-6, 20))
 
 
@@ -244,7 +244,7 @@ def private(
     )
 
 
-def train(made: Any, *, batches: int = 1, later: Any = None) -> list[check.Noise]:
+def train(made: Any, *, batches: int = 1, later: Any = None) -> list[check.noise.Noise]:
     """Trains for two epochs, with a step for so many batches; what was done."""
     import torch
 
@@ -331,10 +331,10 @@ def test_what_changes_opacus_noise_stands_in_its_history(opacus: Any) -> None:
         (changed,) = train(made, later=later)
         assert (changed.multiplier, changed.steps) == (0.5, 20)
         own = made[0].get_epsilon(1e-6)
-        assert check.epsilon(plain, "zero_out", 1e-6) < own
-        assert own < check.epsilon(changed, "zero_out", 1e-6)
+        assert check.noise.epsilon(plain, "zero_out", 1e-6) < own
+        assert own < check.noise.epsilon(changed, "zero_out", 1e-6)
     (several,) = train(private(opacus, noise_multiplier=1.0), batches=5)
-    assert check.epsilon(several, "zero_out", 1e-6) == float("inf")
+    assert check.noise.epsilon(several, "zero_out", 1e-6) == float("inf")
     other = private(opacus, noise_multiplier=1.0)
     (mixed,) = check.opacus.live(other[2], other[3], accountant=made[0].accountant)
     assert "steps are not each" in mixed.flaws[0]

@@ -9,7 +9,7 @@ from absl import flags
 from commands import command as run_command
 from published import SET_UP
 
-from experiments import presets
+from experiments import command, presets
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.core.settings import kind
 from fedsvp_jax.federation import plan
@@ -32,7 +32,8 @@ def test_a_sweep_takes_a_published_presets_flags_but_for_those_typed() -> None:
     for name in presets.read_preset("sweep", "fedsva_table1_cifar10").flags:
         flags.DEFINE_list(name, None, "", flag_values=values)
     values(["sweep", "--seeds=7"])
-    presets.choose(values, "sweep", "fedsva_table1_cifar10")
+    chosen = presets.read_preset("sweep", "fedsva_table1_cifar10")
+    command.default_settings(values, chosen.flags)
     assert values.epsilons == ["0.2", "0.3", "0.4", "0.5"] and values.seeds == ["7"]
     assert values["seeds"].present and not values["epsilons"].present
 
@@ -55,7 +56,7 @@ def test_a_presets_flags_are_accepted(name: str, tmp_path: pathlib.Path) -> None
 @pytest.mark.parametrize("name", SMALLER)
 def test_a_smaller_preset_differs_only_in_what_its_head_says(name: str) -> None:
     small = presets.read_preset("sweep", name)
-    head = (presets.FOLDER / f"{name}.flags").read_text()
+    head = (presets.FOLDER / "sweep" / f"{name}.flags").read_text()
     (against,) = re.findall(r"^# Against (\w+)\.flags:$", head, re.MULTILINE)
     full = presets.read_preset("sweep", against).flags
     if name.endswith(MEDIUM):  # these are of each cell

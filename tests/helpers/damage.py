@@ -69,7 +69,7 @@ def of_store(file: str) -> Callable[[Path], Reader]:
 
 def of_check(name: str) -> Callable[[Path], Reader]:
     case = CASES[name]
-    readers: dict[str, Callable[..., list[check.Noise]]] = {
+    readers: dict[str, Callable[..., list[check.noise.Noise]]] = {
         "flare": check.flare.read,
         "toml": check.settings_file.read,
     }
@@ -77,6 +77,6 @@ def of_check(name: str) -> Callable[[Path], Reader]:
     def read(path: Path) -> None:
         for noise in readers[case.engine](path, **case.facts or {}):
             if noise.rate == 1:  # what is sampled may take minutes
-                assert not math.isnan(check.epsilon(noise, noise.relation, 1e-5))
+                assert not math.isnan(check.noise.epsilon(noise, noise.relation, 1e-5))
 
     return of_file(case.name, case.text.encode(), read)

@@ -13,6 +13,7 @@ from fedsvp_jax.accounting import Account, Allowance, OtherCosts, Participation,
 from fedsvp_jax.accounting.settings import PromiseSettings
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core import prng
+from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
@@ -95,7 +96,7 @@ class Played:
         self._noise = _least_noise(name, tuple(sorted(changes.items())))
         self.promise = promise
         num_rounds = self.config.num_rounds
-        who = Participation.of(self.config)
+        who = part(Participation, self.config)
         if other_costs is not None:
             who = who._replace(other_costs=other_costs)
         self.account = Account.of(self.mechanism, who, promise)

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.influence import Batches, last_layer, pipeline
+from fedsvp_jax.influence import last_layer, pipeline
+from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
 
 NUM_CLASSES = 5

@@ -13,7 +13,7 @@ from fedsvp_jax import run
 from fedsvp_jax.accounting import composed_epsilon
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.federation import build, federated_data
-from fedsvp_jax.federation.budget import planned_filter_cost
+from fedsvp_jax.influence import privacy
 from fedsvp_jax.influence.lazy import Verdict
 from fedsvp_jax.run import influence_filter
 from fedsvp_jax.run.placement import Placement
@@ -105,7 +105,9 @@ def test_one_promise_pays_for_the_filter_and_the_uploads(tmp_path: pathlib.Path)
     placed = Placement(rounds_per_call=4)
     summary = run.train(config, tmp_path / "run", dataset=digits(), placement=placed)
     assert summary["stopped_by"] == "promise" and summary["most_uploads"] >= 2
-    cost = planned_filter_cost(config)
+    cost = privacy.filter_cost(
+        config, num_participants=config.num_clients, delta=config.target_delta
+    )
     told = {"responses": [(cost.votes, cost.vote_epsilon)]}
     assert cost.passes == 1
     alone = composed_epsilon("pld", cost.precision, config.target_delta, **told)
@@ -150,5 +152,5 @@ def test_a_sweep_and_a_foreign_model_are_refused():
     with pytest.raises(ValueError, match="influence_filter must be none in a sweep"):
         federated_data.federate([filtered(), filtered(seed=1)], digits())
     trainer = Trainer(build([filtered(influence_filter="none")], digits()))
-    with pytest.raises(ValueError, match="not built by name"):
+    with pytest.raises(ValueError, match="a model of your own"):
         Trainer(build([filtered()], digits(), model=trainer.program.model))

@@ -26,7 +26,7 @@ def test_the_features_times_the_last_layer_are_the_logits(name: str):
     params, stats = model.init(jax.random.key(1), example)
     cut = backbone_of(build, example)
     network = last_layer.freeze(cut, params, stats)
-    found = last_layer.features(*network, images, batch_size=2)
+    found = network.features(images)
     normal = (images.astype(jnp.float32) - 127.5) / 127.5
     logits, _ = model.apply(params, stats, normal, train=False, key=None)
     (kernel,) = [

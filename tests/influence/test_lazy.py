@@ -10,9 +10,9 @@ from worlds import World, make_world, rates
 
 from fedsvp_jax import influence
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.influence import Batches, lazy, privacy
+from fedsvp_jax.influence import lazy, privacy
 from fedsvp_jax.influence.last_layer import losses
-from fedsvp_jax.influence.lazy import Verdict
+from fedsvp_jax.influence.lazy import Batches, Verdict
 from fedsvp_jax.influence.settings import FilterSettings
 
 FLIP = 0.755081  # of a vote at the published ε = 1

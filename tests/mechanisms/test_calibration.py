@@ -22,7 +22,7 @@ def true_delta(multiplier: float, epsilon: float) -> float:
 
 
 def test_the_classical_formula_is_not_a_proof_at_epsilon_ten():
-    multiplier = float(mechanisms.classical_multiplier(10.0, 1e-5))
+    multiplier = float(calibration.classical_multiplier(10.0, 1e-5))
     assert round(true_delta(multiplier, 10.0), 7) == 2.27e-5
 
 

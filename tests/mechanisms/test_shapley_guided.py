@@ -9,7 +9,7 @@ import pytest
 from published import make, says, upload
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.mechanisms import shapley_guided
+from fedsvp_jax.mechanisms import calibration, shapley_guided
 from fedsvp_jax.mechanisms.clipping import record_bound
 
 
@@ -46,7 +46,7 @@ def test_noise_grows_with_r_and_in_all_by_6_2_percent():
 
 
 def test_against_nbafl_the_noise_differs_by_minus_2_7_to_plus_3_3_percent():
-    reference = mechanisms.classical_multiplier(0.2, 0.02) * record_bound(20.0, 2000)
+    reference = calibration.classical_multiplier(0.2, 0.02) * record_bound(20.0, 2000)
     ends = published_std(jnp.asarray([0.0, 1.0]))
     percent = 100 * (np.asarray(ends) / float(reference) - 1)
     assert [round(float(p), 1) for p in percent] == [-2.7, 3.3]

@@ -11,6 +11,7 @@ import pytest
 from flax import nnx
 
 from fedsvp_jax import models
+from fedsvp_jax.models import adapters
 
 
 class _Net(nnx.Module):
@@ -94,7 +95,7 @@ def test_in_bfloat16_every_product_is_and_every_gradient_is_float32(name):
     x = jnp.ones((2, 32, 32, 3), jnp.float32)
     params, stats = jax.eval_shape(model.init, jax.random.key(0), x)
     stats = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), stats)
-    rounded = models.in_dtype(model, "bfloat16")
+    rounded = adapters.in_dtype(model, "bfloat16")
 
     def loss(params):
         key = jax.random.key(0)
@@ -112,8 +113,8 @@ def test_in_bfloat16_every_product_is_and_every_gradient_is_float32(name):
 
 def test_bfloat16_is_near_float32_and_leaves_statistics_in_float32(net):
     model, params, stats, x = net
-    assert models.in_dtype(model, "float32") is model
-    rounded = models.in_dtype(model, "bfloat16")
+    assert adapters.in_dtype(model, "float32") is model
+    rounded = adapters.in_dtype(model, "bfloat16")
     training = {"train": True, "key": jax.random.key(2)}
     exact, moved = model.apply(params, stats, x, **training)
     with jax.numpy_dtype_promotion("standard"):  # Flax's BatchNorm mixes both formats

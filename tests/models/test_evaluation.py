@@ -12,15 +12,14 @@ import pytest
 from layer_checks import on_devices
 
 from fedsvp_jax.core.structs import Examples, Split, Weights
-from fedsvp_jax.models import evaluation
+from fedsvp_jax.models import evaluation, make_model
 from fedsvp_jax.models.evaluation import Score
-from fedsvp_jax.models.linear import make_linear
 from fedsvp_jax.round import round_score
 from fedsvp_jax.round.state import Data
 
 NUM_EXAMPLES = 23
 WEIGHTS = np.random.default_rng(1).normal(size=(4, 3)).astype(np.float32)
-MODEL = make_linear(3)
+MODEL = make_model("logistic", num_classes=3)
 PARAMS = {"kernel": jnp.asarray(WEIGHTS.T), "bias": jnp.zeros(3)}
 
 

@@ -140,7 +140,7 @@ def test_of_twelve_clients_the_process_is_near_and_says_how_near() -> None:
         logits = bent(INPUTS @ (START + RATE * moved))
         wanted = np.take_along_axis(logits, LABELS[None, :, None].astype(int), 2)
         worth = np.mean(wanted[..., 0] - np.log(np.exp(logits).sum(2)), axis=1)
-        exact = worth @ shapley.weights(number)
+        exact = worth @ shapley.values.weights(number)
         told = {
             kind: found(uploads, sizes, kind, bend=True, client_value_models=models)
             for kind, models in (("additive", 0), ("gp", 24))

@@ -31,7 +31,7 @@ def test_values_and_deviations_are_the_posteriors_by_hand(
     design = residual_process.design(number, asked)
     masks = design.rows[number] @ 2 ** np.arange(number)
     assert len(set(masks.tolist())) == asked
-    kernel, values = prior(number), shapley.weights(number).T
+    kernel, values = prior(number), shapley.values.weights(number).T
     inner = np.linalg.inv(kernel[np.ix_(masks, masks)] + 0.01 * np.eye(asked))
     weights = values @ kernel[:, masks] @ inner
     np.testing.assert_allclose(design.weights[number], weights, atol=1e-5)
@@ -54,7 +54,7 @@ def test_the_coalitions_that_tell_most_first_lack_one_attribute(number: int) -> 
 
 def test_one_design_is_no_worse_than_any_other_single_coalition() -> None:
     number = 4
-    kernel, values = prior(number), shapley.weights(number).T
+    kernel, values = prior(number), shapley.values.weights(number).T
 
     def trace(mask: int) -> float:
         column = kernel[:, mask]

@@ -13,13 +13,16 @@ from experiments.attack import (
     reconstruction,
     upload_claims,
 )
+from fedsvp_jax.accounting import Account, Participation
+from fedsvp_jax.accounting.participation import STATS_LEAVE
 
 KEPT = pathlib.Path(__file__).parents[3] / "experiments/studies/attacks"
 
 
 def claim(name: str, *, keeps_stats: bool = False, **changes: Any) -> dict[str, Any]:
     mechanism = make(name, **changes)
-    return upload_claims.least_noised(mechanism, keeps_stats=keeps_stats)
+    who = Participation(nominal=STATS_LEAVE if keeps_stats else "")
+    return upload_claims.least_noised(Account.of(mechanism, who))
 
 
 def test_an_epsilon_is_shown_with_its_delta_and_status() -> None:
