@@ -139,13 +139,17 @@ def finished_mechanism(
     config: ResolvedConfig,
     settings: MechanismConfig,
     from_records: Names = (),
+    *,
+    own_code: bool = False,
 ) -> Mechanism:
     """The mechanism with the claim that a run of the config leaves to it.
 
     Args:
       from_records: facts that were taken from the records, as `Dataset` has them.
+      own_code: as `Program.own_code`.
     """
-    mechanism = with_run_claim(make_mechanism(config.mechanism, settings), config)
+    mechanism = make_mechanism(config.mechanism, settings)
+    mechanism = with_run_claim(mechanism, config, own_code=own_code)
     return over_data(mechanism, from_records)
 
 

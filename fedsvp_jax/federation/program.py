@@ -14,7 +14,7 @@ from fedsvp_jax.config import ResolvedConfig, check_resolved
 from fedsvp_jax.core import losses, prng
 from fedsvp_jax.core.settings import by_class
 from fedsvp_jax.core.structs import Array, Model
-from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
+from fedsvp_jax.data.dataset import ClientStore, Dataset
 from fedsvp_jax.devices.target import Target, current_target
 from fedsvp_jax.federation import (
     budget,
@@ -23,15 +23,10 @@ from fedsvp_jax.federation import (
     cohort_stream,
     federated_data,
     loading,
-    own_code,
 )
 from fedsvp_jax.federation import plan as plans
 from fedsvp_jax.federation.run_digest import run_digest
-from fedsvp_jax.mechanisms import (
-    Mechanism,
-    MechanismConfig,
-    from_outside,
-)
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.round import cohort
 from fedsvp_jax.round.state import Aggregator, Cell, RoundHook, RoundPlan
 
@@ -54,7 +49,7 @@ class Program:
       target: what the rounds are compiled for.
       cells_together: cells of a sweep that fit side by side on one device.
       stream: the cohorts of clients that are kept on disk; None for data in memory.
-      own_code: per cell, digests of what the settings only name: code of one's own.
+      own_code: whether the model, the loss or the aggregator is one's own.
       averages: whether the aggregator is one of the package's, which average uploads.
     """
 
@@ -67,14 +62,16 @@ class Program:
     target: Target
     cells_together: int
     stream: cohort_stream.CohortStream | None
-    own_code: tuple[Names, ...]
+    own_code: bool
     averages: bool = True
 
     @cached_property
     def mechanisms(self) -> tuple[Mechanism, ...]:
         """The mechanism of each cell, with its claim on the data as they were read."""
         return tuple(
-            plans.finished_mechanism(config, settings, self.data.from_records)
+            plans.finished_mechanism(
+                config, settings, self.data.from_records, own_code=self.own_code
+            )
             for settings, config in zip(
                 self.mechanism_configs, self.configs, strict=True
             )
@@ -230,30 +227,12 @@ def build(
         checks.check_mechanism(first, settings, mechanism, model, data, query_parts)
         if aggregator is not None:
             checks.check_aggregator(first.mechanism, mechanism)
-    of_model = ""
-    if (is_own or loss is not None) and not first.paired_noise:
-        # By name, the same on every device.
-        traced = model if is_own else by_name(dataset.num_classes, "cpu")
-        of_model = own_code.of_model(
-            traced._replace(loss=model.loss),
-            data,
-            batch_size=plans.poisson_places(first_settings)
-            or first_settings.batch_size,
-            dtype=first.compute_dtype,
+    roots = [
+        prng.run_keys(
+            config.seed, run_digest(config, mechanism, data.fingerprint), noise_key
         )
-    roots, codes = [], []
-    for config, (settings, mechanism) in zip(configs, configured, strict=True):
-        words = [of_model] if of_model else []
-        arguments = mechanism, settings, model, data
-        if aggregator is not None and not config.paired_noise:
-            words.append(own_code.of_aggregator(aggregator, *arguments))
-        if from_outside(config.mechanism) and not config.paired_noise:
-            words.append(
-                own_code.of_mechanism(config.mechanism, *arguments, query_parts)
-            )
-        digest = run_digest(config, mechanism, data.fingerprint, *words)
-        roots.append(prng.run_keys(config.seed, digest, noise_key))
-        codes.append(tuple(words))
+        for config, (_, mechanism) in zip(configs, configured, strict=True)
+    ]
     mechanism_configs = tuple(jax.tree.map(np.float32, part) for part, _ in configured)
     cells = plans.make_cells(configs, data, mechanism_configs, allowances, roots)
     stream = None
@@ -282,6 +261,6 @@ def build(
         target=target,
         cells_together=parallelism.cells,
         stream=stream,
-        own_code=tuple(codes),
+        own_code=is_own or loss is not None or aggregator is not None,
         averages=aggregator is None,
     )

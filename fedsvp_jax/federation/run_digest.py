@@ -2,8 +2,9 @@
 
 Two runs with one seed and one draw of noise, but other updates or another σ, tell the
 update: the noise cancels. So every setting that may change a released number goes into
-the key of the noise (`prng.HIDING`), and so do code of one's own (`own_code`) and the
-data's fingerprint, since a run without one record is a neighbour. Left out is what
+the key of the noise (`prng.HIDING`), and so does the data's fingerprint, since a run
+without one record is a neighbour. No setting says what code of one's own computes: with
+it noise from a seed proves nothing, and secret noise does. Left out is what
 changes no released number but by rounding, so that it keeps the bits: where the data,
 their schema and kept features lie, what the server tests and when, how the work is laid
 out, and what a built-in mechanism does not read (a sweep's cells have an ε, which
@@ -28,6 +29,11 @@ from fedsvp_jax.shapley.values import ClientValueSettings
 PAIRED = (
     "nominal, because paired_noise gives all runs of one seed the same draws of noise: "
     "of two published ones the noise cancels"
+)
+OWN_CODE = (
+    "nominal, because noise follows a seed, and a model, a loss or an aggregator of "
+    "your own is in no setting: two runs that differ in it alone have the same noise; "
+    "take secret_noise"
 )
 VALUES = (
     "the values of clients are the server's, from uploads as they were sent and from "
@@ -54,7 +60,7 @@ def follows_num_rounds(config: ResolvedConfig, mechanism: Mechanism) -> bool:
 
 
 def run_digest(
-    config: ResolvedConfig, mechanism: Mechanism, fingerprint: str, *digests: str
+    config: ResolvedConfig, mechanism: Mechanism, fingerprint: str
 ) -> Digest | None:
     """64 bits of SHA-256 of what decides a run's releases beside its seed.
 
@@ -62,8 +68,6 @@ def run_digest(
 
     Args:
       config: resolved, its noise solved for; every setting that it has counts.
-      digests: of what the settings only name: a model, a loss or a mechanism of one's
-        own (`own_code`).
 
     Returns:
       None with --paired_noise.
@@ -83,18 +87,25 @@ def run_digest(
         name: float(value) if isinstance(value, int | float) else str(value)
         for name, value in settings.items()
     }
-    text = json.dumps([numbers, fingerprint, *digests], sort_keys=True)
+    text = json.dumps([numbers, fingerprint], sort_keys=True)
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:8], "big")
 
 
-def with_run_claim(mechanism: Mechanism, config: ResolvedConfig) -> Mechanism:
-    """The mechanism with the claim that is left to it in a run of these settings."""
+def with_run_claim(
+    mechanism: Mechanism, config: ResolvedConfig, *, own_code: bool
+) -> Mechanism:
+    """The mechanism with the claim that is left to it in a run of these settings.
+
+    Args:
+      own_code: as `Program.own_code`.
+    """
     claim = mechanism.claim
     if config.client_values != "none":
         words = f"{claim.assumptions}; {VALUES}"
         claim = claim._replace(assumptions=words)
-    if config.paired_noise:
-        words = f"{claim.assumptions}; {PAIRED}"
+    why = OWN_CODE if own_code and not config.secret_noise else ""
+    if why := PAIRED if config.paired_noise else why:
+        words = f"{claim.assumptions}; {why}"
         claim = claim._replace(proved=False, assumptions=words)
     return mechanism._replace(claim=claim)

@@ -86,8 +86,6 @@ def train(
     if (aggregator is not None or hooks) and program.stream is None:
         trainer.lower()  # a part that does not fit is refused before anything is kept
     settings = recorded_settings(config, data, loss, model) | environment()
-    if any(program.own_code):
-        settings["own_code"] = program.own_code
     if aggregator is not None:
         settings["aggregator"] = aggregator.decode.__qualname__
     if hooks:

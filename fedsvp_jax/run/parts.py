@@ -9,8 +9,6 @@ from fedsvp_jax.core.files import AnyPath, Record, read_json, write_json
 from fedsvp_jax.run.folder import RunFolder, differences
 from fedsvp_jax.run.sweep import SweepPlan
 
-_CODE = "own_code"  # of the part's cells alone, by mechanism
-
 
 def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     """Joins the folders of all parts of a sweep to the folder of the whole.
@@ -34,11 +32,9 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     if not paths:
         raise ValueError("name the folders of the parts of a sweep, got none")
     first, whole = paths[0], _read(paths[0])[1]
-    whole.pop(_CODE, None)
-    by_number: dict[int, tuple[list[Record], list[Record], Record]] = {}
+    by_number: dict[int, tuple[list[Record], list[Record]]] = {}
     for path in paths:
         number, config, cells = _read(path)
-        code = config.pop(_CODE, {})  # of the part's own mechanisms
         if changed := differences(whole, config):
             raise ValueError(
                 f"{path} is a part of another sweep than {first}, or of another "
@@ -49,25 +45,19 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
                 f"part {number}/{whole['part']} of the sweep is named twice"
             )
         rows = RunFolder(path).rows("results.jsonl")
-        by_number[number] = rows, cells, code
+        by_number[number] = rows, cells
     for number in range(1, whole["part"] + 1):
         if number not in by_number:
             raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
     parts = [by_number[number] for number in sorted(by_number)]
-    own_code: dict[str, list[object]] = {}
-    for *_, code in parts:
-        for mechanism, of_cells in code.items():
-            own_code.setdefault(mechanism, []).extend(of_cells)
-    if own_code:
-        whole[_CODE] = own_code
     merged = RunFolder(output_dir)
     merged.start(whole | {"part": None}, resume=False)
     order = whole["mechanisms"].index
-    rows = [row for rows, *_ in parts for row in rows]
+    rows = [row for rows, _ in parts for row in rows]
     rows.sort(key=lambda row: (order(row["mechanism"]), row["round"]))
     with merged:
         merged.append("results.jsonl", rows)
-        cells = [cell for _, cells, _ in parts for cell in cells]
+        cells = [cell for _, cells in parts for cell in cells]
         write_json(merged.path / "cells.json", cells)
 
 

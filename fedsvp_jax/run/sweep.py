@@ -187,18 +187,14 @@ def sweep(
         return Trainer(program, placement=placement)
 
     # What cannot run is refused before anything is kept.
-    chosen, own_code = 1, {}
+    chosen = 1
     for mechanism in programs:
         tried = trainer(mechanism)
         chosen = max(chosen, tried.cell_chunk)
-        if any(tried.program.own_code):
-            own_code[mechanism] = tried.program.own_code
     folder = RunFolder(output_dir)
     loggers = Loggers(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
-    if own_code:
-        settings["own_code"] = own_code
     folder.start(settings, resume=options.resume)
     summaries: list[Record] = []
     with folder, StopRequests() as stop:

@@ -80,7 +80,6 @@ class Trainer:
             # With a stream, each round brings its own cohort.
             self.placement.rounds_per_call if program.stream is None else 1,
             (structure, *map(jax.typeof, leaves)),
-            program.own_code,
         )
         self._has_run = False
 
@@ -186,7 +185,6 @@ def _jitted(
     cell_chunk: int,
     rounds_in_program: int,
     shapes: tuple[Any, ...],
-    own_code: tuple[tuple[str, ...], ...],
 ) -> tuple[Any, Any]:
     """The compiled start and rounds, which runs of equal arguments share.
 
@@ -195,10 +193,8 @@ def _jitted(
 
     Args:
       shapes: of the cells and the data.
-      own_code: digests of `Program.own_code`; functions that only refer to what has
-        changed since they were defined are traced anew.
     """
-    del shapes, own_code
+    del shapes
     mesh = placement.mesh()
 
     def start(cells: Cell, example: Array) -> ServerState:

@@ -117,19 +117,6 @@ def test_of_other_shapes_a_few_programs_are_kept() -> None:
     assert module._jitted.cache_info().maxsize == 8
 
 
-def test_a_model_that_reads_what_has_changed_is_compiled_again(
-    tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    scales = [1.0]
-    model = linear(scales)
-    with jax.log_compiles(), caplog.at_level(logging.WARNING):
-        for number, scale in enumerate([1.0, 1.0, 2.0]):
-            scales[0] = scale
-            folder = tmp_path / str(number)
-            run.train(tiny(), folder, dataset=TINY, model=model)
-    assert rounds_compiled(caplog) == 2
-
-
 def test_memory_of_the_compiler_is_given_back_before_the_first_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

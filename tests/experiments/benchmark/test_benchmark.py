@@ -80,7 +80,9 @@ QUICK = ("W1-1-exact", "W1-DP-1-exact", "PE-W2-2-exact")
     [
         pytest.param(
             workload,
-            id=(name := f"{workload.name}-{workload.num_attributes}-{workload.shapley}"),
+            id=(
+                name := f"{workload.name}-{workload.num_attributes}-{workload.shapley}"
+            ),
             marks=() if name in QUICK else pytest.mark.slow,
         )
         for name in workloads.NAMES
