@@ -5,7 +5,7 @@ A federation over tables, whose sums nobody sees the parts of (docs/deploy.md):
   fedsvp site propose FOLDER --schema=FILE --num_clients=K --num_examples=N
       --max_num_examples=M --total_epsilon=E [--colluders=H] [SETTINGS]
   fedsvp site join FOLDER --records=TABLE --log=FILE [--witness=FOLDER]
-  fedsvp site test MODEL --log=FILE
+  fedsvp site test MODEL --log=FILE [--witness=FOLDER]
 
 `propose` writes the FOLDER that `flwr run` takes, by the defaults of --goal=proved. It
 needs no record: K hospitals have N training rows together and M at most. Each hospital

@@ -200,7 +200,7 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
             self._optimizer = server_optimizer(settings).init(initial)
         for file in sorted(folder.glob("*.npz")) if folder else ():
             with np.load(file) as saved:
-                self.last_round, (count, *numbers) = int(file.stem), kept.values()
+                self.last_round, (count, *numbers) = int(file.stem), saved.values()
             if count:
                 self._move(int(count), numbers)
 
