@@ -1,4 +1,4 @@
-"""Begins a site's log, once: what it promises, and what it has spent from then on.
+"""A site of a real federation: what it promises, and its log, which is begun once.
 
 A federation over tables, whose sums nobody sees the parts of (docs/deploy.md):
 
