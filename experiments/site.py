@@ -1,11 +1,11 @@
-"""Begins a site's log, once: what it promises, and what it has spent from then on.
+"""A site of a real federation: what it promises, and its log, which is begun once.
 
 A federation over tables, whose sums nobody sees the parts of (docs/deploy.md):
 
   fedsvp site propose FOLDER --schema=FILE --num_clients=K --num_examples=N
       --max_num_examples=M --total_epsilon=E [--colluders=H] [SETTINGS]
   fedsvp site join FOLDER --records=TABLE --log=FILE [--witness=FOLDER]
-  fedsvp site test MODEL --log=FILE
+  fedsvp site test MODEL --log=FILE [--witness=FOLDER]
 
 `propose` writes the FOLDER that `flwr run` takes, by the defaults of --goal=proved. It
 needs no record: K hospitals have N training rows together and M at most. Each hospital
@@ -37,7 +37,7 @@ from absl import flags
 
 from . import command, goal
 
-_LOG = flags.DEFINE_string("log", None, "The site's log.")
+flags.DEFINE_string("log", None, "The site's log.")
 flags.DEFINE_integer("num_examples", None, "Training examples; public from now on.")
 flags.DEFINE_integer(
     "min_num_examples", None, "Training examples of the smallest site."
@@ -54,14 +54,15 @@ _NEEDED = {  # by each verb
 
 
 def _propose(folder: pathlib.Path, values: Any) -> None:
+    from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.deploy import tables
 
-    clients, most = values.num_clients, values.max_num_examples
-    single = np.array_split(range(values.num_examples - most), clients - 1)
-    if not 1 <= len(single[-1]) <= len(single[0]) <= most:
+    clients, largest = values.num_clients, values.max_num_examples
+    single = np.array_split(range(values.num_examples - largest), clients - 1)
+    if not 1 <= len(single[-1]) <= len(single[0]) <= largest:
         raise ValueError(
             f"num_examples must be those of all {clients} sites together, of which one "
-            f"has max_num_examples = {most}, got {values.num_examples}"
+            f"has max_num_examples = {largest}, got {values.num_examples}"
         )
     defaults = {
         "dataset": "csv",
@@ -71,27 +72,26 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
         "colluders": max(2, clients // 3),
     }
     command.default_settings(values, defaults)
-    schema = command.unresolved(values).declared()
-    rows = tables.blank_rows(schema, [most, *map(len, single)])
+    schema = read_schema(pathlib.Path(values.schema))
+    rows = tables.blank_rows(schema, [largest, *map(len, single)])
     route = goal.settings("proved", values, rows)
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)
+    smallest = values.min_num_examples or 1
     config = command.settings_from_flags(values)
-    least = values.min_num_examples or 1
-    _print_promise(tables.propose(folder, config, min_num_examples=least))
+    _print_promise(tables.propose(folder, config, schema, min_num_examples=smallest))
     command.print_files(sorted(folder.iterdir()))
 
 
-def _test(model: pathlib.Path) -> None:
+def _test(model: pathlib.Path, values: Any) -> None:
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
     from fedsvp_jax.deploy import Site
     from fedsvp_jax.federation import loading
     from fedsvp_jax.report import headline
 
-    rows = loading.load_dataset(
-        Site(_LOG.value, witness=_WITNESS.value).policy.training
-    )
+    site = Site(values.log, witness=_WITNESS.value)
+    rows = loading.load_dataset(site.policy.training)
     chances = run.load_model(model).probabilities(rows.test_inputs)
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))
@@ -99,7 +99,7 @@ def _test(model: pathlib.Path) -> None:
 
 
 def _begin(folder: list[str], values: Any) -> None:
-    """Of a table that joins the federation of a folder, or of a training of one's own."""
+    """Of a table that joins the federation of a folder, or of any training."""
     from fedsvp_jax.deploy import Site, fingerprint, make_policy, tables
 
     if folder:
@@ -108,7 +108,7 @@ def _begin(folder: list[str], values: Any) -> None:
         client.begin()
         site = client.site
     else:
-        # The site's own data, of which the defaults are, are read by its training alone.
+        # The site's own data, of which the defaults are, are read by its training.
         command.default_settings(values, {"dataset": "npz"})
         config = command.settings_from_flags(values)
         if config.delta is not None and not values["target_delta"].present:
@@ -147,7 +147,7 @@ def main(arguments: list[str]) -> None:
         case "propose":
             _propose(pathlib.Path(*folder), values)
         case "test":
-            _test(pathlib.Path(*folder))
+            _test(pathlib.Path(*folder), values)
         case _:
             _begin(folder, values)
 

@@ -199,8 +199,8 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
         if not averages(settings):
             self._optimizer = server_optimizer(settings).init(initial)
         for file in sorted(folder.glob("*.npz")) if folder else ():
-            with np.load(file) as kept:
-                self.last_round, (count, *numbers) = int(file.stem), kept.values()
+            with np.load(file) as saved:
+                self.last_round, (count, *numbers) = int(file.stem), saved.values()
             if count:
                 self._move(int(count), numbers)
 
@@ -208,9 +208,9 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
 
     def num_fit_clients(self, num_available_clients: int) -> tuple[int, int]:
         """All that are there, from K - h + 1 to K, and the least to wait for."""
-        least = protocol(self._policy.settings())["reconstruction_threshold"]
-        most = self._policy.config.cohort_size
-        return min(max(num_available_clients, least), most), least
+        smallest = protocol(self._policy.settings())["reconstruction_threshold"]
+        cohort = self._policy.config.cohort_size
+        return min(max(num_available_clients, smallest), cohort), smallest
 
     def _begin(self, _: int) -> dict[str, Any]:
         """What a round's clients are told; the round counts from now on."""

@@ -19,7 +19,7 @@ import numpy as np
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import AnyPath, read_json, write_json
 from fedsvp_jax.data.dataset import Dataset
-from fedsvp_jax.data.tables.schema import Schema, to_toml
+from fedsvp_jax.data.tables.schema import Schema, read_schema, to_toml
 from fedsvp_jax.deploy.client import Client, own_data
 from fedsvp_jax.deploy.noise import SECRET, Randomness
 from fedsvp_jax.deploy.policy import Policy, make_policy, protocol
@@ -73,22 +73,25 @@ def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
 
 
 def propose(
-    folder: pathlib.Path, config: ResolvedConfig, *, min_num_examples: int
+    folder: pathlib.Path,
+    config: ResolvedConfig,
+    schema: Schema,
+    *,
+    min_num_examples: int,
 ) -> Policy:
     """Writes the folder that `flwr run` takes and every hospital joins from.
 
     Args:
       folder: a new one.
-      config: what all train, with a schema, and with noise that only a cohort's sum has
-        enough of. Its `batch_size` is the most training rows that a hospital may have.
+      config: what all train, with noise that only a cohort's sum has enough of. Its
+        `batch_size` is the most training rows that a hospital may have.
+      schema: that it names.
       min_num_examples: training rows of the smallest hospital.
 
     Raises:
       FileExistsError: the folder is there.
       ValueError: as `make_policy`, `protocol` and `Client`.
     """
-    schema = config.declared()
-    assert schema is not None
     rows = blank_rows(schema, [config.batch_size])
     policy = make_policy(
         config,
@@ -112,10 +115,10 @@ def read_policy(folder: pathlib.Path, table: AnyPath | None = None) -> Policy:
     Raises:
       OSError, ValueError: a file is missing or damaged, or of another version.
     """
-    asked = read_json(folder / _SETTINGS)
-    asked["config"]["schema"] = os.path.abspath(folder / _SCHEMA)
-    asked["config"]["data_dir"] = table and os.path.abspath(table)
-    return policy_of(json.dumps(asked, sort_keys=True))
+    arguments = read_json(folder / _SETTINGS)
+    arguments["config"]["schema"] = os.path.abspath(folder / _SCHEMA)
+    arguments["config"]["data_dir"] = table and os.path.abspath(table)
+    return policy_of(json.dumps(arguments, sort_keys=True))
 
 
 def table_client(
@@ -147,7 +150,5 @@ def table_client(
 def server_client(folder: pathlib.Path) -> Client:
     """The server's client, which answers nobody and makes the first model as all do."""
     policy = read_policy(folder)
-    schema = policy.training.declared()
-    assert schema is not None
-    rows = blank_rows(schema, [policy.config.batch_size])
+    rows = blank_rows(read_schema(folder / _SCHEMA), [policy.config.batch_size])
     return table_client(folder, policy, rows=rows)

@@ -12,6 +12,7 @@ from commands import Ended, assert_sentence, command
 from deployed import example
 
 from fedsvp_jax.deploy import Site, tables
+from fedsvp_jax.federation import loading
 
 HOSPITALS = 4
 COUNTS = ("--num_examples=450", "--max_num_examples=120", "--total_epsilon=3")
@@ -78,7 +79,7 @@ def test_a_model_is_scored_on_the_rows_that_did_not_train(
     shown = command("experiments.site", "test", *told)
     assert shown.status == 0 and "AUC" in shown.stdout, shown
     assert "stay with you" in shown.stdout
-    rows = tables.tested_rows(tmp_path / "log").test_labels
+    rows = loading.load_dataset(client.policy.training).test_labels
     with (dealt / "hospital-1.csv").open() as file:
         assert len(rows) + client.num_examples == len(list(csv.DictReader(file)))
 
