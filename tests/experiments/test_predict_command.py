@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from commands import assert_sentence, command, succeeds
 from quick_training import quick_training  # noqa: F401, a fixture
@@ -15,6 +16,7 @@ from experiments import predict
 from fedsvp_jax import run
 from fedsvp_jax.config import ExperimentConfig, resolve
 from fedsvp_jax.data.tables import table
+from fedsvp_jax.data.tables.schema import from_toml
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -132,40 +134,48 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
 
 
 @pytest.mark.hole
+def test_rows_that_name_their_class_are_scored(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """AUC and accuracy as counted here, by pairs."""
+    schema = from_toml(SCHEMA, "schema.toml")
+    written = ["no", "yes", "yes", "*", "", "no", "yes", "maybe", "no", "yes"]
+    of_yes = np.linspace(0.2, 0.8, 10)
+    chances = np.stack([1 - of_yes, of_yes], axis=1)
+    predict._print_scores(schema, pa.chunked_array([written]), chances)
+    said = capsys.readouterr().out
+    rows = [(n, cell) for n, cell in enumerate(written) if cell in ("no", "yes")]
+    pairs = [n > m for n, one in rows for m, other in rows if (one, other) == YES_NO]
+    right = sum((n > 4) == (cell == "yes") for n, cell in rows)
+    assert "column ill: 7 of 10 rows name a class\n" in said
+    assert f"AUC {np.mean(pairs):.3f} (95 %: " in said and np.mean(pairs) != 0.5
+    assert f"Accuracy on 7 test rows: {100 * right / 7:.1f} % (95 %: " in said
+    assert "Rows that trained the model flatter it." in said
+
+
+YES_NO = "yes", "no"
+
+
+@pytest.mark.hole
 @pytest.mark.usefixtures("quick_training")
-def test_rows_that_name_their_class_are_scored(tmp_path: Path) -> None:
-    """AUC and accuracy as counted here, by pairs, from the file of predictions."""
+def test_scores_are_of_files_with_the_column_of_the_class(tmp_path: Path) -> None:
     trained, new = tmp_path / "trained.csv", tmp_path / "new.csv"
     lines = [f"{n % 11},p{n:03},{('no', 'yes')[n % 11 > 4]}" for n in range(60)]
     trained.write_text("\n".join(["x,row,ill", *lines]))
     (tmp_path / "schema.toml").write_text(SCHEMA)
     told = {"dataset": "csv", "data_dir": str(trained), "mechanism": "none"}
     told |= {"schema": str(tmp_path / "schema.toml"), "num_attributes": 1}
-    run.train(resolve(ExperimentConfig(**told, num_rounds=3)), tmp_path / "run")
-
-    cells = ["no", "yes", "yes", "*", "", "no", "yes", "maybe", "no", "yes"]
-    rows = [f"{n},{cell}" for n, cell in enumerate(cells)]
-    new.write_text("\n".join(["x,ill", *rows]))
+    run.train(resolve(ExperimentConfig(**told, num_rounds=1)), tmp_path / "run")
     line = ("experiments.predict", str(tmp_path / "run"), str(new))
-    said = succeeds(*line, f"--to={tmp_path / 'a.csv'}").stdout
-    out = [row for row in read(tmp_path / "a.csv") if row["ill"] in ("no", "yes")]
-    right = sum(row["predicted"] == row["ill"] for row in out)
-    pairs = [
-        (float(one["probability of yes"]), float(other["probability of yes"]))
-        for one in out
-        for other in out
-        if one["ill"] == "yes" and other["ill"] == "no"
-    ]
-    area = sum((one > other) + (one == other) / 2 for one, other in pairs) / len(pairs)
-    assert "column ill: 7 of 10 rows name a class\n" in said
-    assert f"AUC {area:.3f} (95 %: " in said
-    assert f"Accuracy on 7 test rows: {100 * right / 7:.1f} % (95 %: " in said
-    assert "Rows that trained the model flatter it." in said
-    new.write_text("x,ill\n1,*\n2,\n")
-    said = succeeds(*line, f"--to={tmp_path / 'b.csv'}").stdout
-    assert "column ill: 0 of 2 rows name a class\n" in said and "AUC" not in said
-    new.write_text("x\n1\n2\n")
-    assert "class" not in succeeds(*line, f"--to={tmp_path / 'c.csv'}").stdout
+    for name, content, words in (
+        ("a", "x,ill\n1,no\n2,yes\n3,?\n", "column ill: 2 of 3 rows name a class\n"),
+        ("b", "x,ill\n1,*\n2,\n", "column ill: 0 of 2 rows name a class\n"),
+        ("c", "x\n1\n2\n", ""),
+    ):
+        new.write_text(content)
+        said = succeeds(*line, f"--to={tmp_path / name}.csv").stdout
+        assert words in said and ("AUC" in said) == (name == "a")
+        assert ("class" in said) == bool(words)
 
 
 @pytest.mark.hole

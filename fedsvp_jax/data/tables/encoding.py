@@ -187,10 +187,10 @@ def numbers_of(
       ValueError: a cell is missing without a fill value, or something else.
     """
     numbers = cells.values_of(values, column.type, notation, column.form)
-    if column.missing:
-        numbers[cells.holds(values, column.missing)] = np.nan
-    if column.fill is not None and np.isnan(numbers).any():
-        missing = cells.holds(values, column.missing) | cells.is_missing(values)
+    listed = cells.holds(values, column.missing)
+    numbers[listed] = np.nan
+    if column.fill is not None:
+        missing = listed | cells.is_missing(values)
         numbers[missing & np.isnan(numbers)] = column.fill
     if (wrong := np.isnan(numbers)).any():
         _refuse(values, wrong, column, notation, source)

@@ -20,6 +20,9 @@ _STATISTICS = {  # readers of pyreadstat
     ".xpt": "read_xport",
 }
 _SCALE = 10  # codes from 0 to 10, of which the first and the last alone have words
+_UNCOMPUTED = re.compile(  # a formula; the value of a text may be empty
+    rb'<c (?:(?!t="str")[^>])*>\s*<f[^>]*>[^<]*</f>\s*(?:<v\s*/>|<v>\s*</v>|</c>)'
+)
 _LITERALS = re.compile(r'"[^"]*"|\\.')  # of a cell's form, which are only shown
 
 
@@ -62,8 +65,14 @@ def _workbook(path: Path) -> Any:
 
     with zipfile.ZipFile(path) as parts:
         for part in parts.namelist():
-            if part.startswith("xl/work") and b"<mergeCell " in parts.read(part):
+            sheet = parts.read(part) if part.startswith("xl/work") else b""
+            if b"<mergeCell " in sheet:
                 raise ValueError("it has merged cells; give each its own value")
+            if _UNCOMPUTED.search(sheet):
+                raise ValueError(
+                    "it has formulas without values; open it in a spreadsheet program "
+                    "and save it there"
+                )
     sheets = {}
     for part in openpyxl.load_workbook(path, read_only=True, data_only=True).worksheets:
         part.reset_dimensions()  # which other programs write wrongly

@@ -2,8 +2,10 @@
 
 import gzip
 import pathlib
+import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
@@ -1023,6 +1025,30 @@ def workbook(folder: pathlib.Path, rows: list[list], merged: str = "") -> pathli
         book.active.merge_cells(merged)
     book.save(folder / "a.xlsx")
     return folder / "a.xlsx"
+
+
+@pytest.mark.parametrize("cell", ["=A2*2", '=IF(A2>1,"","x")'])
+def test_a_formula_whose_value_was_not_saved_is_refused(
+    cell: str, tmp_path: pathlib.Path
+) -> None:
+    """As programs write them that compute nothing; the column was dropped as empty."""
+    path = workbook(tmp_path, [["a", "twice", "ill"], [1, 2, "no"], [2, cell, "yes"]])
+    with pytest.raises(ValueError, match=r"formulas without values; open it in a sp"):
+        table_file.read_table(path)
+    with zipfile.ZipFile(path) as parts:
+        content = {name: parts.read(name) for name in parts.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    empty = rb'(<c r="B3")[^>]*>(<f>.*?</f>)<v ?/?>(</v>)?'
+    # As Excel saves a number, and a text that is empty.
+    for kind, value, text in ((b"", b"4", "4"), (b' t="str"', b"", "")):
+        filled = rb"\1%b>\2<v>%b</v>" % (kind, value)
+        saved = content | {sheet: re.sub(empty, filled, content[sheet])}
+        assert saved != content
+        with zipfile.ZipFile(path, "w") as parts:
+            for name, part in saved.items():
+                parts.writestr(name, part)
+        column = table_file.read_table(path)[0]["twice"]
+        assert cells.texts(column).to_pylist() == ["2", text]
 
 
 def test_empty_columns_and_names_of_rows_do_not_matter(tmp_path: pathlib.Path) -> None:

@@ -15,7 +15,13 @@ from fedsvp_jax.data import sources
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.data.source_settings import TableSettings
 from fedsvp_jax.data.tables import draft
-from fedsvp_jax.data.tables.schema import Schema, SchemaColumn, from_toml, to_toml
+from fedsvp_jax.data.tables.schema import (
+    Schema,
+    SchemaColumn,
+    as_read,
+    from_toml,
+    to_toml,
+)
 from fedsvp_jax.data.tables.table import from_table, load_file, load_rows
 from fedsvp_jax.federation import build
 
@@ -283,6 +289,14 @@ def test_a_column_is_left_out_by_its_type_alone() -> None:
     text = "schema = 1\n[columns.a]\ntype = 'drop'\nbounds = [1, 9]\nfrom_data = [1, 9]"
     column = from_toml(text, "a.toml").columns["a"]
     assert column == SchemaColumn("drop", from_data=(1.0, 9.0))
+
+
+def test_zero_is_no_bound_of_the_records() -> None:
+    """A count starts at 0 whatever the rows; any other end of theirs is asked about."""
+    mark = (0.0, 7.0)
+    for bounds, entries in (((0, 20), []), ((0, 7.05), ["bounds"]), ((-1, 20), [])):
+        column = SchemaColumn("number", bounds=bounds, from_data=mark)
+        assert as_read(Schema({"visits": column}), "visits") == entries
 
 
 SHARES = "the shares of the schema fit the rows far better in another order"

@@ -42,6 +42,15 @@ def test_all_rows_of_the_table_train_and_those_of_the_file_are_public(
     assert agreed.train_writers.tolist() == [0, 1] * 5
 
 
+def test_a_column_split_that_is_left_out_divides_nothing(
+    tmp_path: pathlib.Path,
+) -> None:
+    split = TABLE.replace("ill\n", "ill,split\n", 1).replace("1\n", "1,test\n")
+    split = split.replace("0\n", "0,train\n")
+    agreed = load(tmp_path, split, AGREED, drop_columns="id,split")
+    assert len(agreed.train_labels) == 10 and len(agreed.test_labels) == 4
+
+
 @pytest.mark.parametrize(
     ("table", "tested", "message"),
     [
