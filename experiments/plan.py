@@ -189,7 +189,7 @@ def main(arguments: Sequence[str]) -> None:
     from fedsvp_jax.data.tables import scores, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
-    from fedsvp_jax.report import epsilon_page, headline
+    from fedsvp_jax.report import epsilon_page
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     if not schema.shares:
@@ -214,13 +214,10 @@ def main(arguments: Sequence[str]) -> None:
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
     document |= {"guessing": max(schema.shares), "test_rows": None}
-    main = _main(document["points"][0])
     print(
         messages.filled(
             "plan.txt",
             sizes=sizes,
-            main=main,
-            change=headline.filled("change", main),
             document=document,
             better=scores.BETTER,
             worth=functools.partial(_worth, counts=counts),
@@ -231,16 +228,6 @@ def main(arguments: Sequence[str]) -> None:
     )
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
-    )
-
-
-def _main(point: dict[str, Any]) -> dict[str, Any]:
-    """The guarantee against the adversary of the mechanism's claim."""
-    guarantees: list[dict[str, Any]] = point["guarantees"]
-    return next(
-        guarantee
-        for guarantee in guarantees
-        if guarantee["adversary"] == point["adversary"]
     )
 
 
@@ -293,9 +280,13 @@ def _planned(
         point["mechanism"] = _LABELS[trust]
         if trust == "trusted_server":
             # Of one client's server: it sees what whoever sees the models sees.
-            guarantee = _main(point)
+            (main,) = (
+                guarantee
+                for guarantee in point["guarantees"]
+                if guarantee["adversary"] == point["adversary"]
+            )
             point["adversary"] = "whoever sees the models"
-            point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
+            point["guarantees"] = [main | {"adversary": point["adversary"]}]
         points.append(point)
     config = resolve(ExperimentConfig(dataset="csv", num_attributes=1), dataset=data)
     scores = run.reference_scores(config, data)

@@ -194,6 +194,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         trained = [found | {"auc": area}, found | {"auc": area}]
         value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "trained": trained}
         claim = {"adversary": "server", "right": 50, "status": "proved"}
+        claim |= {"delta": 1e-5, "relation": "replace one record of a client"}
         point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
         point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
@@ -214,13 +215,13 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     assert models[1] == f"ranks {better}, its probabilities are worse"
     told = messages.filled(
         "plan.txt",
-        **{"sizes": np.array([9, 90]), "tested": 299, "main": {"delta": 1e-5}},
-        **{"change": "", "from_records": ()},
+        **{"sizes": np.array([9, 90]), "tested": 299, "from_records": ()},
         **{"bought": 2.0, "document": document | {"guessing": 0.8}},
         better=better,
         worth=lambda accuracy: plan._worth(accuracy, counts),
     )
     assert "each upload: none; secure aggregation: none; trusted server: 3." in told
+    assert "Every ε is at δ = 1e-05; what may change: replace one record of a" in told
     assert "Each counts the bounds that --bounds_epsilon bought: ε = 2." in told
     # Cells of the table, whose words are broken into lines. Hanley and McNeil's by root
     # finding: .7391 to .8492, on a grid.
