@@ -19,7 +19,7 @@ from fedsvp_jax.federation import Program
 from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.mechanisms import noise_setting
 from fedsvp_jax.mechanisms.played import extreme_uploads
-from fedsvp_jax.report import headline, labels
+from fedsvp_jax.report import labels
 from fedsvp_jax.run.placement import Placement
 
 from . import messages
@@ -57,7 +57,7 @@ def summary(
         dataset=dataset,
         counts=holdings(program),
         median=np.median,
-        unprotected=headline.unprotected(settings),
+        settings=settings,
         noise_setting=noise_setting,
         num_examples=examples,
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),

@@ -54,7 +54,9 @@ def _templates() -> Any:
     from fedsvp_jax.report import page, text_table
 
     folder = pathlib.Path(__file__).with_name("templates")
-    templates = page.templates().overlay(loader=jinja2.FileSystemLoader(folder))
+    templates = page.templates().overlay()
+    loaders = [jinja2.FileSystemLoader(folder), templates.loader]
+    templates.loader = jinja2.ChoiceLoader(loaders)
     templates.filters |= {
         "table": text_table.aligned,
         "printable": printable,

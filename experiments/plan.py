@@ -31,6 +31,7 @@ Exit status: 0 done; 2 a file cannot be read (one line says why).
 
 import bisect
 import dataclasses
+import functools
 import itertools
 import math
 import pathlib
@@ -188,7 +189,7 @@ def main(arguments: Sequence[str]) -> None:
     from fedsvp_jax.data.tables import scores, table_file
     from fedsvp_jax.data.tables.schema import read_schema
     from fedsvp_jax.data.tables.table import NOBODY
-    from fedsvp_jax.report import epsilon_page, headline, text_table
+    from fedsvp_jax.report import epsilon_page
 
     schema = read_schema(pathlib.Path(_SCHEMA.value))
     if not schema.shares:
@@ -213,19 +214,13 @@ def main(arguments: Sequence[str]) -> None:
     document = _joined(plans, areas, counts)
     document |= {"data": path.stem, "choice": "trust"}
     document |= {"guessing": max(schema.shares), "test_rows": None}
-    main = _main(document["points"][0])
-    points = (*document["points"], _bare(document["reference"]))
-    rows = [_row(point, counts) for point in points]
     print(
         messages.filled(
             "plan.txt",
             sizes=sizes,
-            main=main,
-            change=headline.filled("change", main),
             document=document,
             better=scores.BETTER,
-            rows=rows,
-            table=text_table.render(rows),
+            worth=functools.partial(_worth, counts=counts),
             tested=tested,
             from_records=schema.from_records,
             bought=math.prod(schema.bought),
@@ -234,37 +229,6 @@ def main(arguments: Sequence[str]) -> None:
     command.print_files(
         epsilon_page.write_epsilon_page(flags.FLAGS.output_dir, document)
     )
-
-
-def _main(point: dict[str, Any]) -> dict[str, Any]:
-    """The guarantee against the adversary of the mechanism's claim."""
-    guarantees: list[dict[str, Any]] = point["guarantees"]
-    return next(
-        guarantee
-        for guarantee in guarantees
-        if guarantee["adversary"] == point["adversary"]
-    )
-
-
-def _bare(accuracy: dict[str, Any]) -> dict[str, Any]:
-    """The reference, which hides nothing, as a point."""
-    claim = {"adversary": None, "right": 100, "status": "hides nothing"}
-    point = {"mechanism": accuracy["name"], "epsilon": np.inf, "adversary": None}
-    return point | {"accuracy": accuracy, "guarantees": [claim]}
-
-
-def _row(point: dict[str, Any], counts: np.ndarray) -> dict[str, str]:
-    """A row of the printed table; `counts` are the table's test rows by class."""
-    main, accuracy = _main(point), point["accuracy"]
-    return {
-        "trust": point["mechanism"],
-        "ε of the run": f"{point['epsilon']:g}",
-        "guesses right, of 100, at most": str(main["right"]),
-        "accuracy": f"{accuracy['lower']:.3f} to {accuracy['upper']:.3f}",
-        "AUC": "{:.3f} to {:.3f}".format(*accuracy["auc_ends"]),
-        "model": _worth(accuracy, counts),
-        "status": main["status"],
-    }
 
 
 def _worth(accuracy: dict[str, Any], counts: np.ndarray) -> str:
@@ -316,9 +280,13 @@ def _planned(
         point["mechanism"] = _LABELS[trust]
         if trust == "trusted_server":
             # Of one client's server: it sees what whoever sees the models sees.
-            guarantee = _main(point)
+            (main,) = (
+                guarantee
+                for guarantee in point["guarantees"]
+                if guarantee["adversary"] == point["adversary"]
+            )
             point["adversary"] = "whoever sees the models"
-            point["guarantees"] = [guarantee | {"adversary": point["adversary"]}]
+            point["guarantees"] = [main | {"adversary": point["adversary"]}]
         points.append(point)
     config = resolve(ExperimentConfig(dataset="csv", num_attributes=1), dataset=data)
     scores = run.reference_scores(config, data)
@@ -377,10 +345,7 @@ def _joined(
     def between(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
         both = low["trained"], high["trained"]
         tried = [[scores["auc"] or 0.5 for scores in trained] for trained in both]
-        ends = (
-            _auc_interval(min(tried[0]), counts),
-            _auc_interval(max(tried[1]), counts),
-        )
+        worst, best = min(tried[0]), max(tried[1])
         excesses = [
             max(scores["log_loss"] - scores["guessing_log_loss"] for scores in trained)
             for trained in both
@@ -392,7 +357,10 @@ def _joined(
             "upper": max(low["upper"], high["upper"]),
             "auc": None,
             "auc_between": [*map(min, tried)],
-            "auc_ends": [ends[0][0], ends[1][1]],
+            "auc_ends": [
+                _auc_interval(worst, counts)[0],
+                _auc_interval(best, counts)[1],
+            ],
             "auc_spread": max(map(np.ptp, tried)),
             "excess": excesses,
             "best": [areas[0], areas[-1]],

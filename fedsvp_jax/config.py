@@ -258,9 +258,8 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
     for name in ("client_momentum", "proximal_mu"):
         if config.local_steps == 1 and getattr(config, name):
             raise ValueError(
-                f"{name} must be 0 with local_steps=1, since the one step starts at the "
-                f"broadcast model and it acts from the second on, got "
-                f"{getattr(config, name):g}"
+                f"{name} must be 0 with local_steps=1, since it acts from the second "
+                f"step on, got {getattr(config, name):g}"
             )
     if config.cohorts == "cyclic":
         turns, remainder = divmod(config.num_clients, config.cohort_size)

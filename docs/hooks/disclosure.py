@@ -1,11 +1,15 @@
 """MkDocs hook: the page of what a run discloses, which the library declares."""
 
+import tomllib
 from collections.abc import Iterable
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from fedsvp_jax.report.disclosure import EXPERIMENTER
+from fedsvp_jax.report import page
+
+# The files of a run that are kept, each of `files` and `why`.
+EXPERIMENTER = tomllib.loads(page.asset("disclosure.toml"))["experimenter"]
 
 # Fields of a row that clients' private examples decide and no noise hides. Its other
 # fields follow from the settings and from the released models, votes and R.

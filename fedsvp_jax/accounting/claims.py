@@ -81,9 +81,9 @@ def adversary(account: Account, view: str | None = None) -> str:
     return SEEN[view or account.view][0].format(account.participation.colluders)
 
 
-def _methods(account: Account) -> tuple[str, ...]:
-    """Accountings of the last line; PLD has no ε of its own for a concentrated claim."""
-    return _AT_THE_END[:2] if account.mechanism.claim.concentrated else _AT_THE_END
+def _methods(account: Account, last: bool = True) -> tuple[str, ...]:
+    """Accountings of a line. A concentrated claim has no ε of its own by PLD."""
+    return _AT_THE_END[: 2 + (last and not account.mechanism.claim.concentrated)]
 
 
 def row(account: Account, *, last: bool) -> Record:
@@ -94,7 +94,7 @@ def row(account: Account, *, last: bool) -> Record:
       `delta_spent`, `target_delta`, `adversary` and `relation`; None where the
       mechanism claims nothing. PLD, which is slow, in the `last` line alone.
     """
-    methods = _methods(account) if last else _methods(account)[:2]
+    methods = _methods(account, last)
     spent = {method: account.epsilon_spent(method) for method in methods}
     delta, tally = account.delta_spent(), account.passes > 0
     certain = _certain_chance(account, account.view)
@@ -108,9 +108,8 @@ def planned_row(account: Account, uploads: int | None = None) -> Record:
     """
     plan = Plan(account)
     sums, cost = plan.sums(uploads), plan.other_costs
-    spent = {
-        method: account.composed(method, sums, cost) for method in _methods(account)
-    }
+    methods = _methods(account)
+    spent = {method: account.composed(method, sums, cost) for method in methods}
     delta, largest = plan.delta_of(uploads), float(plan.epsilon.max())
     certain = account.certain_chance(sums, cost)
     return _with_meaning(account, spent, delta, largest, certain, cost.passes > 0)

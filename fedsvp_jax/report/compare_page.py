@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fedsvp_jax.report import headline, page, provenance, read, tables, text_table
+from fedsvp_jax.report import page, provenance, read, tables, text_table
 from fedsvp_jax.report.curves import compare_curves
 
 
@@ -30,13 +30,8 @@ def write_compare_report(
         data={
             "tables": {"table": {name: [row[name] for row in rows] for name in rows[0]}}
         },
-        names=[*files],
+        files=files,
         rows=rows,
-        notes=[
-            f"{name}: {sentence}"
-            for name, result in files.items()
-            if (sentence := headline.unprotected(result.config))
-        ],
         differences=_differences(files),
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
-from fedsvp_jax.core.files import read_json
+from fedsvp_jax.core.files import Record, read_json
 from fedsvp_jax.report import labels, read
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
@@ -26,7 +26,7 @@ def strongest(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
     worst: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in cells:
         best: dict[tuple[str, str], dict[str, Any]] = {}
-        for claim in read.guarantees(cell):
+        for claim in cell.get("guarantees") or ():
             epsilon = read.number(claim.get("epsilon"))
             if claim.get("method") in _LEFT_OUT or epsilon is None:
                 continue
@@ -54,7 +54,7 @@ def main(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def beside(folder: Path, config: Mapping[str, Any]) -> list[dict[str, Any] | None]:
+def beside(folder: Path, config: Record) -> list[dict[str, Any] | None]:
     """`main` of the finished runs in folders beside this one, on the same table.
 
     Tables are the same where their files have one name. Nothing of the records decides

@@ -54,10 +54,10 @@ def filled(macro: str, *values: Any) -> str:
 def sentences(folder: Path, summary: dict[str, Any]) -> list[str]:
     """All sentences of a run's folder."""
     config, claim = _content(folder / "config.json"), guarantees.main(summary)
-    others = guarantees.beside(folder, config) if claim else []
+    releases = guarantees.beside(folder, config) if claim else []
     written = [
         privacy(summary),
-        filled("together", claim, others, labels.data_name(config)),
+        filled("together", claim, releases, labels.data_name(config)),
         published(summary),
         unprotected(config),
         filled("quality", summary, _content(folder / REFERENCE)),

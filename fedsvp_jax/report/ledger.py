@@ -114,7 +114,7 @@ def audit(
         problems += _sum_problems(first["promise"], rows)
         notes = _notes(entries, newest)
         ledger = Ledger(path.name, first, len(entries), rows, problems, notes)
-        facts(ledger), details(ledger)  # the first entry may lack what the page shows
+        facts(ledger), first["site"], first["witness"]  # which a page shows
     except _WRONG as error:
         raise ValueError(
             f"{path.name} is signed, but is no site's log: {error!r}"
@@ -333,17 +333,6 @@ def table(ledger: Ledger) -> list[dict[str, str]]:
     ]
 
 
-def details(ledger: Ledger) -> dict[str, Any]:
-    """The promise, and the keys."""
-    first = ledger.first
-    return {
-        **first["promise"],
-        "entries that are right": ledger.entries,
-        "public key of the site": first["site"],
-        "public key of its witness": first["witness"],
-    }
-
-
 def write_page(ledger: Ledger, path: Path) -> Path:
     """Writes the auditor's page: one small file of tables, without a script."""
     return page.write(
@@ -352,5 +341,4 @@ def write_page(ledger: Ledger, path: Path) -> Path:
         ledger=ledger,
         verdict=facts(ledger),
         rows=table(ledger),
-        details=details(ledger),
     )

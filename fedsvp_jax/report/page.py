@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from fedsvp_jax import mechanisms
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
 from fedsvp_jax.report import guarantees, labels, provenance, tables, text_table
@@ -42,12 +43,15 @@ def templates() -> Any:
     environment.policies["json.dumps_kwargs"] = kwargs
     environment.globals["asset"] = asset
     environment.filters |= {
+        "about": mechanisms.about,
         "by_group": guarantees.by_group,
+        "data_name": labels.data_name,
         "delta_text": labels.delta_text,
         "grid": _grid,
         "interval": labels.with_interval,
         "percent": labels.percent,
         "significant": labels.significant,
+        "strongest": guarantees.strongest,
         "text": labels.text,
         "value_text": provenance.value_text,
         "wilson": lambda share, n: labels.with_interval(share, tables.wilson(share, n)),

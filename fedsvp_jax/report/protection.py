@@ -12,8 +12,7 @@ import datetime
 import hashlib
 from pathlib import Path
 
-from fedsvp_jax import mechanisms
-from fedsvp_jax.report import guarantees, headline, labels, page, read
+from fedsvp_jax.report import guarantees, headline, page, read
 
 
 def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
@@ -25,10 +24,6 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         path.unlink(missing_ok=True)  # an earlier run's
         return None
     written = (folder / "summary.json").stat().st_mtime
-    published = summary.get("published_scores")
-    release = headline.published(summary)
-    if config.get("public_test"):
-        release = headline.filled("quality", summary) or release
     hashes = [("final parameters", summary["params_sha256"])]
     schema = folder / "schema.toml"
     if claim["status"] == "proved" and schema.is_file():
@@ -38,16 +33,11 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
         path,
         "protection.html",
         claim=claim,
-        claims=guarantees.strongest([summary]),
         others=guarantees.beside(folder, config),
-        scores=summary.get("test_scores"),
         config=config,
-        data_name=labels.data_name(config),
         ended=datetime.datetime.fromtimestamp(written, datetime.UTC).date(),
         hashes=hashes,
-        mechanism=mechanisms.about(str(config["mechanism"])),
-        release=release,
-        published=published,
+        summary=summary,
         test_right=guarantees.right_about_test(summary),
         exact=headline.privacy(summary),
     )

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -144,11 +144,6 @@ def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
 def number(value: float | None) -> float | None:
     """The number as a float; None for null, NaN and infinities."""
     return float(value) if value is not None and math.isfinite(value) else None
-
-
-def guarantees(summary: Mapping[str, Any]) -> list[Row]:
-    """The guarantees of summary.json or of a cell, each with its `status`."""
-    return summary.get("guarantees") or []
 
 
 def _how_far(config: Row, metrics: list[Row]) -> str:

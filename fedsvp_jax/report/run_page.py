@@ -8,7 +8,6 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.report import (
     contributions,
-    guarantees,
     headline,
     labels,
     page,
@@ -47,12 +46,9 @@ def write_run_report(run_dir: str | Path) -> Path:
         data={"cells": cells, "context": context(run)},
         scripts=("explain.js", "cells.js") if cells else (),
         run=run,
-        label=mechanisms.about(str(run.config.get("mechanism"))).label,
-        data_name=labels.data_name(run.config),
         public=protection.write_protection_page(run, folder),
         spent=labels.least_spent(summary),
         sentences=headline.sentences(folder, summary),
-        claims=guarantees.strongest([summary]),
         attributes=contributions.ranked(run),
         clients=contributions.client_table(run),
         origin=provenance.record("train", run.config, run.metrics, hashes),

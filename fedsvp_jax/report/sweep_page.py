@@ -9,7 +9,6 @@ from fedsvp_jax import mechanisms
 from fedsvp_jax.report import (
     epsilon_page,
     headline,
-    labels,
     page,
     provenance,
     read,
@@ -34,7 +33,7 @@ def write_sweep_report(sweep_dir: str | Path) -> Path:
         data={"tables": {"table": tables.columns(rows)}},
         rows=rows,
         names=dict.fromkeys(mechanisms.about(row.mechanism).label for row in rows),
-        data_name=labels.data_name(config),
+        config=config,
         note=headline.unprotected(config),
         cells=tables.shown_cells(rows),
         finished=sweep.cells,

@@ -3,7 +3,7 @@
 They read the broadcast model and the server's test and validation set. The score of the
 worst served also reads how many examples of each class and attribute every client
 holds. One changed label moves it, so it is for the experimenter alone and not released
-(`report.disclosure`). A group is a class where the data set does not tell the
+(disclosure.toml). A group is a class where the data set does not tell the
 attributes of its test examples.
 """
 

@@ -194,6 +194,7 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
         trained = [found | {"auc": area}, found | {"auc": area}]
         value = {"mean": 0.7, "lower": 0.6, "upper": 0.8, "trained": trained}
         claim = {"adversary": "server", "right": 50, "status": "proved"}
+        claim |= {"delta": 1e-5, "relation": "replace one record of a client"}
         point = {"accuracy": value, "epsilon": epsilon, "adversary": "server"}
         observer = {"adversary": "outside observer of the final model"}
         point |= {"guarantees": [claim, observer], "mechanism": "Gaussian"}
@@ -207,25 +208,25 @@ def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> N
     document = plan._joined([document, document], (0.8,), counts)
     kinds = [point["mechanism"] for point in document["points"]]
     assert kinds == ["server sees each upload", "secure aggregation", "trusted server"]
-    points = (*document["points"], plan._bare(document["reference"]))
-    rows = [plan._row(point, counts) for point in points]
-    models = [row["model"] for row in rows]
+    points = [point["accuracy"] for point in document["points"]]
+    models = [plan._worth(accuracy, counts) for accuracy in points]
     better = "better than guessing"
     assert models[0] == f"not shown to be {better}" and models[2] == better
     assert models[1] == f"ranks {better}, its probabilities are worse"
     told = messages.filled(
         "plan.txt",
-        **{"sizes": np.array([9, 90]), "tested": 299, "main": {"delta": 1e-5}},
-        **{"change": "", "table": "", "from_records": ()},
+        **{"sizes": np.array([9, 90]), "tested": 299, "from_records": ()},
         **{"bought": 2.0, "document": document | {"guessing": 0.8}},
         better=better,
-        rows=rows,
+        worth=lambda accuracy: plan._worth(accuracy, counts),
     )
     assert "each upload: none; secure aggregation: none; trusted server: 3." in told
+    assert "Every ε is at δ = 1e-05; what may change: replace one record of a" in told
     assert "Each counts the bounds that --bounds_epsilon bought: ε = 2." in told
-    assert rows[0]["AUC"] == "0.483 to 0.617"
-    # Hanley and McNeil's by root finding: .7391 to .8492, on a grid
-    assert rows[2]["AUC"] == "0.740 to 0.849" and rows[-1]["status"] == "hides nothing"
+    # Cells of the table, whose words are broken into lines. Hanley and McNeil's by root
+    # finding: .7391 to .8492, on a grid.
+    for cells in ("0.483 to 0.617", "0.740 to 0.849", "inf", "100", "hides nothing"):
+        assert cells in told
     assert document["points"][0]["accuracy"]["auc_spread"] == 0
     (pooled,) = document["points"][2]["guarantees"]
     assert pooled["adversary"] == "whoever sees the models"

@@ -27,7 +27,7 @@ from fedsvp_jax.core.structs import NoiseInfo
 from fedsvp_jax.federation import plan, solve_noise
 from fedsvp_jax.federation.budget import account_of
 from fedsvp_jax.mechanisms import Mechanism, played
-from fedsvp_jax.report import headline, read
+from fedsvp_jax.report import headline
 from fedsvp_jax.round import cohort
 
 MOST_ROUNDS = 4000  # that are simulated
@@ -158,7 +158,7 @@ def account(seed: int, settings: dict[str, Any] | None = None) -> Drawn:
         uploaded.append(clients)
     summary = claims.summary(after)
     written = json.loads(json.dumps(plain(summary)))
-    text = headline.spent(summary) + guarantee_table(read.guarantees(written))
+    text = headline.spent(summary) + guarantee_table(written["guarantees"])
     return Drawn(
         config,
         uploads_in_a_row(kept),

@@ -148,10 +148,10 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
     put("d", "t.csv", 1.0, relation="leave one record of a client out")
     put("e", "t.csv", 1.0, adversary="nobody")
     assert (
-        "4 other runs on a file named t.csv lie beside this one. If the models of all 3 "
-        "but those that follow are published, their ε add up: ε = 6.5 at δ = 3e-05 for "
-        "replacing one record of a client (nominal). 2 of the others hide nothing, or "
-        "something else: no sum counts them. Runs"
+        "4 other runs on a file named t.csv lie beside this one. If the models of all "
+        "3 but those that follow are published, their ε add up: ε = 6.5 at δ = 3e-05 "
+        "for replacing one record of a client (nominal). 2 of the others hide nothing, "
+        "or something else: no sum counts them. Runs"
     ) in sentence(first)
     assert "ε = 6.5 at δ = 3e-05" in page_of(first)
     assert "beside this one on 20" in page_of(first)
