@@ -35,11 +35,10 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
         raise ValueError("name the folders of the parts of a sweep, got none")
     first, whole = paths[0], _read(paths[0])[1]
     whole.pop(_CODE, None)
-    by_number: dict[int, tuple[list[Record], list[Record]]] = {}
-    codes: dict[int, Record] = {}  # of each part's own mechanisms
+    by_number: dict[int, tuple[list[Record], list[Record], Record]] = {}
     for path in paths:
         number, config, cells = _read(path)
-        codes[number] = config.pop(_CODE, {})
+        codes = config.pop(_CODE, {})  # of the part's own mechanisms
         if changed := differences(whole, config):
             raise ValueError(
                 f"{path} is a part of another sweep than {first}, or of another "
@@ -49,26 +48,25 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
             raise ValueError(
                 f"part {number}/{whole['part']} of the sweep is named twice"
             )
-        rows = RunFolder(path).rows("results.jsonl")
-        by_number[number] = rows, cells
+        by_number[number] = RunFolder(path).rows("results.jsonl"), cells, codes
     for number in range(1, whole["part"] + 1):
         if number not in by_number:
             raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
+    parts = [by_number[number] for number in sorted(by_number)]
     own_code: dict[str, list[object]] = {}
-    for number in sorted(codes):
-        for mechanism, of_cells in codes[number].items():
+    for *_, codes in parts:
+        for mechanism, of_cells in codes.items():
             own_code.setdefault(mechanism, []).extend(of_cells)
     if own_code:
         whole[_CODE] = own_code
     merged = RunFolder(output_dir)
     merged.start(whole | {"part": None}, resume=False)
     order = whole["mechanisms"].index
-    parts = [by_number[number] for number in sorted(by_number)]
-    rows = [row for rows, _ in parts for row in rows]
+    rows = [row for rows, *_ in parts for row in rows]
     rows.sort(key=lambda row: (order(row["mechanism"]), row["round"]))
     with merged:
         merged.append("results.jsonl", rows)
-        cells = [cell for _, cells in parts for cell in cells]
+        cells = [cell for _, cells, _ in parts for cell in cells]
         write_json(merged.path / "cells.json", cells)
 
 
