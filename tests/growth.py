@@ -455,8 +455,7 @@ def _trained_rows(rows: int, folder: pathlib.Path) -> Run:
 
 _ENTRIES = (1_000, 10_000, 30_000, 100_000), (250, 500, 1_000, 2_000)
 _CLIENTS = (1_000, 10_000, 100_000, 1_000_000), (30_000, 60_000, 120_000, 240_000)
-_CELLS = (10, 100, 300, 1_000), (250, 500, 1_000, 2_000)
-_FEW_WEIGHTS = (250_000, 500_000, 1_000_000, 2_000_000)
+_FEW_WEIGHTS = (125_000, 250_000, 500_000, 1_000_000)
 CASES = {
     "cold start of a site": Case("entries of its log", _cold, *_ENTRIES),
     "warm round of a site": Case("entries of its log", _warm, *_ENTRIES),
@@ -477,12 +476,7 @@ CASES = {
     "schema of a wide table": Case("columns", _columns, (10, 100, 1_000, 10_000)),
     "check": Case("rounds", _checked, (10, 100, 1_000, 10_000)),
     "sweep": Case("seeds of three ε", _cells, (10, 30, 100, 300)),
-    "case of an audit": Case(
-        "trials",
-        _trials,
-        (10**3, 10**4, 10**5, 10**6),
-        (20_000, 40_000, 80_000, 160_000),
-    ),
+    "case of an audit": Case("trials", _trials, (10**3, 10**4, 10**5, 10**6)),
     "audit of nbafl": Case("trials", _audited, (100, 1_000, 10_000, 100_000)),
     "membership": Case("federations", _federations, (8, 16, 32, 64)),
     "gradient inversion": Case("victims", _victims, (1, 3, 10, 30)),
@@ -491,8 +485,8 @@ CASES = {
         "weights", _answered, (10**6, 10**7, 3 * 10**7, 10**8), _FEW_WEIGHTS
     ),
     "program of a sweep": Case("cells", _built, (10, 100, 300, 1_000)),
-    "merge of a sweep": Case("cells", _merged, *_CELLS),
-    "page of a sweep": Case("cells", _sweep_page, *_CELLS),
+    "merge of a sweep": Case("cells", _merged, (10, 100, 300, 1_000)),
+    "page of a sweep": Case("cells", _sweep_page, (10, 100, 300, 1_000)),
     "page of a run": Case("rounds", _rounds_page, (10, 100, 1_000, 10_000)),
     "page of a log": Case("entries", _ledger_page, (1_000, 3_000, 10_000, 30_000)),
     "train on a table": Case("rows", _trained_rows, (10**3, 10**4, 10**5, 10**6)),
