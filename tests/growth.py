@@ -12,6 +12,7 @@ where an exponent passes 1.25.
 Exit status: 0 done; 1 a size failed (its error is on standard error).
 """
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -30,6 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments import provenance
+from experiments.attack import audit_play
+from experiments.attack.audit_cases import cases_of
 from fedsvp_jax import federation
 from fedsvp_jax.accounting import Account, Participation, claims, composed_epsilon
 from fedsvp_jax.config import ExperimentConfig, resolve
@@ -43,7 +46,10 @@ from fedsvp_jax.deploy.witness import Seen
 from fedsvp_jax.federation import loading
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.mechanisms.subsampling import SampledSteps
-from fedsvp_jax.report import ledger
+from fedsvp_jax.report import ledger, write_run_report, write_sweep_report
+from fedsvp_jax.run import train
+from fedsvp_jax.run.parts import merge
+from fedsvp_jax.run.sweep import SweepPlan, sweep
 from fedsvp_jax.run.trainer import Trainer
 
 Run = Callable[[], Any]
@@ -299,8 +305,157 @@ def _cells(cells: int, folder: pathlib.Path) -> Run:
     return swept
 
 
+def _trials(trials: int, folder: pathlib.Path) -> Run:
+    """One case of an audit: its games, claims and bounds, compiled."""
+    del folder
+    config = resolve(ExperimentConfig(dataset="digits", num_rounds=4, delta=1e-5))
+    setting = audit_play.make_setting(config, 100, trials)
+    case = cases_of("gaussian", config)[0]
+    prepared = audit_play.prepare(setting, case)
+
+    def play() -> None:
+        audit_play.rows_of(setting, case, prepared, seed=0)
+
+    play()
+    return play
+
+
+def _audited(trials: int, folder: pathlib.Path) -> Run:
+    flags = ("audit", "--audit_mechanisms=nbafl", f"--audit_trials={trials}")
+    return _attack(*flags, folder=folder)
+
+
+def _attack(name: str, *flags: str, folder: pathlib.Path) -> Run:
+    places = iter(range(100))
+
+    def attack() -> None:
+        output = f"--output_dir={folder / str(next(places))}"
+        words = (f"--attack={name}", "--dataset=digits", *flags, output)
+        _command("experiments.attack", *words)
+
+    return attack
+
+
+def _federations(number: int, folder: pathlib.Path) -> Run:
+    flags = ("membership", "--num_rounds=2", "--local_epochs=1")
+    flags += ("--membership_epsilons=1", f"--membership_shadows={number}")
+    return _attack(*flags, folder=folder)
+
+
+def _victims(number: int, folder: pathlib.Path) -> Run:
+    flags = ("gradient_inversion", "--inversion_defences=none:paper")
+    flags += ("--inversion_steps=50", f"--inversion_victims={number}")
+    return _attack(*flags, folder=folder)
+
+
+def _attacked(rounds: int, folder: pathlib.Path) -> Run:
+    flags = ("acgan", "--attack_steps=10", "--classifier_steps=100")
+    return _attack(*flags, f"--num_rounds={rounds}", folder=folder)
+
+
+def _answered(weights: int, folder: pathlib.Path) -> Run:
+    """A site's round with so many weights."""
+    config = ExperimentConfig(
+        dataset="digits",
+        mechanism="gaussian",
+        clipping="update_clip",
+        relation="add_remove",
+        num_rounds=10**6,
+    )
+    site = Site(folder / "log", make_policy(config, min_num_examples=20))
+    site.begin(30)
+    model, rounds = [np.zeros(weights, np.float32)], iter(range(1, 100))
+    trained = Trained([np.ones(weights, np.float32)])
+
+    def one_round() -> None:
+        answer(site, model, lambda: trained, round_num=next(rounds))
+
+    one_round()
+    return one_round
+
+
+def _of_cells(cells: int, folder: pathlib.Path) -> pathlib.Path:
+    """The folder of a sweep of so many ε, whose rows are those of one cell."""
+    base = resolve(ExperimentConfig(dataset="digits", model="mlp", num_rounds=2))
+    sweep(base, SweepPlan(("gaussian",), (0.5,), (0,), "1/1"), folder / "one")
+    (folder / "many").mkdir()
+    epsilons = [0.1 + number / 1000 for number in range(cells)]
+    config = json.loads((folder / "one" / "config.json").read_text())
+    text = json.dumps(config | {"epsilons": epsilons})
+    (folder / "many" / "config.json").write_text(text)
+    (cell,) = json.loads((folder / "one" / "cells.json").read_text())
+    text = json.dumps([cell | {"epsilon": epsilon} for epsilon in epsilons])
+    (folder / "many" / "cells.json").write_text(text)
+    with (folder / "many" / "results.jsonl").open("w") as file:
+        for line in (folder / "one" / "results.jsonl").read_text().splitlines():
+            for epsilon in epsilons:
+                print(json.dumps(json.loads(line) | {"epsilon": epsilon}), file=file)
+    return folder / "many"
+
+
+def _merged(cells: int, folder: pathlib.Path) -> Run:
+    part, places = _of_cells(cells, folder), iter(range(100))
+    return lambda: merge([part], folder / str(next(places)))
+
+
+def _sweep_page(cells: int, folder: pathlib.Path) -> Run:
+    place = _of_cells(cells, folder)
+    return lambda: write_sweep_report(place)
+
+
+def _built(cells: int, folder: pathlib.Path) -> Run:
+    """The program of a sweep's cells, which differ in ε and keep a promise."""
+    del folder
+    base = ExperimentConfig(dataset="digits", total_epsilon=5.0, mechanism="gaussian")
+    base = resolve(dataclasses.replace(base, clipping="update_clip"))
+    data = loading.load_dataset(base)
+    configs = [dataclasses.replace(base, seed=seed) for seed in range(cells)]
+    return lambda: federation.build(configs, data)
+
+
+def _rounds_page(rounds: int, folder: pathlib.Path) -> Run:
+    """The page of a run of so many rounds, whose rows are those of one."""
+    base = resolve(ExperimentConfig(dataset="digits", model="mlp", num_rounds=1))
+    train(base, folder / "run")
+    for name in ("metrics.jsonl", "clients.jsonl"):
+        path = folder / "run" / name
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        with path.open("w") as file:
+            for number in range(1, rounds + 1):
+                for row in rows:
+                    print(json.dumps(row | {"round": number}), file=file)
+    return lambda: write_run_report(folder / "run")
+
+
+def _ledger_page(entries: int, folder: pathlib.Path) -> Run:
+    content = ledger.audit(_log(entries, folder).path)
+    return lambda: ledger.write_page(content, folder / "page.html")
+
+
+def _trained_rows(rows: int, folder: pathlib.Path) -> Run:
+    """Two rounds of `fedsvp train` on a table of ten columns."""
+    rng, path = np.random.default_rng(0), folder / "table.csv"
+    with path.open("w") as file:
+        print("class", *(f"c{number}" for number in range(10)), sep=",", file=file)
+        for label in rng.choice(["a", "b"], rows):
+            numbers = rng.normal(size=10).round(3).astype(str)
+            print(label, *numbers, sep=",", file=file)
+    schema, places = folder / "schema.toml", iter(range(100))
+    _command("experiments.schema", str(path), f"--output={schema}")
+    flags = ("--dataset=csv", f"--data_dir={path}", f"--schema={schema}")
+    flags += ("--num_rounds=2", "--local_steps=10", "--num_attributes=1")
+    flags += ("--partition=iid", "--model=logistic", "--num_hbc_clients=0")
+
+    def trained() -> None:
+        output = f"--output_dir={folder / str(next(places))}"
+        _command("experiments.train", *flags, output)
+
+    return trained
+
+
 _ENTRIES = (1_000, 10_000, 30_000, 100_000), (250, 500, 1_000, 2_000)
 _CLIENTS = (1_000, 10_000, 100_000, 1_000_000), (30_000, 60_000, 120_000, 240_000)
+_FEW_WEIGHTS = (125_000, 250_000, 500_000, 1_000_000)
 CASES = {
     "cold start of a site": Case("entries of its log", _cold, *_ENTRIES),
     "warm round of a site": Case("entries of its log", _warm, *_ENTRIES),
@@ -321,6 +476,20 @@ CASES = {
     "schema of a wide table": Case("columns", _columns, (10, 100, 1_000, 10_000)),
     "check": Case("rounds", _checked, (10, 100, 1_000, 10_000)),
     "sweep": Case("seeds of three ε", _cells, (10, 30, 100, 300)),
+    "case of an audit": Case("trials", _trials, (10**3, 10**4, 10**5, 10**6)),
+    "audit of nbafl": Case("trials", _audited, (100, 1_000, 10_000, 100_000)),
+    "membership": Case("federations", _federations, (8, 16, 32, 64)),
+    "gradient inversion": Case("victims", _victims, (1, 3, 10, 30)),
+    "reconstruction": Case("rounds", _attacked, (1, 4, 16, 64)),
+    "round of a site": Case(
+        "weights", _answered, (10**6, 10**7, 3 * 10**7, 10**8), _FEW_WEIGHTS
+    ),
+    "program of a sweep": Case("cells", _built, (10, 100, 300, 1_000)),
+    "merge of a sweep": Case("cells", _merged, (10, 100, 300, 1_000)),
+    "page of a sweep": Case("cells", _sweep_page, (10, 100, 300, 1_000)),
+    "page of a run": Case("rounds", _rounds_page, (10, 100, 1_000, 10_000)),
+    "page of a log": Case("entries", _ledger_page, (1_000, 3_000, 10_000, 30_000)),
+    "train on a table": Case("rows", _trained_rows, (10**3, 10**4, 10**5, 10**6)),
 }
 
 

@@ -55,20 +55,19 @@ def likelihood_ratios(phi: np.ndarray, member: np.ndarray) -> np.ndarray:
     if len(phi) < 4:
         raise ValueError(f"shadows must be at least 4, got {len(phi)}")
     phi = np.asarray(phi, float)
-    scores = np.zeros_like(phi)
-    for target in range(len(phi)):
-        shadows = np.arange(len(phi)) != target
-        logs, has_both = [], np.ones(phi.shape[1], bool)
-        for side in (member[shadows], ~member[shadows]):
-            count = side.sum(0)
-            has_both &= count > 0
-            mean = (phi[shadows] * side).sum(0) / np.maximum(count, 1)
-            freedom = max(int(np.maximum(count - 1, 0).sum()), 1)
-            variance = (np.square(phi[shadows] - mean) * side).sum() / freedom
-            gap = np.square(phi[target] - mean)
-            logs.append(-0.5 * (gap / variance + np.log(variance)))
-        scores[target] = np.where(has_both, logs[0] - logs[1], 0.0)
-    return scores
+    centred, logs, has_both = phi - phi.mean(0), [], np.ones(phi.shape, bool)
+    for side in (member, ~member):
+        # Of the models without the target: all of them less its own.
+        count, total, squares = (
+            (side * power).sum(0) - side * power
+            for power in (np.ones_like(phi), centred, np.square(centred))
+        )
+        has_both &= count > 0
+        mean = total / np.maximum(count, 1)
+        freedom = np.maximum(np.maximum(count - 1, 0).sum(1, keepdims=True), 1)
+        variance = (squares - mean * total).sum(1, keepdims=True) / freedom
+        logs.append(-0.5 * (np.square(centred - mean) / variance + np.log(variance)))
+    return np.where(has_both, logs[0] - logs[1], 0.0)
 
 
 # Scores of `roc`: (phi, member) -> (S, n).

@@ -10,7 +10,6 @@ K vectors of norm B at most, and eight standard deviations of the noise. A sum o
 wraps around. That spoils a coordinate (a chance of 1e-15 for each) and tells nothing.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -81,7 +80,7 @@ def add_discrete_noise(
     if grid.apart is not None:
         distance = grid.apart(jnp.asarray(num_examples))
     steps, noise_l2 = jax.pure_callback(
-        functools.partial(_on_host, bits=grid.bits),
+        _on_host,
         (
             jax.ShapeDtypeStruct(vector.shape, jnp.int32),
             jax.ShapeDtypeStruct((), jnp.float32),
@@ -92,17 +91,17 @@ def add_discrete_noise(
         step,
         jnp.float32(grid.norm),
         distance,
+        np.int32(grid.bits),
         vmap_method="broadcast_all",
     )
     numbers = jnp.where(jnp.isnan(noise_l2), jnp.nan, steps.astype(jnp.float32) * step)
     return cut(numbers, tree), noise_l2
 
 
-def _on_host(*arguments: Array, bits: int) -> tuple[np.ndarray, np.ndarray]:
+def _on_host(*arguments: Array) -> tuple[np.ndarray, np.ndarray]:
     """`_noised` of each of the clients that are side by side."""
-    of_each = functools.partial(_noised, bits=bits)
-    shapes = "(d),(k),(),(),(),()->(d),()"
-    return np.vectorize(of_each, signature=shapes)(*map(np.asarray, arguments))
+    noised = np.vectorize(_noised, signature="(d),(k),(),(),(),(),()->(d),()")
+    return noised(*map(np.asarray, arguments))
 
 
 def _noised(
@@ -112,8 +111,7 @@ def _noised(
     step: np.ndarray,
     norm: np.ndarray,
     distance: np.ndarray,
-    *,
-    bits: int,
+    bits: np.ndarray,
 ) -> tuple[np.ndarray, np.float32]:
     """(d,) int32 in [−2^(b−1), 2^(b−1)), and the noise's L2 norm; see above."""
     values = np.asarray(vector, np.float64)
@@ -129,7 +127,7 @@ def _noised(
         variance = discrete_gaussian.step_variance(float(std), gamma)
         noise = discrete_gaussian.discrete_gaussian(variance, values.size, words)
     length = gamma * float(np.linalg.norm(noise.astype(np.float64)))
-    residues = discrete_gaussian.wrapped(steps + noise, bits).astype(np.int32)
+    residues = discrete_gaussian.wrapped(steps + noise, int(bits)).astype(np.int32)
     return residues, np.float32(length)
 
 

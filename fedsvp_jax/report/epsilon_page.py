@@ -37,7 +37,10 @@ def document(sweep: read.SweepFiles, *, rows: str = "") -> dict[str, Any]:
     bare = next((row for row in summary if row.mechanism == "none"), None)
     reference = bare and _accuracy(bare, first.get("test_rows"))
     uncovered = ", which no ε covers" if headline.unprotected(sweep.config) else ""
-    points = [_point(row, sweep.cells) for row in summary]
+    by_group: dict[tables.Group, list[read.Row]] = {}
+    for cell in sweep.cells:
+        by_group.setdefault(tables.group_of(cell), []).append(cell)
+    points = [_point(row, by_group.get(row.group, [])) for row in summary]
     return {
         "format": 1,
         "data": labels.data_name(sweep.config),
@@ -76,8 +79,7 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
 
 
 def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] | None:
-    """The point of a mechanism and ε; None where nothing finite is claimed."""
-    cells = [cell for cell in cells if tables.group_of(cell) == row.group]
+    """The point of a mechanism and ε with its cells; None without a finite claim."""
     accuracy = _accuracy(row, cells[0].get("test_rows") if cells else None)
     claims = guarantees.strongest(cells)
     if accuracy is None or not claims:

@@ -44,8 +44,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
             raise ValueError(
                 f"part {number}/{whole['part']} of the sweep is named twice"
             )
-        rows = RunFolder(path).rows("results.jsonl")
-        by_number[number] = rows, cells
+        by_number[number] = RunFolder(path).rows("results.jsonl"), cells, codes
     for number in range(1, whole["part"] + 1):
         if number not in by_number:
             raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")
@@ -57,7 +56,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     rows.sort(key=lambda row: (order(row["mechanism"]), row["round"]))
     with merged:
         merged.append("results.jsonl", rows)
-        cells = [cell for _, cells in parts for cell in cells]
+        cells = [cell for _, cells, _ in parts for cell in cells]
         write_json(merged.path / "cells.json", cells)
 
 

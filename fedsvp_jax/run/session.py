@@ -106,9 +106,9 @@ class Session:
             self._folder.keep_rounds(name, self.done, key=key)
         for cell in range(len(self._names)):
             self._loggers.start(self._log(cell))
+        cells = {tuple(names.values()): cell for cell, names in enumerate(self._names)}
         for row in filter(key, self._folder.rows(self._rows_file)):
-            names = {name: row[name] for name in self._names[0]}
-            self._note(self._names.index(names), row)
+            self._note(cells[tuple(map(row.get, self._names[0]))], row)
 
     def _log(self, cell: int) -> str:
         """A cell's name in the logs: `fedsva-0.2-0`, `none-0`; "" of a single run."""

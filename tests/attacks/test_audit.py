@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from published import epsilon_of, published
@@ -128,3 +129,20 @@ def test_a_noise_scale_that_follows_r_is_found():
         )
     assert bounds["raw"] > 4 * 0.5
     assert bounds["worst_case"] == 0
+
+
+@pytest.mark.hole
+def test_a_game_is_traced_once_for_both_worlds() -> None:
+    """It was traced for each, which took a quarter of an audit's time."""
+    traced = []
+
+    def transcript(world, key):
+        traced.append(world)
+        seen = world.astype(jnp.float32) + jax.random.uniform(key)
+        return audit.Transcript(seen[None], jnp.ones(1, bool), jnp.ones(1, bool))
+
+    scores = audit.make_player(transcript, 20)(jax.random.key(0))
+    assert len(traced) == 1
+    assert np.all((scores.inside >= 0) & (scores.inside < 1))
+    assert np.all((scores.outside >= 1) & (scores.outside < 2))
+    assert len({*scores.inside[0]}) == len({*scores.outside[0]}) == 20

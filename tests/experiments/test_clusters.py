@@ -1,4 +1,4 @@
-"""Sweeps and runs under SLURM and on Ray, where they are: the bytes of one process."""
+"""Sweeps in parts, as SLURM and Ray run them: the bytes of one process."""
 
 import importlib.util
 import os
@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 from commands import ROOT, assert_same_bytes, environment, succeeds
@@ -50,6 +51,38 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("alone") / "sweep"
     succeeds("experiments.sweep", *SWEEP, "--noreport", f"--output_dir={folder}")
     return folder
+
+
+def test_a_killed_worker_of_an_array_is_started_again_and_runs_what_was_lost(
+    tmp_path: pathlib.Path,
+) -> None:
+    """200 cells on four workers, of which one is killed, by the script for SLURM."""
+    seeds = "--seeds=0:50"
+    flags = (*SWEEP[:3], seeds, "--num_rounds=2", "--model=mlp", "--noreport")
+    flags += ("--checkpoint_every=1", "--rounds_per_call=1")
+
+    def worker(number: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            ["bash", "examples/slurm/sweep.sbatch", "4", str(tmp_path), *flags],
+            cwd=ROOT,
+            env=environment()
+            | {"SLURM_ARRAY_TASK_ID": str(number), "PYTHON": sys.executable},
+            stdout=subprocess.DEVNULL,
+        )
+
+    workers = [worker(number) for number in (1, 2, 3, 4)]
+    rows = tmp_path / "part-2" / "results.jsonl"
+    while not (rows.exists() and rows.stat().st_size):
+        assert workers[1].poll() is None
+        time.sleep(0.01)
+    workers[1].kill()
+    assert workers[1].wait() == -9
+    assert not (tmp_path / "part-2" / "cells.json").exists()
+    workers[1] = worker(2)
+    assert [one.wait() for one in workers] == [0, 0, 0, 0]
+    merge([tmp_path / f"part-{number}" for number in (1, 2, 3, 4)], tmp_path / "all")
+    succeeds("experiments.sweep", *flags, f"--output_dir={tmp_path / 'alone'}")
+    assert_same_bytes(tmp_path / "all", tmp_path / "alone", FILES)
 
 
 @needs_slurm

@@ -88,3 +88,32 @@ def test_a_grid_that_is_too_coarse_is_refused_with_the_bits_that_suffice(apart):
         check(least - 1)
     with pytest.raises(ValueError, match="more than 24"):
         check(8, std=1e-9)
+
+
+@pytest.mark.hole
+def test_uploads_side_by_side_are_noised_in_one_call_to_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each was a call of the host, which took most of the time of a small upload."""
+    calls, on_host = [], grids._on_host
+
+    def counted(*arguments, **named):
+        calls.append(len(arguments))
+        return on_host(*arguments, **named)
+
+    monkeypatch.setattr(grids, "_on_host", counted)
+    keys = jax.random.split(jax.random.key(0), 5)
+    vectors = jnp.arange(15, dtype=jnp.float32).reshape(5, 3) / 20
+    upload = {"num_examples": 1}
+
+    def noised(vector, key):
+        return grids.add_discrete_noise(
+            {"w": vector}, jnp.float32(0.5), PLAIN, key=key, **upload
+        )
+
+    together = jax.device_get(jax.vmap(noised)(vectors, keys))
+    assert len(calls) == 1
+    for number in range(5):
+        alone = jax.device_get(noised(vectors[number], keys[number]))
+        of_this = jax.tree.map(lambda leaf, n=number: leaf[n], together)
+        jax.tree.map(np.testing.assert_array_equal, alone, of_this)

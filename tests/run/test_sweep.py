@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 from event_scalars import event_scalars
 from published import epsilon_of
 from small_runs import Stopped, contents, digits, read_rows, small, stop_at
 
 from fedsvp_jax import federation, run
+from fedsvp_jax.accounting import Account
 from fedsvp_jax.federation import plan as plans
+from fedsvp_jax.federation import program
 from fedsvp_jax.run.parts import merge
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan, cell_name, sweep
@@ -188,3 +191,23 @@ def test_cells_that_differ_in_their_seeds_have_their_noise_made_once(
                 strict=True,
             ):
                 assert bool((many[place] == single[0]).all())
+
+
+@pytest.mark.hole
+def test_cells_that_differ_in_their_seeds_are_planned_for_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of a sweep's cells composed its own promise."""
+    planned = []
+
+    class Counted(program.Plan):
+        def __init__(self, account: Account) -> None:
+            planned.append(account)
+            super().__init__(account)
+
+    monkeypatch.setattr(program, "Plan", Counted)
+    base = small(mechanism="gaussian", clipping="update_clip", max_uploads=2)
+    plan = SweepPlan(("gaussian",), epsilons=(0.2, 0.4), seeds=(0, 1, 2))
+    cells = federation.build(plan.cells(base, "gaussian"), digits()).cells
+    assert len(planned) == 2
+    assert np.asarray(cells.allowance.budget).tolist() == [2] * 6
