@@ -72,7 +72,7 @@ def make_setting(config: ResolvedConfig, num_examples: int, num_games: int) -> S
         gradient="clipped_mean",
         momentum=config.client_momentum,
     )
-    rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
+    rates = TrainingRates(config.learning_rate, config.l2_norm_clip)
     key = prng.stream_key(prng.root_key(config.seed), prng.Stream.CANARY, 1)
     return Setting(config, recipe, rates, num_examples, num_games, key)
 

@@ -160,7 +160,7 @@ def upload(
     mechanism = mechanism_of(defence)
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
     gradient = plan.step_gradient(defence)
-    rates = TrainingRates(defence.learning_rate, defence.l2_norm_clip, 0.0, 0.0)
+    rates = TrainingRates(defence.learning_rate, defence.l2_norm_clip)
     at = prng.Address(key, row, round_num)
     trained = client_work.train(
         victim.model,

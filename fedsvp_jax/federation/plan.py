@@ -330,10 +330,7 @@ def make_cells(
     roots: Sequence[prng.Keys],
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
-    rates = [
-        part(local_training.TrainingRates, config, step_noise_std=0.0)
-        for config in configs
-    ]
+    rates = [part(local_training.TrainingRates, config) for config in configs]
 
     def stack(*leaves: float) -> jax.Array:
         return jnp.asarray(np.asarray(leaves, np.float32))
