@@ -140,8 +140,8 @@ def test_a_private_category_is_named_and_the_column_counts_the_attributes(
 def test_a_large_epsilon_is_told_only_what_its_mechanism_takes() -> None:
     """U3: fedsva was sent to the analytic calibration, which it then refused."""
     with pytest.raises(ValueError, match="epsilon must be < 1") as raised:
-        plan.mechanism_config(resolve(ExperimentConfig(epsilon=2.0)))
+        plan.make_configured_mechanism(resolve(ExperimentConfig(epsilon=2.0)))
     assert "calibration='analytic'" not in str(raised.value)
     nbafl = resolve(ExperimentConfig(epsilon=2.0, mechanism="nbafl"))
     with pytest.raises(ValueError, match="take calibration='analytic'"):
-        plan.mechanism_config(nbafl)
+        plan.make_configured_mechanism(nbafl)

@@ -24,13 +24,12 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
-    make_mechanism,
     subsampling,
 )
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from . import audit_claims
-from .audit_cases import Case, case_settings
+from .audit_cases import Case, case_mechanism
 from .audit_claims import Claims
 
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
@@ -102,8 +101,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         num_examples //= _PRIVATE
     if _is_secret(case):
         num_examples = _BATCHES * config.batch_size
-    settings = case_settings(case, config, num_examples)
-    mechanism = make_mechanism(case.mechanism, settings)
+    settings, mechanism = case_mechanism(case, config, num_examples)
     pooled = "colluders" in case.changes
     present = settings.cohort_size if mechanism.claim.central else 1
     if case.worlds == "partial cohort":

@@ -58,7 +58,6 @@ from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import (
     Mechanism,
     analytic_multiplier,
-    make_mechanism,
     noise,
 )
 from fedsvp_jax.mechanisms.base import over_data
@@ -140,7 +139,7 @@ def defended(config: ResolvedConfig, text: str) -> ResolvedConfig:
 
 def mechanism_of(defence: ResolvedConfig) -> Mechanism:
     """The mechanism of a defence, for one upload of one image."""
-    return make_mechanism(defence.mechanism, plan.mechanism_config(defence))
+    return plan.make_configured_mechanism(defence)[1]
 
 
 class Victim(NamedTuple):

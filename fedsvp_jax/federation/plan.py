@@ -149,11 +149,6 @@ def finished_mechanism(
     return over_data(mechanism, from_records)
 
 
-def mechanism_config(config: ResolvedConfig, **sizes: Any) -> MechanismConfig:
-    """The config alone of `make_configured_mechanism`, of the same arguments."""
-    return make_configured_mechanism(config, **sizes)[0]
-
-
 def poisson_places(config: MechanismConfig) -> int | None:
     """M: room for a Poisson batch; None where batches are shuffled."""
     if not subsampling.is_poisson(config):
