@@ -62,7 +62,10 @@ def test_a_resolved_config_names_the_settings_that_every_data_set_fills_in() -> 
 
 def test_settings_that_were_not_resolved_are_refused_with_what_to_call() -> None:
     config = ExperimentConfig()
-    for call in (plan.mechanism_config, lambda config: build([config], digits())):
+    for call in (
+        plan.make_configured_mechanism,
+        lambda config: build([config], digits()),
+    ):
         with pytest.raises(ValueError, match=r"call fedsvp_jax\.config\.resolve"):
             call(config)
 

@@ -249,7 +249,7 @@ def rows_of(
             method: epsilon_bounds.p_value(
                 claim,
                 partial(
-                    _largest, bounds, basic_delta if method == "basic" else target_delta
+                    bounds, delta=basic_delta if method == "basic" else target_delta
                 ),
             )
             for method, claim in claims.items()
@@ -266,9 +266,3 @@ def rows_of(
             }
         )
     return rows
-
-
-def _largest(
-    bounds: Callable[..., dict[str, float]], delta: float, level: float
-) -> float:
-    return max(bounds(delta=delta, significance=level).values()) if delta < 1 else 0.0
