@@ -62,7 +62,10 @@ def test_a_resolved_config_names_the_settings_that_every_data_set_fills_in() -> 
 
 def test_settings_that_were_not_resolved_are_refused_with_what_to_call() -> None:
     config = ExperimentConfig()
-    for call in (plan.mechanism_config, lambda config: build([config], digits())):
+    for call in (
+        plan.make_configured_mechanism,
+        lambda config: build([config], digits()),
+    ):
         with pytest.raises(ValueError, match=r"call fedsvp_jax\.config\.resolve"):
             call(config)
 
@@ -140,8 +143,8 @@ def test_a_private_category_is_named_and_the_column_counts_the_attributes(
 def test_a_large_epsilon_is_told_only_what_its_mechanism_takes() -> None:
     """U3: fedsva was sent to the analytic calibration, which it then refused."""
     with pytest.raises(ValueError, match="epsilon must be < 1") as raised:
-        plan.mechanism_config(resolve(ExperimentConfig(epsilon=2.0)))
+        plan.make_configured_mechanism(resolve(ExperimentConfig(epsilon=2.0)))
     assert "calibration='analytic'" not in str(raised.value)
     nbafl = resolve(ExperimentConfig(epsilon=2.0, mechanism="nbafl"))
     with pytest.raises(ValueError, match="take calibration='analytic'"):
-        plan.mechanism_config(nbafl)
+        plan.make_configured_mechanism(nbafl)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.federation import plan
-from fedsvp_jax.mechanisms import MechanismConfig
+from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
 _CASES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 _NOTHING: Record = {}
@@ -79,17 +79,17 @@ def cases_of(mechanism: str, config: ResolvedConfig) -> list[Case]:
 
 def _is_supported(case: Case, config: ResolvedConfig) -> bool:
     try:
-        case_settings(case, config)
+        case_mechanism(case, config)
     except ValueError:
         return False
     return True
 
 
-def case_settings(
+def case_mechanism(
     case: Case, config: ResolvedConfig, num_examples: int = 1
-) -> MechanismConfig:
-    """The mechanism's settings in a case."""
-    return plan.mechanism_config(
+) -> tuple[MechanismConfig, Mechanism]:
+    """The mechanism's settings in a case, and the mechanism."""
+    return plan.make_configured_mechanism(
         case.settings(config),
         min_num_examples=num_examples,
         rows_per_person=case.persons_rows,

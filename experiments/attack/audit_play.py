@@ -24,13 +24,12 @@ from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import (
     Mechanism,
     MechanismConfig,
-    make_mechanism,
     subsampling,
 )
 from fedsvp_jax.round.local_training import TrainingRates, TrainingRecipe
 
 from . import audit_claims
-from .audit_cases import Case, case_settings
+from .audit_cases import Case, case_mechanism
 from .audit_claims import Claims
 
 _WIDE = 2048  # numbers in an upload whose noise scale is to be read
@@ -72,7 +71,7 @@ def make_setting(config: ResolvedConfig, num_examples: int, num_games: int) -> S
         gradient="clipped_mean",
         momentum=config.client_momentum,
     )
-    rates = TrainingRates(config.learning_rate, config.l2_norm_clip, 0.0, 0.0)
+    rates = TrainingRates(config.learning_rate, config.l2_norm_clip)
     key = prng.stream_key(prng.root_key(config.seed), prng.Stream.CANARY, 1)
     return Setting(config, recipe, rates, num_examples, num_games, key)
 
@@ -102,8 +101,7 @@ def prepare(setting: Setting, case: Case) -> Prepared:
         num_examples //= _PRIVATE
     if _is_secret(case):
         num_examples = _BATCHES * config.batch_size
-    settings = case_settings(case, config, num_examples)
-    mechanism = make_mechanism(case.mechanism, settings)
+    settings, mechanism = case_mechanism(case, config, num_examples)
     pooled = "colluders" in case.changes
     present = settings.cohort_size if mechanism.claim.central else 1
     if case.worlds == "partial cohort":
@@ -251,7 +249,7 @@ def rows_of(
             method: epsilon_bounds.p_value(
                 claim,
                 partial(
-                    _largest, bounds, basic_delta if method == "basic" else target_delta
+                    bounds, delta=basic_delta if method == "basic" else target_delta
                 ),
             )
             for method, claim in claims.items()
@@ -268,9 +266,3 @@ def rows_of(
             }
         )
     return rows
-
-
-def _largest(
-    bounds: Callable[..., dict[str, float]], delta: float, level: float
-) -> float:
-    return max(bounds(delta=delta, significance=level).values()) if delta < 1 else 0.0

@@ -58,7 +58,6 @@ from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.mechanisms import (
     Mechanism,
     analytic_multiplier,
-    make_mechanism,
     noise,
 )
 from fedsvp_jax.mechanisms.base import over_data
@@ -140,7 +139,7 @@ def defended(config: ResolvedConfig, text: str) -> ResolvedConfig:
 
 def mechanism_of(defence: ResolvedConfig) -> Mechanism:
     """The mechanism of a defence, for one upload of one image."""
-    return make_mechanism(defence.mechanism, plan.mechanism_config(defence))
+    return plan.make_configured_mechanism(defence)[1]
 
 
 class Victim(NamedTuple):
@@ -160,7 +159,7 @@ def upload(
     mechanism = mechanism_of(defence)
     ratio, round_num = jnp.float32(1.0), jnp.int32(0)
     gradient = plan.step_gradient(defence)
-    rates = TrainingRates(defence.learning_rate, defence.l2_norm_clip, 0.0, 0.0)
+    rates = TrainingRates(defence.learning_rate, defence.l2_norm_clip)
     at = prng.Address(key, row, round_num)
     trained = client_work.train(
         victim.model,

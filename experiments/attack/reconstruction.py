@@ -106,7 +106,7 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
         name: resolve(dataclasses.replace(config, mechanism=name)) for name in names
     }
     for defence in configs.values():
-        plan.mechanism_config(defence)
+        plan.make_configured_mechanism(defence)
     dataset = loading.load_dataset(config)
     ids = curious_clients.attacker_ids(config, values.num_attackers, dataset)
     private = config.private_attribute

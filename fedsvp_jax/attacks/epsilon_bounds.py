@@ -81,7 +81,7 @@ def lower_bounds(
     Args:
       inside, outside: (n,) log likelihood ratios of many games in each world, or other
         scores with the same zeros.
-      delta: δ in [0, 1); at 0 only `clopper_pearson` is defined.
+      delta: δ; at 0 only `clopper_pearson` is defined, from 1 on nothing is bounded.
       equal_noise: whether the noise has the same standard deviations in both worlds.
         If not, the trade-off is not of Gaussian form and `gaussian` is left out.
       significance: probability that a bound exceeds the true ε.
@@ -91,6 +91,8 @@ def lower_bounds(
       MissingExtra: jax-privacy is not installed (the extra `audit`).
     """
     auditing = require_auditor()
+    if delta >= 1:
+        return {"clopper_pearson": 0.0}
     share = significance / _METHODS
     auditor = auditing.CanaryScoreAuditor(inside, outside)
     bounds = {
@@ -111,7 +113,7 @@ def lower_bounds(
     }
 
 
-def p_value(claim: float, bound: Callable[[float], float]) -> float:
+def p_value(claim: float, bounds: Callable[..., dict[str, float]]) -> float:
     """A p-value of the hypothesis that a claimed ε holds.
 
     It is .05/2^k for the largest k ≤ 14 such that the lower bounds at the significances
@@ -121,12 +123,12 @@ def p_value(claim: float, bound: Callable[[float], float]) -> float:
 
     Args:
       claim: ε, or inf.
-      bound: significance -> lower bound of ε.
+      bounds: `lower_bounds`, but for the significance; the largest counts.
     """
     p = 1.0
     for halvings in range(_MOST_HALVINGS + 1):
         significance = 0.05 / 2**halvings
-        if not bound(significance) > claim:
+        if not max(bounds(significance=significance).values()) > claim:
             break
         p = significance
     return p

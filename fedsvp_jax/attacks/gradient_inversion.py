@@ -47,8 +47,8 @@ class Search:
     """
 
     match: Match
-    steps: int = 600
-    restarts: int = 4
+    steps: int
+    restarts: int
     tv_weight: float = 1e-5
 
 

@@ -232,7 +232,7 @@ def make_policy(
     }
     arguments = dict(plain({"config": changed, **facts}))
     config = resolve(config)
-    mechanism_config = plan.mechanism_config(config, **facts)
+    mechanism_config, _ = plan.make_configured_mechanism(config, **facts)
     promise = part(PromiseSettings, config)
     policy = Policy(config.mechanism, mechanism_config, promise, config, arguments)
     mechanism = policy.mechanism

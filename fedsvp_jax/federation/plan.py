@@ -153,11 +153,6 @@ def finished_mechanism(
     return over_data(mechanism, from_records)
 
 
-def mechanism_config(config: ResolvedConfig, **sizes: Any) -> MechanismConfig:
-    """The config alone of `make_configured_mechanism`, of the same arguments."""
-    return make_configured_mechanism(config, **sizes)[0]
-
-
 def poisson_places(config: MechanismConfig) -> int | None:
     """M: room for a Poisson batch; None where batches are shuffled."""
     if not subsampling.is_poisson(config):
@@ -336,10 +331,7 @@ def make_cells(
     roots: Sequence[prng.Keys],
 ) -> Cell:
     """The cells' values, stacked along a leading axis."""
-    rates = [
-        part(local_training.TrainingRates, config, step_noise_std=0.0)
-        for config in configs
-    ]
+    rates = [part(local_training.TrainingRates, config) for config in configs]
 
     def stack(*leaves: float) -> jax.Array:
         return jnp.asarray(np.asarray(leaves, np.float32))

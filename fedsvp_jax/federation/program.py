@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import jax
 import numpy as np
@@ -117,15 +117,20 @@ class Program:
     ) -> bool:
         """Whether nobody takes part any more, in any cell, after `done` rounds."""
 
+        plan = self.plan
+        turns = plan.num_clients // plan.cohort_size if plan.cohorts == "cyclic" else 1
+
         @jax.jit
         @jax.vmap
         def over(cell: Cell, spent: Array, admitted: Array) -> Array:
-            return cohort.is_over(
-                *(cell.root.shared, cell.allowance, spent, done),
-                cohort_size=self.plan.cohort_size,
-                cohorts=self.plan.cohorts,
+            of_round = partial(
+                cohort.cohort_of_round,
+                *(cell.root.shared, cell.allowance, spent),
+                cohort_size=plan.cohort_size,
+                cohorts=plan.cohorts,
                 admitted=admitted,
             )
+            return cohort.is_over(of_round, done, turns)
 
         return bool(over(self.cells, spent, admitted).all())
 

@@ -38,12 +38,7 @@ def warm_up(
     return local_training.local_update(
         model,
         dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
-        local_training.TrainingRates(
-            learning_rate=learning_rate,
-            l2_norm_clip=1.0,
-            step_noise_std=0.0,
-            proximal_mu=0.0,
-        ),
+        local_training.TrainingRates(learning_rate, l2_norm_clip=1.0),
         start,
         Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones(count, bool)),
         local_training.Draws(key),

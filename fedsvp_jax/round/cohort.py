@@ -1,6 +1,6 @@
 """The cohort of a round: drawn, or in turn. Traceable: runs under jit and vmap."""
 
-from functools import partial
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -56,31 +56,18 @@ def cohort_of_round(
 
 
 def is_over(
-    root: Array,
-    allowance: Allowance,
-    spent: Array,
-    round_num: Array | int,
-    *,
-    cohort_size: int,
-    cohorts: str,
-    admitted: Array | bool = True,
+    of_round: Callable[[Array], Array], round_num: Array | int, turns: int
 ) -> Array:
     """() bool: whether nobody takes part from a round on, however long the run.
 
     Costs never fall, so an empty draw stays empty. Of cyclic cohorts, each must be
-    empty in its turn. The arguments are those of `cohort_of_round`: settings, the seed
-    and the filter's verdict, all of them public.
+    empty in its turn.
+
+    Args:
+      of_round: `cohort_of_round`, of settings, the seed and the filter's verdict, all
+        of them public.
+      turns: cohorts that take turns; 1 where each is drawn.
     """
-    turns = spent.shape[0] // cohort_size if cohorts == "cyclic" else 1
-    of_round = partial(
-        cohort_of_round,
-        root,
-        allowance,
-        spent,
-        cohort_size=cohort_size,
-        cohorts=cohorts,
-        admitted=admitted,
-    )
     later = round_num + jnp.arange(turns, dtype=jnp.int32)
     return ~jnp.any(jax.vmap(of_round)(later) >= 0)
 

@@ -55,8 +55,8 @@ class TrainingRates:
 
     learning_rate: Array | float
     l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
-    step_noise_std: Array | float  # DP-SGD: std on the batch-mean gradient
-    proximal_mu: Array | float  # mu of mu/2 ||w - w_prev||^2
+    step_noise_std: Array | float = 0.0  # DP-SGD: std on the batch-mean gradient
+    proximal_mu: Array | float = 0.0  # mu of mu/2 ||w - w_prev||^2
 
 
 def steps_per_epoch(num_examples: Array | int, batch_size: Array | int) -> Array:

@@ -1,6 +1,8 @@
 """Lower bounds of ε stay under what is true, and p-values follow them."""
 
 import math
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,9 +74,16 @@ def test_a_p_value_is_the_last_of_the_significances_that_contradict(
     claim: float, expected: float
 ):
     # Contradicts 3 down to .05/4, 4.5 never, and 1 always.
-    assert p_value(claim, lambda level: 4 if level > 0.01 else 2) == expected
+    def below(significance: float) -> dict[str, float]:
+        return {"weak": 0.0, "strong": 4.0 if significance > 0.01 else 2.0}
+
+    assert p_value(claim, below) == expected
+
     # None is skipped that contradicts nothing.
-    assert p_value(1.0, lambda level: 0 if 0.02 < level < 0.03 else 2) == 0.05
+    def but_one(significance: float) -> dict[str, float]:
+        return {"any": 0.0 if 0.02 < significance < 0.03 else 2.0}
+
+    assert p_value(1.0, but_one) == 0.05
 
 
 def test_true_claims_have_p_values_that_are_rarely_small():
@@ -84,17 +93,8 @@ def test_true_claims_have_p_values_that_are_rarely_small():
         rng = np.random.default_rng(seed)
         inside, outside = rng.normal(0.5, 1, 500), rng.normal(-0.5, 1, 500)
 
-        def bound(level: float, inside=inside, outside=outside, seed=seed) -> float:
-            bounds = lower_bounds(
-                inside,
-                outside,
-                delta=DELTA,
-                equal_noise=True,
-                significance=level,
-                seed=seed,
-            )
-            return max(bounds.values())
-
-        found.append(p_value(truth, bound))
-        assert p_value(0.2 * truth, bound) < 1e-3
+        how: dict[str, Any] = {"delta": DELTA, "equal_noise": True, "seed": seed}
+        bounds = partial(lower_bounds, inside, outside, **how)
+        found.append(p_value(truth, bounds))
+        assert p_value(0.2 * truth, bounds) < 1e-3
     assert sum(p < 1 for p in found) <= 2  # 1 is expected at most

@@ -35,7 +35,7 @@ def solvable(name: str, accounting: str, **changes) -> ExperimentConfig:
 
 
 def spent(config: ExperimentConfig) -> float:
-    return run_epsilon(config, plan.mechanism_config(config))
+    return run_epsilon(config, plan.make_configured_mechanism(config)[0])
 
 
 @pytest.mark.hole

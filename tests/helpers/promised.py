@@ -66,10 +66,15 @@ def _asked(
     cohorts: str,
 ) -> tuple[jax.Array, jax.Array]:
     """Who uploads in a round, and whether nobody does any more."""
-    asked = prng.root_key(0), allowance, spent, round_num
-    how: dict[str, Any] = {"cohort_size": cohort_size, "cohorts": cohorts}
-    how["admitted"] = admitted
-    return cohort.cohort_of_round(*asked, **how), cohort.is_over(*asked, **how)
+    of_round = partial(
+        cohort.cohort_of_round,
+        *(prng.root_key(0), allowance, spent),
+        cohort_size=cohort_size,
+        cohorts=cohorts,
+        admitted=admitted,
+    )
+    turns = len(spent) // cohort_size if cohorts == "cyclic" else 1
+    return of_round(round_num), cohort.is_over(of_round, round_num, turns)
 
 
 class Played:

@@ -50,8 +50,11 @@ def rounds_of(
     """What a function of the cohorts says of each of some rounds."""
     spent, admitted = able
     told = {"cohort_size": size, "cohorts": cohorts, "admitted": admitted}
-    of = partial(getattr(cohort, what), prng.root_key(seed), allowance, spent)
-    return jax.vmap(lambda round_num: of(round_num, **told))(number)
+    of = partial(cohort.cohort_of_round, prng.root_key(seed), allowance, spent, **told)
+    if what == "is_over":
+        turns = len(spent) // size if cohorts == "cyclic" else 1
+        of = partial(cohort.is_over, of, turns=turns)
+    return jax.vmap(of)(number)
 
 
 @pytest.mark.hole
