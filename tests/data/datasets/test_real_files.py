@@ -1,8 +1,8 @@
 """The real data sets in their standard formats: counts, values, first labels.
 
-Slow: to unpack and to read them takes a minute, and what a reader makes of each format
-tiny files show in test_formats.py. The folder is named by FEDSVP_DATA. The counts are the publishers' own, except
-CIFAR-100's and FEMNIST's, of which the folder holds a part.
+Slow: they take half a minute to unpack and to read, and test_formats.py shows what the
+readers make of each format. The folder is named by FEDSVP_DATA. The counts are the
+publishers' own, except CIFAR-100's and FEMNIST's, of which the folder holds a part.
 """
 
 import functools
