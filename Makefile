@@ -8,7 +8,8 @@ STAMP := $(VENV)/.installed
 OF_ALL := $(filter-out tests/test_growth.py,$(wildcard tests/test_*.py))
 QUICK := $(OF_ALL) tests/core tests/accounting tests/round tests/data \
 	tests/mechanisms tests/run/test_one_run.py
-# Of the estimator of pairs and of the imports of a fresh process, little follows Python.
+# Without the estimator of pairs, the imports of a fresh process and the other runs, which
+# took half of its time: `make test-all` has them.
 LANE := $(filter-out tests/test_packaging.py,$(OF_ALL)) \
 	$(filter-out tests/core/test_paired.py,$(wildcard tests/core/test_*.py)) \
 	tests/accounting/test_composition.py tests/devices/test_compiler_flags.py \

@@ -6,7 +6,7 @@ import jax
 import pytest
 from drawn_settings import ROUNDING, Drawn, account
 
-FAST = range(12)
+FAST = range(24)
 
 
 def check(seed: int) -> bool:

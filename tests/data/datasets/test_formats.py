@@ -57,6 +57,10 @@ def test_cifar10_joins_its_five_batches_in_order(tmp_path: Path) -> None:
 
 def test_femnist_joins_its_files_and_numbers_writers_by_name(tmp_path: Path) -> None:
     dataset = sources.load("femnist", tiny_files.write_femnist(tmp_path))
+    stored = [
+        tiny_files.images(n, 28, 1, seed=seed) for n, seed in ((2, 0), (1, 1), (3, 7))
+    ]
+    np.testing.assert_array_equal(dataset.train_inputs, np.concatenate(stored))
     np.testing.assert_array_equal(dataset.train_labels, [0, 61, 5, 1, 2, 3])
     assert dataset.train_writers is not None
     np.testing.assert_array_equal(dataset.train_writers, [1, 1, 0, 2, 2, 2])

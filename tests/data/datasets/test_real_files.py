@@ -1,7 +1,8 @@
 """The real data sets in their standard formats: counts, values, first labels.
 
-The folder is named by FEDSVP_DATA. The counts are the publishers' own, except
-CIFAR-100's and FEMNIST's, of which the folder holds a part.
+Slow: they take half a minute to unpack and to read, and test_formats.py shows what the
+readers make of each format. The folder is named by FEDSVP_DATA. The counts are the
+publishers' own, except CIFAR-100's and FEMNIST's, of which the folder holds a part.
 """
 
 import functools
@@ -16,6 +17,7 @@ from fedsvp_jax.data.dataset import Dataset
 
 FOLDER = os.environ.get("FEDSVP_DATA")
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         not FOLDER, reason="FEDSVP_DATA does not name a folder of real data"
     ),
