@@ -64,7 +64,7 @@ def step_flops(trainer: Trainer, batch_size: int) -> int:
     # Where the target's loop has a known number of steps it is a scan, whose length
     # would count.
     recipe = dataclasses.replace(
-        program.plan.recipe, batch_size=batch_size, most_steps=1
+        program.plan.recipe, batch_size=batch_size, most_steps=1, full_batches=False
     )
     rows = jax.ShapeDtypeStruct((batch_size,), jnp.int32)
     rate = jax.ShapeDtypeStruct((), jnp.float32)

@@ -6,15 +6,14 @@ command.
 libtpu writes beside every instruction how many cycles it estimates. From XLA:GPU come
 the kernels, and the bytes that these read and write. All are counted along the
 program's loops: a loop whose number of turns the program holds counts as often, any
-other as often as the plan says, by its name.
+other once. A row says how many of those there are.
 """
 
 import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -150,40 +149,16 @@ def _read(argument: Instruction, fused: Sequence[Instruction]) -> int:
     return min(total, argument.size)
 
 
-def turns(trainer: Trainer, scope: str) -> float:
-    """The turns of a loop whose number is data, by the innermost name of its scope.
-
-    Where clients side by side differ, this is the workloads' number: theirs are alike.
-    """
-    plan = trainer.program.plan
-    *_, last = re.findall(r"\b(?:steps|turns|validation)\b", scope)
-    if last == "turns":
-        return -(-plan.cohort_size // plan.client_chunk_size)
-    if last == "validation":
-        longest = trainer.program.data.split.validation.shape[-1]
-        return -(-longest // plan.estimation.validation_batch_size)
-    steps = arithmetic.coalition_steps(trainer)
-    group = re.search(r"coalitions_(\d+)", scope)
-    if group is None:
-        return max(count for _, count in steps.values())
-    masks = plan.estimation.groups[int(group[1])].masks
-    return sum(steps[mask][1] for mask in masks) / len(masks)
-
-
-def counted(text: str, turns_by_data: Callable[[str], float]) -> Counter[str]:
+def counted(text: str) -> Counter[str]:
     """The work in the body of the loop over rounds, without the test's score.
 
     Cycles, kernels and bytes with the turns of every loop multiplied in; and the loops
-    inside the round whose turns are data.
-
-    Args:
-      text: the compiled program.
-      turns_by_data: the turns of such a loop, by its scope.
+    inside the round whose turns are data, which count as one turn.
     """
     blocks = _COMPUTATION.findall(text)
     computations = {name: _instructions(body) for name, body in blocks}
 
-    def turns_of(loop: Instruction) -> float | None:
+    def turns_of(loop: Instruction) -> int | None:
         if trip_counts := _KNOWN.findall(loop.text):
             return int(trip_counts[0])
         (condition,) = loop.called("condition")
@@ -214,10 +189,9 @@ def counted(text: str, turns_by_data: Callable[[str], float]) -> Counter[str]:
             if i.kind == "while":
                 body, times = count(*i.called("body")), turns_of(i)
                 total["watched_loops"] += body.pop("watched_loops", 0)
-                if times is None:
-                    total["watched_loops"] += 1
-                    times = turns_by_data(i.scope)
-                total.update({cost: times * number for cost, number in body.items()})
+                total["watched_loops"] += times is None
+                for cost, number in body.items():
+                    total[cost] += (times or 1) * number
             roles = (*_BRANCHES, "to_apply") if i.kind == "call" else _BRANCHES
             branches = map(count, i.called(*roles))
             # Every place of a cohort is taken, so the largest branch counts.
@@ -248,7 +222,7 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     program = compiled(trainer, device)
     seconds = time.perf_counter() - start
     plan, memory = trainer.program.plan, program.memory_analysis()
-    totals = counted(program.as_text(), partial(turns, trainer))
+    totals = counted(program.as_text())
     cells = len(trainer.program.configs)
     flops = cells * sum(arithmetic.round_flops(trainer))
     state = trainer.arguments()[0]
@@ -262,10 +236,10 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "mechanism": plan.mechanism,
         "num_attributes": plan.estimation.num_attributes,
         "shapley": plan.estimation.estimator,
-        "round_cycles": round(totals["cycles"]) if tpu else None,
+        "round_cycles": totals["cycles"] if tpu else None,
         "limit_share": limit * device.clock / totals["cycles"] if tpu else None,
-        "round_kernels": None if tpu else round(totals["kernels"]),
-        "moved_bytes": None if tpu else round(totals["moved_bytes"]),
+        "round_kernels": totals["kernels"],
+        "moved_bytes": None if tpu else totals["moved_bytes"],
         "watched_loops": totals["watched_loops"],
         "limit_seconds": limit,
         "bytes": memory.argument_size_in_bytes + memory.temp_size_in_bytes,

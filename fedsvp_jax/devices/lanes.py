@@ -157,7 +157,8 @@ def map_lanes(
     most_turns = -(-num_lanes // per_turn)
 
     def counted(parts: S, lane: Array) -> S:
-        return jax.tree.map(lambda leaf: jnp.where(lane < num_used, leaf, 0), parts)
+        used = lane < num_used
+        return jax.tree.map(lambda leaf: jnp.where(used, leaf, 0), parts)
 
     def run_lane(lane: Array) -> tuple[S, R]:
         part, row = function(jnp.minimum(lane, num_lanes - 1))

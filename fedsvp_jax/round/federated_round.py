@@ -90,9 +90,10 @@ def federated_round(
             devices=devices,
             known_trips=plan.known_trips,
         )
-        if not in_order:
-            by_lane = tree.cell_of(by_lane, jnp.argsort(order))
-        memories, metrics, stacked = by_lane
+        by_place: Params = (
+            by_lane if in_order else tree.cell_of(by_lane, jnp.argsort(order))
+        )
+        memories, metrics, stacked = by_place
 
         # The aggregate, and the hooks that measure the uploads.
         infos = metrics.noise

@@ -304,11 +304,11 @@ def _batches(
             persons=persons,
         )
 
-        def drawn(number: Array) -> tuple[Array, Array, Array]:
+        def poisson(number: Array) -> tuple[Array, Array, Array]:
             position, weights = draw_batch(_of_step(draws, number, prng.Stream.BATCH))
             return position, indices[position], weights
 
-        return drawn
+        return poisson
     per_epoch = steps_per_epoch(count, batch_size)
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),

@@ -44,7 +44,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
             raise ValueError(
                 f"part {number}/{whole['part']} of the sweep is named twice"
             )
-        by_number[number] = RunFolder(path).rows("results.jsonl"), cells, codes
+        by_number[number] = RunFolder(path).rows("results.jsonl"), cells
     for number in range(1, whole["part"] + 1):
         if number not in by_number:
             raise ValueError(f"part {number}/{whole['part']} of the sweep is missing")

@@ -94,29 +94,28 @@ def _train_planned(
     The result of `measure` for a coalition goes to `results[slot(bitmask)]`.
     """
     trained = game.start
-    for index, group in enumerate(game.plan.groups):
+    for group in game.plan.groups:
         rows = jnp.asarray(coalition_rows(group.masks, game.plan.num_attributes))
         slots = jnp.asarray([slot(mask) for mask in group.masks], jnp.int32)
-        with jax.named_scope(f"coalitions_{index}"):
-            if game.plan.num_parallel > 1:
-                trained, measured = _side_by_side(game, rows, group, measure)
-                results = results.at[slots].set(measured)
-            else:
+        if game.plan.num_parallel > 1:
+            trained, measured = _side_by_side(game, rows, group, measure)
+            results = results.at[slots].set(measured)
+        else:
 
-                def in_turn(
-                    turn: Array,
-                    carry: Measured,
-                    group: Group = group,
-                    rows: Array = rows,
-                    slots: Array = slots,
-                ) -> Measured:
-                    model = game.train(rows[turn], group)
-                    place = carry[1].at[slots[turn]]
-                    return model, place.set(measure(rows[turn], model))
+            def in_turn(
+                turn: Array,
+                carry: Measured,
+                group: Group = group,
+                rows: Array = rows,
+                slots: Array = slots,
+            ) -> Measured:
+                model = game.train(rows[turn], group)
+                place = carry[1].at[slots[turn]]
+                return model, place.set(measure(rows[turn], model))
 
-                trained, results = jax.lax.fori_loop(
-                    0, len(group.masks), in_turn, (trained, results)
-                )
+            trained, results = jax.lax.fori_loop(
+                0, len(group.masks), in_turn, (trained, results)
+            )
     return trained, results
 
 

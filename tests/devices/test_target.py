@@ -133,6 +133,18 @@ def test_a_step_apart_and_a_select_left_out_change_no_bit() -> None:
     )
 
 
+@pytest.mark.parametrize("changes", [{}, {"client_chunk_size": 1}])
+def test_a_tpu_knows_the_steps_of_clients_who_are_alike(
+    changes: dict[str, Any],
+) -> None:
+    """Also of one that trains alone; a CPU never does."""
+    tpu = named_target("tpu")
+    recipe = small_trainer(small(**FEDAVG | changes), target=tpu).program.plan.recipe
+    assert recipe.full_batches and recipe.most_steps
+    cpu = small_trainer(small(**FEDAVG | changes)).program.plan.recipe
+    assert not cpu.full_batches and cpu.most_steps is None
+
+
 @pytest.mark.hole
 @pytest.mark.parametrize(
     "changes",
