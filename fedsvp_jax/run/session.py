@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import claims
+from fedsvp_jax.accounting import Plan, claims
 from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
@@ -74,6 +74,16 @@ class Session:
                     content["accounts"], self.accounts, strict=True
                 )
             ]
+        if config.total_epsilon is not None and config.solve == "uploads":
+            rounds = min(Plan(account).whole_rounds for account in self.accounts)
+            if rounds < config.num_rounds:
+                _log.warning(
+                    "total_epsilon = %g allows uploads for about %d of %d rounds with "
+                    "this noise; --solve=noise finds the noise for all of them",
+                    config.total_epsilon,
+                    rounds,
+                    config.num_rounds,
+                )
         self._saved = self.done  # rounds of the newest checkpoint
         self._rows: list[list[Record]] = [[] for _ in self._names]
         self.stopped_by: str | None = None

@@ -446,7 +446,10 @@ def _check_lengths(columns: Columns, source: str) -> int:
     """The number of rows."""
     lengths = set(map(len, columns.values()))
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"{source} must have columns of one length, at least one row")
+        raise ValueError(
+            f"{source} must have columns of one length, at least one row; theirs: "
+            f"{sorted(lengths)}"
+        )
     return lengths.pop()
 
 
