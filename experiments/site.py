@@ -34,7 +34,6 @@ _RECORDS = flags.DEFINE_multi_string("records", [], "File or folder of records."
 def main(arguments: list[str]) -> None:
     """Writes the log, its key and the witness's file."""
     from fedsvp_jax.deploy import Site, fingerprint, make_policy
-    from fedsvp_jax.mechanisms import noise_setting
 
     if arguments[1:] != ["init"]:
         raise ValueError("say `site init`")
@@ -53,12 +52,9 @@ def main(arguments: list[str]) -> None:
     )
     site.begin(_NUM.value)
     print(f"site {site.name}: public key {site.public_key}")
-    says = policy.says() | {"solve": config.solve}
-    if config.solve == "noise":
-        solved = noise_setting(config.mechanism)[0]
-        says["solve"] = f"noise: {solved} = {getattr(policy.config, solved)}"
-    for name, value in says.items():
-        print(f"{name}: {value}")
+    for name, value in policy.says().items():
+        if name != "solve":  # which is done, and `uploads` from here on
+            print(f"{name}: {value}")
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 

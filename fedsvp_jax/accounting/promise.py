@@ -209,9 +209,8 @@ class Plan:
 
         Cohorts that are drawn may leave clients with a turn, and later rounds with few.
         """
-        of = self._participation
-        filled = -(-self.most_uploads * of.num_clients // of.cohort_size)
-        return min(filled, of.num_rounds)
+        num_clients, cohort_size, num_rounds, *_ = self._participation
+        return min(-(-self.most_uploads * num_clients // cohort_size), num_rounds)
 
 
 def _total(values: np.ndarray, uploads: float | None) -> float:
