@@ -49,6 +49,7 @@ def summary(
     config, mechanism = program.configs[0], program.mechanism
     settings = recorded_settings(config, dataset, model=program.model)
     examples = int(np.median(program.data.num_train[0]))
+    plan = Plan(program.accounts[0])
     return messages.filled(
         "dry_run.txt",
         program=program,
@@ -61,23 +62,21 @@ def summary(
         noise_setting=noise_setting,
         num_examples=examples,
         uploads=extreme_uploads(mechanism, config.num_rounds, examples),
-        spent=None if mechanism.claim.relation == "none" else _spent(program),
+        spent=None if mechanism.claim.relation == "none" else _spent(program, plan),
+        plan=plan,
         price=_price(program),
         first=seconds[0],
         later=seconds[1:],
     )
 
 
-def _spent(program: Program) -> Record:
+def _spent(program: Program, plan: Plan) -> Record:
     """ε of a client that is drawn an average number of times, and of one always."""
     config, account = program.configs[0], program.accounts[0]
-    every = min(config.max_uploads or config.num_rounds, config.num_rounds)
+    every = plan.most_uploads
     mean = min(-(-config.num_rounds * config.cohort_size // config.num_clients), every)
-    cases, always = sorted({mean, every}), Plan(account).always
-    planned = [
-        planned_row(account, always if uploads == every else uploads)
-        for uploads in cases
-    ]
+    cases = sorted({mean, every})
+    planned = [planned_row(account, uploads) for uploads in cases]
     rows = [
         {"uploads of a client": str(uploads)} | columns
         for uploads, columns in zip(cases, labels.spent_columns(planned), strict=True)

@@ -1,11 +1,12 @@
 """Verifies a site's log, adds it up by another accountant, and writes a page of it.
 
-  fedsvp ledger FILE [--witness=FILE] [--site_key=KEY] [--page=FILE]
+  fedsvp ledger FILE [--witness=FOLDER] [--site_key=KEY] [--page=FILE]
 
 FILE is the log that `fedsvp site init` began. Every entry must follow the one before it
 and have the site's signature and its witness's; dp-accounting adds up what was sent,
 and the sum is compared with what the site recorded and promised. --witness is the
-witness's own file, SITE.seen.json, which tells whether entries are missing at the end;
+witness's folder, or its file SITE.seen.json, which tells whether entries are missing at
+the end;
 --site_key the public key that the site is known by. The page is one file that needs no
 network.
 
@@ -19,7 +20,7 @@ from absl import flags
 
 from . import command, messages
 
-_WITNESS = flags.DEFINE_string("witness", None, "SITE.seen.json of the witness.")
+_WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness, or its SITE.seen.json.")
 _SITE_KEY = flags.DEFINE_string("site_key", None, "Public key of the site.")
 _PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written.")
 

@@ -130,7 +130,8 @@ def _begin(folder: list[str], values: Any) -> None:
 
 def _print_promise(policy: Any) -> None:
     for name, value in [*policy.says().items(), ("agreement", policy.agreement)]:
-        print(f"{name}: {value}")
+        if name != "solve":  # which is done, and `uploads` from here on
+            print(f"{name}: {value}")
 
 
 def main(arguments: list[str]) -> None:

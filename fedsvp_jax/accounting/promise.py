@@ -154,7 +154,8 @@ class Plan:
         if not np.all(np.isfinite(self.precision)):
             raise ValueError(
                 f"total_epsilon = {total} cannot be promised: the mechanism adds no "
-                "noise in proportion to a sensitivity"
+                "noise in proportion to a sensitivity; leave it out, or take a "
+                "mechanism that does, as gaussian"
             )
         limit = total * (1 + _ROUNDING) if by == "basic" else total
         if self.promised(self.always) <= limit:
@@ -192,7 +193,7 @@ class Plan:
             raise ValueError(
                 f"total_epsilon = {total} is less than {before}one upload costs by "
                 f"{by} (its δ = {self.delta[-1]:.3g}); raise it{remedy}, add noise to "
-                "each upload or lower --delta"
+                "each upload or lower delta"
             )
         return shares, fits
 
@@ -201,6 +202,15 @@ class Plan:
         """Uploads of a client that is asked in every round from the first on."""
         costs = np.cumsum(self.allowance.costs, dtype=np.int64)
         return int((costs <= self.allowance.budget).sum())
+
+    @property
+    def whole_rounds(self) -> int:
+        """Rounds that the uploads of all clients fill, at most T: ⌈M · uploads / K⌉.
+
+        Cohorts that are drawn may leave clients with a turn, and later rounds with few.
+        """
+        num_clients, cohort_size, num_rounds, *_ = self._participation
+        return min(-(-self.most_uploads * num_clients // cohort_size), num_rounds)
 
 
 def _total(values: np.ndarray, uploads: float | None) -> float:

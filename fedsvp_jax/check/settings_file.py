@@ -64,8 +64,9 @@ def read(path: pathlib.Path) -> list[Noise]:
         )
     stated = None
     if "epsilon" in content:
+        epsilon = settings.number("epsilon", above=0)
         delta = 0.0 if laplace else settings.number("delta", above=0)
-        stated = Stated(settings.number("epsilon", above=0), delta, words["per"])
+        stated = Stated(epsilon, delta, words["per"])
     steps = settings.count("steps")
     sensitivity = clip if words["relation"] == "zero_out" else 2 * clip
     place = "every upload" if by_client else "the sum of a cohort's parts"

@@ -56,6 +56,7 @@ def check_one_client(
 
 def _as_features(values: np.ndarray) -> np.ndarray:
     """Floats of any precision as float32; too large ones become infinite."""
+    values = np.asarray(values)
     if values.dtype.kind != "f" or values.dtype == np.float32:
         return values
     with np.errstate(over="ignore"):

@@ -372,13 +372,13 @@ def check_arrays(name: str, arrays: Arrays, shapes: Sequence[Sequence[int]]) -> 
     if len(arrays) != len(shapes):
         raise Refused(f"{name} must have {len(shapes)} arrays, got {len(arrays)}")
     for place, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
-        if (array.dtype, array.shape) != (np.float32, tuple(shape)) or not np.all(
-            np.isfinite(array)
-        ):
+        if (array.dtype, array.shape) != (np.float32, tuple(shape)):
             raise Refused(
                 f"array {place} of {name} must be float32 of the shape {tuple(shape)}, "
-                f"without NaN or infinity, got {array.dtype} of {array.shape}"
+                f"got {array.dtype} of {array.shape}"
             )
+        if not np.isfinite(array).all():
+            raise Refused(f"array {place} of {name} holds NaN or infinity")
 
 
 def _in_float32(arrays: Arrays) -> Arrays:

@@ -179,7 +179,7 @@ def _entry(line: bytes, before: Entry | None, public: str) -> Entry | str:
     except (ValueError, KeyError, TypeError, RecursionError):
         intact = False
     if not intact:
-        return "is damaged"
+        return "is damaged" if before else "is damaged, or of no site's log"
     if not verifies(key, signature, _canonical(content)):
         return "was changed: its signature is not the site's"
     if (saved["previous"], saved["entry"]) != (follows, number):

@@ -67,7 +67,7 @@ class Witness:
         Raises:
           Refused: its file is damaged, or not signed by it.
         """
-        return read_seen(self._file(name), name)
+        return read_seen(seen_file(self.path, name), name)
 
     def countersign(self, name: str, site: str, number: int, digest: str) -> Seen:
         """Remembers the newest entry; returns when it is on its disk.
@@ -95,7 +95,7 @@ class Witness:
             new = Seen(site, number, digest, self._key.public())
             new = new._replace(signature=self._key.sign(new.message(name)))
             text = json.dumps(new._asdict(), indent=1) + "\n"
-            replace_file(self._file(name), text.encode(), mode=0o600)
+            replace_file(seen_file(self.path, name), text.encode(), mode=0o600)
         return new
 
     @contextlib.contextmanager
@@ -107,8 +107,10 @@ class Witness:
         finally:
             os.close(number)
 
-    def _file(self, name: str) -> pathlib.Path:
-        return self.path / f"{urllib.parse.quote(name, safe='')}.seen.json"
+
+def seen_file(folder: pathlib.Path, name: str) -> pathlib.Path:
+    """The file of a site in a witness's folder."""
+    return folder / f"{urllib.parse.quote(name, safe='')}.seen.json"
 
 
 def read_seen(path: pathlib.Path, name: str) -> Seen | None:

@@ -97,7 +97,8 @@ def solve_noise(
             f"total_epsilon = {total} over {config.num_rounds} rounds cannot be kept, "
             f"counted by {config.total_accounting}: no {name} of mechanism "
             f"{config.mechanism} from {min(quiet, loud):g} to {max(quiet, loud):g} "
-            "adds enough noise; raise it, or lower --delta"
+            f"adds enough noise at delta = {config.delta:g} of one upload (1 / "
+            "batch_size unless it is stated); raise it, or state a lower delta"
         )
     highest = spends(loud)
     if highest == lowest:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax import errors
 
 from fedsvp_jax.core.structs import Array, Model, Outputs, Params
 
@@ -34,13 +35,20 @@ def from_linen(module: nn.Module) -> Model:
     def apply(
         params: Params, stats: Params, x: Array, *, train: bool, key: Array | None
     ) -> Outputs:
-        logits, new_stats = module.apply(
-            {"params": params, **stats},
-            x,
-            rngs={"dropout": key} if train and key is not None else None,
-            mutable=list(stats) if train else [],
-            **mode(train),
-        )
+        try:
+            logits, new_stats = module.apply(
+                {"params": params, **stats},
+                x,
+                rngs={"dropout": key} if train and key is not None else None,
+                mutable=list(stats) if train else [],
+                **mode(train),
+            )
+        except errors.InvalidRngError as error:
+            raise ValueError(
+                f"{type(module).__name__} draws random numbers where it is not "
+                "trained; take `train` in its call, and nn.Dropout(rate, "
+                "deterministic=not train)"
+            ) from error
         return logits, {**stats, **new_stats}
 
     return Model(init, apply)

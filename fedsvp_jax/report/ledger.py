@@ -15,10 +15,14 @@ from typing import Any, NamedTuple
 from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
-from fedsvp_jax.deploy.witness import Seen, read_seen
+from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
 from fedsvp_jax.report import labels, page
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
+_BY_THE_LOG = (
+    "in order as far as the log alone tells; only the witness's file (--witness) tells "
+    "whether entries are missing at its end"
+)
 _SEEDED = "noise was seeded: every ε is nominal"
 # Errors of reading a log that is signed but is no site's. OverflowError: `math.exp` of
 # a large number, `float` of a larger one.
@@ -70,6 +74,7 @@ class Ledger(NamedTuple):
       first: the body of its first entry.
       entries: the number of those that are right.
       rows: in order; the last ε is what was spent.
+      witnessed: whether the witness's file was compared.
       problems: one sentence each; none where all is right.
       notes: what an auditor should know besides.
     """
@@ -78,6 +83,7 @@ class Ledger(NamedTuple):
     first: dict[str, Any]
     entries: int
     rows: list[Row]
+    witnessed: bool
     problems: list[str]
     notes: list[str]
 
@@ -94,7 +100,8 @@ def audit(
 
     Args:
       path: of the log.
-      witness: the witness's file, which holds the newest entry that it has seen.
+      witness: its folder, or its file of the site, which holds the newest entry that
+        it has seen.
       site_key: the public key that the site is known by.
 
     Raises:
@@ -113,7 +120,9 @@ def audit(
         problems += _chain_problems(entries, path.name, newest, site_key) + unread
         problems += _sum_problems(first["promise"], rows)
         notes = _notes(entries, newest)
-        ledger = Ledger(path.name, first, len(entries), rows, problems, notes)
+        ledger = Ledger(
+            path.name, first, len(entries), rows, newest is not None, problems, notes
+        )
         facts(ledger), first["site"], first["witness"]  # which a page shows
     except _WRONG as error:
         raise ValueError(
@@ -205,6 +214,8 @@ def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, lis
     """(the witness's newest entry of the site, the problems of its file)."""
     if witness is None:
         return None, []
+    if witness.is_dir():
+        witness = seen_file(witness, first["name"])
     try:
         newest = read_seen(witness, first["name"])
     except Refused as refusal:
@@ -277,11 +288,7 @@ def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
 
 def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
     notes = []
-    if newest is None:
-        notes.append(
-            "only the witness's file tells whether entries are missing at the end"
-        )
-    elif newest.number < len(entries):
+    if newest is not None and newest.number < len(entries):
         notes.append(
             "the witness has not seen the last entry: nothing was sent by it, and its "
             "round is counted"
@@ -304,11 +311,13 @@ def facts(ledger: Ledger) -> list[tuple[str, str]]:
     limit = promise["total_epsilon"]
     status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
     spent, claim = labels.significant(ledger.spent), meaning(promise, status)
+    verdict = "in order" if ledger.witnessed else _BY_THE_LOG
     if ledger.problems:
+        verdict = "not in order"
         spent = claim = "not known, since the log is not in order"
     return [
         ("site", ledger.first["name"]),
-        ("verdict", "not in order" if ledger.problems else "in order"),
+        ("verdict", verdict),
         ("ε spent, added up anew", spent),
         ("ε promised", "none" if limit is None else f"{limit:g}"),
         ("δ", f"{promise['target_delta']:g}"),

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 import jax
 import numpy as np
 
-from fedsvp_jax.accounting import claims
+from fedsvp_jax.accounting import Plan, claims
 from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
@@ -17,6 +17,7 @@ from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.trainer import Trainer
 
+_SHOWN = ("test_accuracy", "test_loss")
 _log = logging.getLogger(__name__)
 
 
@@ -74,6 +75,14 @@ class Session:
                     content["accounts"], self.accounts, strict=True
                 )
             ]
+        rounds = min(Plan(account).whole_rounds for account in self.accounts)
+        if rounds < config.num_rounds:
+            _log.warning(
+                "the uploads that clients may send fill about %d of %d rounds; where "
+                "total_epsilon ends them, --solve=noise finds the noise for all rounds",
+                rounds,
+                config.num_rounds,
+            )
         self._saved = self.done  # rounds of the newest checkpoint
         self._rows: list[list[Record]] = [[] for _ in self._names]
         self.stopped_by: str | None = None
@@ -85,7 +94,7 @@ class Session:
             desc=f"{config.mechanism} x {len(self._names)}"
             if in_sweep
             else config.mechanism,
-            disable=None if options.progress else True,
+            disable=not options.progress,
         )
 
     def _content(self) -> Record:
@@ -210,11 +219,8 @@ class Session:
             uploads = records.client_rows(account, metrics, round_num=number)
             lines.setdefault(self._clients_file, []).extend(uploads)
         self._note(cell, row)
-        accuracy, loss = row["test_accuracy"], row["test_loss"]
-        if accuracy is not None:
-            self._bar.set_postfix(accuracy=f"{accuracy:.3f}")
-        elif loss is not None:
-            self._bar.set_postfix(loss=f"{loss:.3f}")
+        scores = {name: row[name] for name in _SHOWN if row[name] is not None}
+        self._bar.set_postfix(scores, refresh=False)
         try:
             records.check_finite(metrics, round_num=number, mechanism=config.mechanism)
         except FloatingPointError as error:

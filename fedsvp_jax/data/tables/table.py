@@ -425,7 +425,10 @@ def _draw_rows(order: np.ndarray, size: int, clients: np.ndarray) -> np.ndarray:
 def _check_lengths(columns: Columns, source: str) -> None:
     lengths = set(map(len, columns.values()))
     if len(lengths) != 1 or 0 in lengths:
-        raise ValueError(f"{source} must have columns of one length, at least one row")
+        raise ValueError(
+            f"{source} must have columns of one length, at least one row; theirs: "
+            f"{sorted(lengths)}"
+        )
 
 
 def _joined(
