@@ -56,7 +56,7 @@ def merge(folders: Sequence[AnyPath], output_dir: AnyPath) -> None:
     rows.sort(key=lambda row: (order(row["mechanism"]), row["round"]))
     with merged:
         merged.append("results.jsonl", rows)
-        cells = [cell for _, cells, _ in parts for cell in cells]
+        cells = [cell for _, cells in parts for cell in cells]
         write_json(merged.path / "cells.json", cells)
 
 
