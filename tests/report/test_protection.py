@@ -155,6 +155,7 @@ def test_runs_beside_a_run_on_the_same_table_are_added_up(run_dir: Path) -> None
     ) in sentence(first)
     assert "ε = 6.5 at δ = 3e-05" in page_of(first)
     assert "beside this one on 20" in page_of(first)
+    copy(run_dir, run_dir.with_name("again"))
     assert "beside" not in sentence(run_dir)  # of digits, which are public
 
 
