@@ -443,7 +443,7 @@ def _trained_rows(rows: int, folder: pathlib.Path) -> Run:
     schema, places = folder / "schema.toml", iter(range(100))
     _command("experiments.schema", str(path), f"--output={schema}")
     flags = ("--dataset=csv", f"--data_dir={path}", f"--schema={schema}")
-    flags += ("--num_rounds=2", "--local_steps=10", "--num_attributes=1")
+    flags += ("--num_rounds=2", "--local_epochs=1", "--num_attributes=1")
     flags += ("--partition=iid", "--model=logistic", "--num_hbc_clients=0")
 
     def trained() -> None:

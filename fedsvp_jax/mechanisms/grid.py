@@ -101,7 +101,7 @@ def add_discrete_noise(
 def _on_host(*arguments: Array) -> tuple[np.ndarray, np.ndarray]:
     """`_noised` of each of the clients that are side by side."""
     noised = np.vectorize(_noised, signature="(d),(k),(),(),(),(),()->(d),()")
-    return noised(*map(np.asarray, arguments))
+    return noised(*arguments)
 
 
 def _noised(
