@@ -29,7 +29,9 @@ def claim(*, key: bytes | None = None, **code: Any) -> Any:
 
 @pytest.mark.hole
 @pytest.mark.parametrize(
-    "code", [{"model": MODEL}, {"loss": LOSS}, {"aggregator": OWN}], ids=str
+    "code",
+    [{"model": MODEL}, {"loss": LOSS}, {"aggregator": OWN}],
+    ids=["model", "loss", "aggregator"],
 )
 def test_a_part_of_ones_own_is_proved_with_secret_noise_alone(code: Any) -> None:
     assert claim().proved
