@@ -20,7 +20,9 @@ from absl import flags
 
 from . import command, messages
 
-_WITNESS = flags.DEFINE_string("witness", None, "Folder of the witness, or its SITE.seen.json.")
+_WITNESS = flags.DEFINE_string(
+    "witness", None, "Folder of the witness, or its SITE.seen.json."
+)
 _SITE_KEY = flags.DEFINE_string("site_key", None, "Public key of the site.")
 _PAGE = flags.DEFINE_string("page", None, "Where the auditor's page is written.")
 

@@ -63,7 +63,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
     Features are clamped to their bounds and scaled to [-1, 1]. The number of
     rows is public. No ε covers what else looks at the rows: a scaler or an imputer
-    before it, a choice among several fits.
+    before it, a choice among several fits. `status_` is about the rows as `fit` got
+    them, so it says proved behind a StandardScaler too.
 
     Args:
       epsilon: ε of the fitted model (total_epsilon of a run).
