@@ -51,8 +51,6 @@ _ROUTE: dict[str, Any] = {
     "train_fraction": 1.0,
 }
 _LARGEST_BATCH = 4096  # rows in a step
-# Of one upload: at a large δ no ε of it, however small, has much noise.
-_UPLOAD_DELTA = 1e-5
 _SEEDED = (
     "nominal, because random_state is a number: whoever knows it removes the noise"
 )
@@ -138,7 +136,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         config = ExperimentConfig(
             **_ROUTE,
             total_epsilon=self.epsilon,
-            delta=min(self.delta, _UPLOAD_DELTA),
+            # Of one upload: at a large δ no ε of it, however small, has much noise.
+            delta=min(self.delta, 1e-5),
             target_delta=self.delta,
             num_rounds=self.num_rounds,
             eval_every=self.num_rounds,

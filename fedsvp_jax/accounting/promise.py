@@ -192,8 +192,8 @@ class Plan:
                 )
             raise ValueError(
                 f"total_epsilon = {total} is less than {before}one upload costs by "
-                f"{by} (its δ = {self.delta[-1]:.3g}, 1 / batch_size unless it is stated); "
-                f"raise it{remedy}, add noise to each upload or lower delta"
+                f"{by} (its δ = {self.delta[-1]:.3g}); raise it{remedy}, add noise to "
+                "each upload or lower delta, which is 1 / batch_size unless stated"
             )
         return shares, fits
 
