@@ -51,8 +51,6 @@ _ROUTE: dict[str, Any] = {
     "train_fraction": 1.0,
 }
 _LARGEST_BATCH = 4096  # rows in a step
-# Of one upload: at a large δ no ε of it, however small, has much noise.
-_UPLOAD_DELTA = 1e-5
 _SEEDED = (
     "nominal, because random_state is a number: whoever knows it removes the noise"
 )
@@ -63,7 +61,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
 
     Features are clamped to their bounds and scaled to [-1, 1]. The number of
     rows is public. No ε covers what else looks at the rows: a scaler or an imputer
-    before it, a choice among several fits.
+    before it, a choice among several fits. `status_` is about the rows as `fit` got
+    them, so it says proved behind a StandardScaler too.
 
     Args:
       epsilon: ε of the fitted model (total_epsilon of a run).
@@ -137,7 +136,8 @@ class DPClassifier(ClassifierMixin, BaseEstimator):
         config = ExperimentConfig(
             **_ROUTE,
             total_epsilon=self.epsilon,
-            delta=min(self.delta, _UPLOAD_DELTA),
+            # Of one upload: at a large δ no ε of it, however small, has much noise.
+            delta=min(self.delta, 1e-5),
             target_delta=self.delta,
             num_rounds=self.num_rounds,
             eval_every=self.num_rounds,

@@ -128,3 +128,13 @@ def test_what_is_not_stated_or_wrong_is_refused_in_a_sentence(
     stated = {"bounds": ENDS, "classes": [0, 1]} | changes
     with pytest.raises(ValueError, match=message):
         DPClassifier(**stated).fit(X, Y)
+
+
+@pytest.mark.hole
+def test_a_large_delta_is_kept_and_takes_less_noise() -> None:
+    """δ was each upload's too, at which no ε has enough noise: an error."""
+    rows, labels = X[:60], Y[:60]
+    model = DPClassifier(0.5, delta=0.1, bounds=ENDS, classes=[0, 1], num_rounds=30)
+    model.fit(rows, labels)
+    assert model.status_ == "proved" and model.claim_.delta == 0.1
+    assert model.epsilon_ == pytest.approx(0.5, rel=1e-3)

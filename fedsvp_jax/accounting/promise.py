@@ -193,7 +193,7 @@ class Plan:
             raise ValueError(
                 f"total_epsilon = {total} is less than {before}one upload costs by "
                 f"{by} (its δ = {self.delta[-1]:.3g}); raise it{remedy}, add noise to "
-                "each upload or lower delta"
+                "each upload or lower delta, which is 1 / batch_size unless stated"
             )
         return shares, fits
 

@@ -177,7 +177,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"total_epsilon": 1e-3}, "total_epsilon = 0.001 is less than one upload costs by"),
     (
         BY_BASIC | {"name": "fedsva", "noise_floor": 1e-3, "delta": 0.999},
-        r"one upload costs by basic \(its δ = 1\..* or lower --delta",
+        r"one upload costs by basic \(its δ = 1\..* or lower delta",
     ),
     (
         {"other_costs": filter_cost(), "total_epsilon": 0.2},

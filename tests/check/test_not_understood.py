@@ -398,3 +398,12 @@ def test_noise_too_small_to_count_gives_an_infinite_epsilon(
         claims = check.claims(noise, 1e-5, rounds=2)
         assert claims and all(claim.epsilon == math.inf for claim in claims)
         assert not any(claim.proved for claim in claims)
+
+
+@pytest.mark.hole
+def test_an_epsilon_of_0_is_named_before_a_delta_that_is_missing(
+    tmp_path: pathlib.Path,
+) -> None:
+    (tmp_path / "dp.toml").write_text("std = 1.0\nclip = 1.0\nepsilon = 0")
+    with pytest.raises(ValueError, match=r"epsilon of dp\.toml .* above 0, got 0"):
+        check.settings_file.read(tmp_path / "dp.toml")

@@ -86,3 +86,16 @@ def test_finite_floats_of_any_precision_are_features(dtype: type) -> None:
 )
 def test_fingerprint_changes_with_any_content(changes: dict[str, Any]) -> None:
     assert make(**changes).fingerprint != make().fingerprint
+
+
+@pytest.mark.hole
+def test_a_frame_of_numbers_is_features() -> None:
+    """It ended in an AttributeError."""
+    pandas = pytest.importorskip("pandas")
+    made = make()
+    rows = {
+        f"{part}_inputs": np.arange(2.0 * len(getattr(made, f"{part}_inputs")))
+        for part in ("train", "test")
+    }
+    framed = make(**{n: pandas.DataFrame(v.reshape(-1, 2)) for n, v in rows.items()})
+    assert framed.train_inputs.dtype == np.float32 and framed.train_inputs.ndim == 2

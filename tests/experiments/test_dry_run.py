@@ -108,6 +108,10 @@ def test_the_summary_tells_data_noise_epsilon_and_price(
     solved = program(mechanism="nbafl", num_rounds=3, **changes)
     text = dry_run.summary(solved, digits(), [9.0])
     assert "Solved: epsilon = " in text and "is kept" in text
+    assert "fill about 3 of 3 rounds." in text
+    short = program(mechanism="nbafl", num_rounds=30, epsilon=0.3, total_epsilon=1.0)
+    text = dry_run.summary(short, digits(), [9.0])
+    assert "of 30 rounds; --solve=noise finds the noise for all" in text
     text = dry_run.summary(program(mechanism="none"), digits(), [9.0])
     assert "promises nothing" in text and text.count("\n\n\n") == 0
 

@@ -168,3 +168,13 @@ def test_a_setting_that_does_not_scale_the_noise_is_not_solved_for(
     monkeypatch.setattr(budget, "noise_setting", lambda name: another)
     with pytest.raises(ValueError, match="not change the noise of mechanism nbafl"):
         federation.solve_noise(solvable("nbafl", "rdp", total_epsilon=1e3))
+
+
+@pytest.mark.hole
+def test_a_delta_at_which_no_noise_suffices_is_named_as_the_default() -> None:
+    """The advice was to lower --delta, which nobody had typed."""
+    config = small(mechanism="gaussian", clipping="update_clip", num_rounds=100)
+    config = dataclasses.replace(config, total_epsilon=3.0, solve="noise", delta=0.1)
+    message = r"at delta = 0\.1 of one upload \(1 / batch_size unless it is stated\)"
+    with pytest.raises(ValueError, match=message):
+        federation.build([config], digits())

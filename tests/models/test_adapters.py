@@ -123,3 +123,19 @@ def test_bfloat16_is_near_float32_and_leaves_statistics_in_float32(net):
     np.testing.assert_allclose(near, exact, atol=0.05)
     chex.assert_trees_all_equal_dtypes(near_moved, moved)
     chex.assert_trees_all_close(near_moved, moved, atol=0.02)
+
+
+@pytest.mark.hole
+def test_dropout_that_training_does_not_switch_is_refused_in_a_sentence() -> None:
+    """Its evaluation ended in flax's InvalidRngError."""
+
+    class Always(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(2)(nn.Dropout(0.5, deterministic=False)(x))
+
+    model = models.from_linen(Always())
+    x = jnp.ones((2, 4))
+    params, stats = model.init(jax.random.key(0), x)
+    with pytest.raises(ValueError, match="Always draws random numbers where it is not"):
+        model.apply(params, stats, x, train=False, key=None)

@@ -113,3 +113,10 @@ def test_g19_results_give_no_epsilon_to_mechanisms_whose_noise_it_does_not_set(
         unset = {row["epsilon"] is None for row in rows if row["mechanism"] == "none"}
         others = {row["epsilon"] is None for row in rows if row["mechanism"] != "none"}
         assert (unset, others) == ({True}, {False}), name
+
+
+@pytest.mark.hole
+def test_a_sum_of_deltas_of_1_or_more_has_no_epsilon() -> None:
+    """`basic 10.5 at Σδ = 2.32` was printed: at δ >= 1 anything holds."""
+    spent = headline.spent(MIXED | {"delta_spent": 2.32})
+    assert "basic none at Σδ = 2.32 (nominal), rdp 4.9" in spent

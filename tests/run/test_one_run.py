@@ -183,3 +183,20 @@ def test_a_promise_about_the_average_uploads_in_whole_cohorts_alone(
     assert {row["num_clients"] for row in rows} == {changes["cohort_size"]}
     assert 0.4 < summary["epsilon_spent"]["rdp"] <= 0.6
     assert summary["status"]["rdp"] == "proved"
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("cohort_size", [2, 4])
+def test_how_many_rounds_a_promise_allows_is_said_before_them(
+    cohort_size: int, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Three uploads of each of four clients; it trained, and said so at the end."""
+    promise = {"total_epsilon": 1.0, "total_accounting": "basic", "epsilon": 0.3}
+    config = small(**PROMISE | promise | {"cohort_size": cohort_size})
+    summary = run_small(config, tmp_path / "run")
+    about = 3 * 4 // cohort_size
+    assert f"fill about {about} of 9 rounds" in caplog.text
+    assert "--solve=noise" in caplog.text
+    assert about <= summary["rounds"] <= 9
+    if cohort_size == 4:
+        assert summary["rounds"] == about
