@@ -5,8 +5,6 @@ from typing import Any
 
 import numpy as np
 
-_ROUNDING = 1e-6  # of accuracies, which are float32 numbers
-
 
 def half_width(std: Any, count: int) -> Any:
     """t_{0.975, n−1} · std / sqrt(n), of any shape; nan for one value.
@@ -18,24 +16,6 @@ def half_width(std: Any, count: int) -> Any:
     from scipy import stats
 
     return stats.t.ppf(0.975, count - 1) * std / np.sqrt(count)
-
-
-def paired_p(first: dict[int, float], second: dict[int, float]) -> float | None:
-    """Two-sided p of Student's t-test of the differences by seed.
-
-    Args:
-      first, second: a number per seed.
-
-    Returns:
-      None below two seeds in both, and where all differences are the same but for
-      float32's rounding.
-    """
-    from scipy import stats
-
-    gaps = [first[seed] - second[seed] for seed in first if seed in second]
-    if not gaps or np.ptp(gaps) < _ROUNDING:
-        return None
-    return float(stats.ttest_1samp(gaps, 0.0).pvalue)
 
 
 def holm_adjusted(p_values: Sequence[float | None]) -> list[float | None]:

@@ -76,7 +76,6 @@ class SummaryRow:
     scores: dict[str, Spread]  # of SCORES; a std is None with fewer than two seeds
     best_below_fedavg: float | None  # percent; None where the sweep has no FedAvg
     last5_below_fedavg: float | None
-    last5_p: float | None  # paired with FedAvg by seed; None where it cannot be
     noise_l2: float | None  # noise on an upload, mean over rounds and seeds
     step_noise_std: float | None  # noise in a local step, likewise
     epsilon_spent: dict[str, float | None]  # by accounting method, after the last round
@@ -155,22 +154,13 @@ def summarize(results: Rows, cells: Rows = ()) -> list[SummaryRow]:
         if cell.get("test_scores")
     }
     rows: list[SummaryRow] = []
-    last5: list[dict[int, float]] = []  # by seed
     for group, seeds in groups(results).items():
         scores = [
             records.score_summary(run) | {"auc": areas.get((group, seed))}
             for seed, run in seeds.items()
         ]
         rows.append(_row(group, [*seeds.values()], scores, rows))
-        by_seed = zip(seeds, (run[SCORES["last5"]] for run in scores), strict=True)
-        last5.append({seed: score for seed, score in by_seed if score is not None})
-    p_values: list[float | None] = [None] * len(rows)
-    if rows[0].mechanism == "none":
-        p_values[1:] = [student.paired_p(scores, last5[0]) for scores in last5[1:]]
-    return [
-        dataclasses.replace(row, last5_p=p)
-        for row, p in zip(rows, student.holm_adjusted(p_values), strict=True)
-    ]
+    return rows
 
 
 def _row(
@@ -200,7 +190,6 @@ def _row(
         scores=spreads,
         best_below_fedavg=below["best"],
         last5_below_fedavg=below["last5"],
-        last5_p=None,
         noise_l2=noise,
         step_noise_std=step_noise,
         epsilon_spent=_spent(last),

@@ -115,23 +115,6 @@ def test_the_auc_of_cells_is_a_column_and_intervals_end_at_100_percent() -> None
     assert tables.summarize(wide)[0].interval() == (0.0, 1.0)
 
 
-def test_seeds_are_compared_in_pairs_and_all_rows_share_one_level() -> None:
-    """Gaps .1, .2, .3 of nbafl: t = 2 sqrt(3), p = .0742 (Student, 2 degrees)."""
-    gaps = {"none": (0, 0, 0), "nbafl": (0.1, 0.2, 0.3), "dpa": (0.4, 0.4, 0.4)}
-    gaps["dp_fedavg"] = (0.4,)  # one seed has no pair
-    rows = [
-        row
-        for name, values in gaps.items()
-        for seed, gap in enumerate(values)
-        for row in cell(name, 0.5, seed, [0.9 - 0.1 * seed - gap])
-    ]
-    found = {row.mechanism: row.last5_p for row in tables.summarize(rows)}
-    assert found["none"] is None
-    assert found["nbafl"] == pytest.approx(0.0742, abs=1e-4)
-    shown = tables.shown_cells(tables.summarize(rows))
-    assert shown[0]["accuracy, last 5 %"] == "80.0 (55.2 to 100.0)"
-
-
 def test_the_table_that_is_read_has_six_columns_and_fits_100_characters() -> None:
     """δ stands in the head where all rows share it; what all rows say, below."""
     claim = {
