@@ -152,7 +152,8 @@ class RunFolder:
                 new_config, config = config, read_json(file)
                 if changed := differences(config, plain(new_config)):
                     raise ValueError(
-                        f"cannot resume {self.path}: {'; '.join(changed[:3])}"
+                        f"cannot resume {self.path}, other settings (and other seeds "
+                        f"of a sweep) need another folder: {'; '.join(changed[:3])}"
                     )
         except OSError as error:
             self.free()
