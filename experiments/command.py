@@ -249,14 +249,16 @@ def _unraisable(unraisable: Any) -> None:
         sys.__unraisablehook__(unraisable)
 
 
-def write_report(values: flags.FlagValues, kind: str) -> None:
+def write_report(values: flags.FlagValues) -> None:
     """Writes report.html, and the page for publication beside it."""
     if values.report:
         from fedsvp_jax import report
 
-        write = {"run": report.write_run_report, "sweep": report.write_sweep_report}
+        folder = pathlib.Path(values.output_dir)
+        is_sweep = (folder / "results.jsonl").exists()
+        write = report.write_sweep_report if is_sweep else report.write_run_report
         try:
-            write[kind](values.output_dir)
+            write(folder)
         except ImportError as error:
             print(f"no report.html: {error}")
 

@@ -85,20 +85,15 @@ def _spent(program: Program, plan: Plan) -> Record:
 
 
 def _price(program: Program) -> Record:
-    """What a round computes and sends: parameters, trainings, examples beside FedAvg's.
-
-    `examples` is how many times as many the largest client's trainings see.
-    """
+    """What a round computes and sends: parameters, and trainings of each client."""
     data = program.data
     shapes, _ = program.model.shapes(data.example)
     sizes = data.game.coalition_sizes if program.mechanism.needs_contribution else {}
     full = 2 ** len(data.game.attributes.names) - 1
-    coalitions = [size for mask, size in sizes.items() if mask != full]
     drawn = program.plan.estimation.num_drawn if sizes else 0
     return {
         "parameters": num_parameters(shapes),
-        "trainings": 1 + len(coalitions) + drawn,
-        "examples": 1 + sum(coalitions) / data.max_num_examples,
+        "trainings": 1 + len(sizes.keys() - {full}) + drawn,
     }
 
 

@@ -22,38 +22,24 @@ from absl import flags
 from fedsvp_jax.config import ExperimentConfig
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import routes
 
 from . import command
 
 GOALS = ("proved", "trial")
 _ROUNDS = 60
 _CLIP = 2.0  # on rows whose features lie in [-1, 1]
-_MOMENTUM = 0.9
+_MOMENTUM = routes.ROWS["server_momentum"]
 _DELTA = 1e-5
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
-_PROMISE = {
-    "mechanism": "gaussian",
-    "relation": "add_remove",
+_PROMISE = routes.PROMISE | {
     "delta": _DELTA,
-    "total_accounting": "pld",
-    "solve": "noise",
-    "num_attributes": 1,
-    "split": "by_position",
-    "train_fraction": 1.0,  # nothing here validates
-    "model": "logistic",
     "num_rounds": _ROUNDS,
     "eval_every": 10,
 }
-_ROWS = {
-    "clipping": "per_example",
-    "batches": "poisson",
-    "local_steps": 1,
-    "l2_norm_clip": _CLIP,
-    "separate_clips": True,
-    "server_momentum": _MOMENTUM,
-}
+_ROWS = routes.ROWS | {"l2_norm_clip": _CLIP}
 _CLIENTS = {
     "clipping": "update_clip",
     "noise_trust": "secure_aggregation",
@@ -216,7 +202,6 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
     settings = _PROMISE | {
         "num_clients": clients,
         "cohort_size": clients,
-        "num_hbc_clients": 0,
         "partition": config.partition,
     }
     if config.noise_sampler == "discrete":

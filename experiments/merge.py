@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     values = flags.FLAGS
     parts.merge(arguments[1:], values.output_dir)
     printed.sweep_tables(values.output_dir)
-    command.write_report(values, "sweep")
+    command.write_report(values)
     command.print_folder(values)
 
 

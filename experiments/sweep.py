@@ -152,7 +152,7 @@ def main(_: list[str]) -> None:
         options=command.options(values),
     )
     printed.sweep_tables(values.output_dir)
-    command.write_report(values, "sweep")
+    command.write_report(values)
     command.print_folder(values)
 
 

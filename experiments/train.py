@@ -124,7 +124,7 @@ def main(_: list[str]) -> None:
             options=command.options(values),
         )
     except FloatingPointError:
-        command.write_report(values, "run")
+        command.write_report(values)
         command.print_folder(values)
         raise
     from fedsvp_jax.report import headline
@@ -135,7 +135,7 @@ def main(_: list[str]) -> None:
         write_json(place / headline.REFERENCE, run.reference_scores(config, data))
     if data.schema is not None:
         run.load_model(place).save(place / "model.safetensors")
-    command.write_report(values, "run")
+    command.write_report(values)
     print(
         messages.filled(
             "train.txt",

@@ -46,26 +46,6 @@ if TYPE_CHECKING:
     from fedsvp_jax.run import sweep as sweep
     from fedsvp_jax.run.own_loop import make_round as make_round
 
-__all__ = [
-    "Account",
-    "Column",
-    "Dataset",
-    "ExperimentConfig",
-    "Model",
-    "__version__",
-    "accounting",
-    "attacks",
-    "influence",
-    "make_round",
-    "mechanisms",
-    "models",
-    "report",
-    "resolve",
-    "run",
-    "shapley",
-    "sweep",
-]
-
 set_safe_flags()
 
 

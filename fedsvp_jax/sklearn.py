@@ -24,32 +24,23 @@ from fedsvp_jax.accounting.claims import Claim, table
 from fedsvp_jax.config import ExperimentConfig, ResolvedConfig, resolve
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data.dataset import Dataset
+from fedsvp_jax.federation import routes
 from fedsvp_jax.run import noise_key, records
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.trainer import Trainer
 
 FROM_DATA = "from_data"  # in the place of bounds or classes: every claim is nominal
-_ROUTE: dict[str, Any] = {
-    "dataset": "npz",  # whose defaults are taken; the data are in memory
-    "mechanism": "gaussian",
-    "relation": "add_remove",
-    "total_accounting": "pld",
-    "solve": "noise",
-    "clipping": "per_example",
-    "separate_clips": True,
-    "batches": "poisson",
-    "local_steps": 1,
-    "learning_rate_schedule": "cosine",
-    "server_momentum": 0.9,
-    "model": "logistic",
-    "num_attributes": 1,
-    "num_clients": 1,
-    "cohort_size": 1,
-    "num_hbc_clients": 0,
-    "partition": "iid",
-    "split": "by_position",
-    "train_fraction": 1.0,
-}
+_ROUTE = (
+    routes.PROMISE
+    | routes.ROWS
+    | {
+        "dataset": "npz",  # whose defaults are taken; the data are in memory
+        "learning_rate_schedule": "cosine",
+        "num_clients": 1,
+        "cohort_size": 1,
+        "partition": "iid",
+    }
+)
 _LARGEST_BATCH = 4096  # rows in a step
 _SEEDED = (
     "nominal, because random_state is a number: whoever knows it removes the noise"

@@ -11,8 +11,7 @@ Workloads (synthetic images; the sizes are those used for the other libraries):
   W1-DP  W1 with clipped updates and Gaussian noise (dp_fedavg).
   W2     small CNN on 8x8 images, 14 per client, batch size 7: overhead dominates.
   W3     ResNet-18 with GroupNorm, 10 clients of 50 images of 32x32x3, 1 epoch.
-  W1-BF16  W1 with products in bfloat16 (--compute_dtype).
-  W3-BF16  W3 in the same way.
+  W3-BF16  W3 with products in bfloat16 (--compute_dtype).
   PE-W1  W1 with FedSVA at N = 2, 3, 4, 5 attributes, and with --shapley=additive at
          N = 5 and 16, after one row of FedAvg, all with FedSVA's gradient clip. 3
          clients per round, to save time.

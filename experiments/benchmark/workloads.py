@@ -99,7 +99,6 @@ _ALL = [
     Workload("W1-DP", LEAF, "dp_fedavg", clipping="update_clip", l2_norm_clip=1.0),
     Workload("W2", SMALL, rounds_per_call=20),
     Workload("W3", RESNET, most_samples=2),
-    Workload("W1-BF16", LEAF, compute_dtype="bfloat16"),
     Workload("W3-BF16", RESNET, compute_dtype="bfloat16", most_samples=2),
     *_estimation(Workload("PE-W1", LEAF, cohort_size=3, most_samples=2)),
     *_estimation(Workload("PE-W2", SMALL, rounds_per_call=10)),

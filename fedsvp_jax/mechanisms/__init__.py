@@ -9,7 +9,6 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.registry import (
     BuiltInSettings,
     about,
-    from_outside,
     make_mechanism,
     mechanism_names,
     noise_setting,
@@ -26,7 +25,6 @@ __all__ = [
     "MechanismConfig",
     "about",
     "analytic_multiplier",
-    "from_outside",
     "guided_multiplier",
     "make_mechanism",
     "mechanism_names",

@@ -122,11 +122,6 @@ def unread_settings(name: str) -> frozenset[str]:
     return all_settings - entry.own_settings | frozenset(common)
 
 
-def from_outside(name: str) -> bool:
-    """Whether code that is not this package's makes the mechanism."""
-    return name not in _BUILT_IN
-
-
 def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     """Builds a mechanism; concrete numbers of the config are checked, tracers pass.
 
@@ -151,7 +146,7 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
         mechanism = shared_noise.shared(mechanism, config, name)
     if config.clip.asks:
         mechanism = free_before(mechanism, config.private_from, config.num_rounds)
-    if from_outside(name):
+    if name not in _BUILT_IN:
         mechanism = nominal(
             mechanism, "the mechanism is code from outside, which nothing here proves"
         )

@@ -5,49 +5,18 @@ on every page and in every figure. What is no mechanism (a folder, an accounting
 an attribute) is numbered.
 """
 
+import tomllib
 import zlib
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
 
-GREY = "#6E6E6E"
-# Okabe and Ito's palette (2008), made for colour-blind readers; black first.
-COLORS = (
-    "#000000",
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#8C6D00",  # the palette's yellow, darkened: the original fades on white
-    GREY,
-)
-
-# plotly's name -> matplotlib's. A look is written with plotly's names.
-SECOND = "dot"  # of a second curve in one look
-_DASHES: dict[str, Any] = {
-    "solid": "solid",
-    "dash": (0, (4, 2)),
-    "dashdot": (0, (5, 2, 1, 2)),
-    "longdash": (0, (8, 2)),
-    "longdashdot": (0, (6, 1.5, 1, 1.5, 1, 1.5)),
-    SECOND: (0, (1, 1.5)),
-}
-_MARKERS = {
-    "circle": "o",
-    "square": "s",
-    "triangle-up": "^",
-    "diamond": "D",
-    "triangle-down": "v",
-    "cross": "P",
-    "x": "X",
-    "star": "*",
-    "triangle-left": "<",
-    "pentagon": "p",
-    "hexagon": "h",
-    "triangle-right": ">",
-}
+_FILE = Path(__file__).with_name("assets") / "style.toml"
+_LOOKS = tomllib.loads(_FILE.read_text("utf-8"))
+COLORS, _MARKERS, _DASHES = _LOOKS["colors"], _LOOKS["markers"], _LOOKS["dashes"]
+GREY = COLORS[-1]
+SECOND = "dot"  # the dash of a second curve in one look
 
 
 class Look(NamedTuple):
@@ -62,7 +31,7 @@ class Look(NamedTuple):
         return {
             "color": self.color,
             "marker": _MARKERS[self.marker],
-            "linestyle": _DASHES[self.dash],
+            "linestyle": (0, _DASHES[self.dash]),
         }
 
 

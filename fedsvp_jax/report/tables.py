@@ -74,8 +74,7 @@ class SummaryRow:
     num_rounds: int  # rounds that every seed has
     best_by: str | None  # what chose the best rounds; None where nothing is evaluated
     scores: dict[str, Spread]  # of SCORES; a std is None with fewer than two seeds
-    best_below_fedavg: float | None  # percent; None where the sweep has no FedAvg
-    last5_below_fedavg: float | None
+    last5_below_fedavg: float | None  # percent; None where the sweep has no FedAvg
     noise_l2: float | None  # noise on an upload, mean over rounds and seeds
     step_noise_std: float | None  # noise in a local step, likewise
     epsilon_spent: dict[str, float | None]  # by accounting method, after the last round
@@ -171,12 +170,10 @@ def _row(
 ) -> SummaryRow:
     """A row from its runs and their scores; FedAvg's stands first before it."""
     spreads = {name: mean_std(present(scores, key)) for name, key in SCORES.items()}
-    below = dict.fromkeys(("best", "last5"))
-    if before and before[0].mechanism == "none":
-        for name in below:
-            mean, reference = spreads[name][0], before[0].scores[name][0]
-            if mean is not None and reference:
-                below[name] = 100 * (reference - mean) / reference
+    below, mean = None, spreads["last5"][0]
+    if mean is not None and before and before[0].mechanism == "none":
+        reference = before[0].accuracy
+        below = reference and 100 * (reference - mean) / reference
     last = [run[-1] for run in runs]
     noise, step_noise = (
         mean_std([value for run in runs for value in present(run, name)])[0]
@@ -188,8 +185,7 @@ def _row(
         num_rounds=min(map(len, runs)),
         best_by=scores[0]["best_by"],
         scores=spreads,
-        best_below_fedavg=below["best"],
-        last5_below_fedavg=below["last5"],
+        last5_below_fedavg=below,
         noise_l2=noise,
         step_noise_std=step_noise,
         epsilon_spent=_spent(last),

@@ -63,8 +63,6 @@ def test_rows_are_in_order_whatever_the_lines_and_a_round_counts_once() -> None:
         ("fedsva", 0.1, 1),
         ("fedsva", 0.5, 2),
     ]
-    assert rows[0].best_below_fedavg is None
-    assert rows[1].best_below_fedavg == pytest.approx(25.0)
     with pytest.raises(ValueError, match="at least one row"):
         tables.summarize([])
 
