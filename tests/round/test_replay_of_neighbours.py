@@ -138,9 +138,11 @@ class Replay:
         self, linear: bool = False, rows_per_person: int | None = None, **changes: Any
     ) -> None:
         own = {} if linear else {"model": probe(), "loss": pull}
-        self.config = settings(**changes, **({"model": "logistic"} if linear else {}))
+        how = {"model": "logistic"} if linear else {"secret_noise": True}
+        self.config = settings(**changes, **how)
         data = dataset(flat=linear, rows_per_person=rows_per_person)
-        self.program = build([self.config], data, **own)
+        secret = None if linear else bytes(8)  # of a seed nothing is proved of a probe
+        self.program = build([self.config], data, noise_key=secret, **own)
         self.trainer = trainer.Trainer(self.program)
         self.examples = self.program.data.examples
         split = self.program.data.split
