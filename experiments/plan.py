@@ -78,7 +78,6 @@ _LABELS = {
     "secure_aggregation": "secure aggregation",
     "trusted_server": "trusted server",
 }
-_REFERENCE = "logistic regression without privacy"
 _NOTHING = "no feature"  # in the place of all columns, where rows are divided
 _TESTED = 2000  # synthetic rows for the test
 _FITTED = 4000  # synthetic rows that fit the slope
@@ -371,7 +370,9 @@ def _joined(
         point | {"accuracy": between(point["accuracy"], other["accuracy"])}
         for point, other in zip(weak["points"], strong["points"], strict=True)
     ]
-    bare = between(weak["reference"], strong["reference"]) | {"name": _REFERENCE}
+    bare = between(weak["reference"], strong["reference"]) | {
+        "name": "logistic regression without privacy"
+    }
     return weak | {"points": points, "reference": bare}
 
 

@@ -86,12 +86,10 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
 def _test(model: pathlib.Path, values: Any) -> None:
     from fedsvp_jax import run
     from fedsvp_jax.data.tables import scores
-    from fedsvp_jax.deploy import Site
-    from fedsvp_jax.federation import loading
+    from fedsvp_jax.deploy import Site, tables
     from fedsvp_jax.report import headline
 
-    site = Site(values.log, witness=_WITNESS.value)
-    rows = loading.load_dataset(site.policy.training)
+    rows = tables.table_rows(Site(values.log, witness=_WITNESS.value).policy)
     chances = run.load_model(model).probabilities(rows.test_inputs)
     of_rows = scores.of_table(chances, rows.test_labels, rows.class_names)
     print(headline.filled("quality", {"test_scores": of_rows}))

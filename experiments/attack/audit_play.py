@@ -90,16 +90,12 @@ class Prepared(NamedTuple):
     proved: bool
 
 
-def _is_secret(case: Case) -> bool:
-    return "secret batches" in case.worlds
-
-
 def prepare(setting: Setting, case: Case) -> Prepared:
     """The case's game, compiled at its first use."""
     config, num_examples = setting.config, setting.num_examples
     if CLIPS[case.clipping].asks:
         num_examples //= _PRIVATE
-    if _is_secret(case):
+    if "secret batches" in case.worlds:
         num_examples = _BATCHES * config.batch_size
     settings, mechanism = case_mechanism(case, config, num_examples)
     pooled = "colluders" in case.changes
@@ -155,7 +151,7 @@ def _training_player(
     """Games with noise in the local steps, of which an upload shows every one."""
     size, rounds = setting.config.batch_size, setting.config.num_rounds
     recipe = dataclasses.replace(setting.recipe, gradient="per_example")
-    secret, rows = _is_secret(case), settings.rows_per_person or 1
+    secret, rows = "secret batches" in case.worlds, settings.rows_per_person or 1
     if secret:
         steps = subsampling.most_steps(settings)
         places = subsampling.poisson_places(size, num_examples, rounds * steps, rows)

@@ -12,6 +12,7 @@ round; from then on a hospital's log decides what it answers.
 import json
 import os
 import pathlib
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -142,9 +143,20 @@ def table_client(
     """
     policy = policy or Site(log, witness=witness).policy
     if rows is None:
-        rows = loading.load_dataset(policy.training)
+        rows = table_rows(policy)
     data = own_data(policy.training, rows)
     return Client(policy, data, log, witness=witness, randomness=randomness)
+
+
+def table_rows(policy: Policy) -> Dataset:
+    """The table that a hospital's policy names.
+
+    Raises:
+      OSError, ValueError: the table cannot be read, or does not fit the schema.
+    """
+    with warnings.catch_warnings():  # one site's classes have shares of their own
+        warnings.filterwarnings("ignore", ".* in another order")
+        return loading.load_dataset(policy.training)
 
 
 def server_client(folder: pathlib.Path) -> Client:

@@ -187,6 +187,8 @@ def test_a_row_without_a_client_is_refused_as_by_train(tmp_path: pathlib.Path) -
 
 @pytest.mark.hole
 def test_kinds_of_trust_stand_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
     def swept(data: Any, trust: str, epsilon: float, num_clients: int) -> Any:
         area = {"nobody": 0.55, "trusted_server": 0.8}.get(trust, 0.78)
         log_loss = 0.51 if trust == "secure_aggregation" else 0.4
