@@ -10,13 +10,11 @@ from absl import flags
 
 from . import command, presets, sweep
 
-OUTPUT_DIR = "runs/demo"
-
 
 def main() -> None:
     """Runs the sweep; the preset gives its flags their defaults."""
     preset = presets.read_preset("sweep", "demo")
-    defaults = preset.flags | {"output_dir": OUTPUT_DIR}
+    defaults = preset.flags | {"output_dir": "runs/demo"}
     command.default_settings(flags.FLAGS, defaults)
     command.run(sweep.main, __doc__)
 

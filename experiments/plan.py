@@ -199,7 +199,11 @@ def main(arguments: Sequence[str]) -> None:
         )
     path = pathlib.Path(arguments[1])
     table, _ = table_file.read_table(path, schema.encoding)
-    for name in (_COLUMN.value or schema.client, schema.person):
+    for name in (
+        _COLUMN.value or schema.client,
+        schema.person,
+        *(name for name, column in schema.columns.items() if column.width),
+    ):
         if name not in (None, NOBODY, *table):
             raise ValueError(f"{path} lacks the column {name}")
     data = divided(schema, table, _COLUMN.value, str(path))

@@ -77,9 +77,8 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     route = goal.settings("proved", values, rows)
     route |= {"partition": "iid", "secret_noise": False}
     command.default_settings(values, route)
-    smallest = values.min_num_examples or 1
     config = command.settings_from_flags(values)
-    _print_promise(tables.propose(folder, config, schema, min_num_examples=smallest))
+    _print_promise(tables.propose(folder, config, schema))
     command.print_files(sorted(folder.iterdir()))
 
 
@@ -127,7 +126,13 @@ def _begin(folder: list[str], values: Any) -> None:
 
 
 def _print_promise(policy: Any) -> None:
-    for name, value in [*policy.says().items(), ("agreement", policy.agreement)]:
+    from fedsvp_jax.report import headline
+
+    said = policy.says() | {"agreement": policy.agreement}
+    claim = said | {"delta": said["target_delta"], "method": said["total_accounting"]}
+    if total := said["total_epsilon"]:
+        print(headline.privacy(said | {"guarantees": [claim | {"epsilon": total}]}))
+    for name, value in said.items():
         if name != "solve":  # which is done, and `uploads` from here on
             print(f"{name}: {value}")
 

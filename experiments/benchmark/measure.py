@@ -15,7 +15,6 @@ from fedsvp_jax.core.files import Record
 from fedsvp_jax.devices.target import Target
 from fedsvp_jax.federation import build, loading
 from fedsvp_jax.round.state import ServerState
-from fedsvp_jax.run.environment import versions
 from fedsvp_jax.run.placement import Placement
 from fedsvp_jax.run.sweep import SweepPlan
 from fedsvp_jax.run.trainer import Trainer
@@ -120,7 +119,6 @@ def row(
         "gemm_gflops": rate,
         "gemm_fraction": flops / median / 1e9 / rate,
         "note": "; ".join(notes),
-        "versions": versions(),
         "provenance": provenance.stamp(None, seed=0),
     }
 

@@ -42,13 +42,18 @@ def likelihood_ratios(phi: np.ndarray, member: np.ndarray) -> np.ndarray:
     """(S, n): LiRA's scores, where each model in turn is the target of the others.
 
     Args:
-      phi: (S, n) confidences of n examples under S models, of which 4 are the least.
+      phi: (S, n) confidences of n examples under S models.
       member: (S, n) bool, which model was trained on which example.
 
     Returns:
       The log likelihood ratios of each target, with the other models as its shadows. An
       example that all shadows were trained on, or none, has the score 0.
+
+    Raises:
+      ValueError: fewer than 4 models.
     """
+    if len(phi) < 4:
+        raise ValueError(f"shadows must be at least 4, got {len(phi)}")
     phi = np.asarray(phi, float)
     centred, logs, has_both = phi - phi.mean(0), [], np.ones(phi.shape, bool)
     for side in (member, ~member):
@@ -103,14 +108,13 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
       member: (S, n) bool, which model was trained on which example.
 
     Raises:
-      FloatingPointError: a score is NaN or infinite (a target diverged).
+      ValueError: a score is NaN or infinite (a target diverged), or there are too few
+        models for the attack and one to leave out.
     """
     from sklearn import metrics
 
     score = SCORES[attack]
     scores = score(phi, member)
-    if not np.isfinite(scores).all():
-        raise FloatingPointError("a membership score is NaN or infinite")
 
     def curve(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         fpr, tpr, _ = metrics.roc_curve(member.ravel(), scores.ravel())

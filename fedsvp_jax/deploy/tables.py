@@ -73,13 +73,7 @@ def blank_rows(schema: Schema, sizes: Sequence[int]) -> Dataset:
     )
 
 
-def propose(
-    folder: pathlib.Path,
-    config: ResolvedConfig,
-    schema: Schema,
-    *,
-    min_num_examples: int,
-) -> Policy:
+def propose(folder: pathlib.Path, config: ResolvedConfig, schema: Schema) -> Policy:
     """Writes the folder that `flwr run` takes and every hospital joins from.
 
     Args:
@@ -87,7 +81,6 @@ def propose(
       config: what all train, with noise that only a cohort's sum has enough of. Its
         `batch_size` is the most training rows that a hospital may have.
       schema: that it names.
-      min_num_examples: training rows of the smallest hospital.
 
     Raises:
       FileExistsError: the folder is there.
@@ -96,7 +89,7 @@ def propose(
     rows = blank_rows(schema, [config.batch_size])
     policy = make_policy(
         config,
-        min_num_examples=min_num_examples,
+        min_num_examples=1,
         max_num_examples=config.batch_size,
         rows_per_person=rows.rows_per_person,
     )

@@ -19,7 +19,7 @@ def write_compare_report(
       output_dir: where the page is written; created if it does not exist.
 
     Raises:
-      ValueError: fewer than two folders.
+      ValueError: as `read.read_all`.
     """
     files = read.read_all(folders)
     rows = comparison_table(files)

@@ -120,11 +120,9 @@ def log_axis(axes: Any, which: str) -> None:
     getattr(axes, f"set_{which}scale")("log")
     axis = getattr(axes, f"{which}axis")
     low, high = sorted(axis.get_view_interval())
-    if high < 8 * low:
-        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
-    else:
-        subs = (1.0, 2.0, 5.0) if high < 200 * low else (1.0,)
-        axis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    subs = (1.0, 2.0, 5.0) if high < 200 * low else (1.0,)
+    locator = LogLocator(subs=subs, numticks=7) if high > 8 * low else MaxNLocator(5)
+    axis.set_major_locator(locator)
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
 

@@ -128,11 +128,9 @@ def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
     """Several folders' files by a short name: the path relative to their common parent.
 
     Raises:
-      ValueError: fewer than two folders, a run that has not ended, a damaged file.
+      ValueError: a run that has not ended, a damaged file.
     """
     paths = list(dict.fromkeys(Path(os.path.abspath(folder)) for folder in folders))
-    if len(paths) < 2:
-        raise ValueError(f"a comparison needs at least two folders, got {len(paths)}")
     common = os.path.commonpath([path.parent for path in paths])
     files = {os.path.relpath(path, common): read_folder(path) for path in paths}
     for path, result in zip(paths, files.values(), strict=True):

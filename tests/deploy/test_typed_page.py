@@ -69,10 +69,10 @@ def test_twelve_hospitals_tables_become_a_model_that_predicts(
         swapped(
             propose.rstrip(),
             *here,
-            ("clients=54", f"clients={HOSPITALS}"),
-            ("examples=1192", "examples=440"),
+            ("clients=49", f"clients={HOSPITALS}"),
+            ("examples=1188", "examples=440"),
             ("examples=80", "examples=40"),
-            ("colluders=18", "colluders=4"),
+            ("colluders=16", "colluders=4"),
             ("0.0.0.0", "127.0.0.1"),
         )
         + " > link.log 2>&1 &\nsleep 20",

@@ -21,8 +21,7 @@ def folders(tmp_path: Path, whole_run: Path, sweep_dir: Path) -> list[Path]:
 
 
 def test_curves_of_all_folders_share_their_axes(folders: list[Path]) -> None:
-    with pytest.raises(ValueError, match="at least two folders, got 1"):
-        read.read_all([folders[0], folders[0] / "."])
+    assert len(read.read_all([folders[0], folders[0] / "."])) == 1
     plots = {p.id: p for p in curves.compare_curves(read.read_all(folders))}
     series = plots["accuracy"].series
     names = [curve.name for curve in series]
