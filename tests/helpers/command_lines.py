@@ -8,6 +8,7 @@ before JAX starts its devices, so each command line finds the process as `python
 MODULE` would, without the seconds of imports.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -43,8 +44,11 @@ _OTHERS = (
 
 def _import_all() -> None:
     modules = pkgutil.walk_packages(fedsvp_jax.__path__, "fedsvp_jax.")
-    for name in [*(module.name for module in modules), *_USED]:
+    for name in (module.name for module in modules):
         if not name.endswith(_OTHERS):
+            importlib.import_module(name)
+    for name in _USED:  # the environment of the engines has not all
+        with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
 
