@@ -405,5 +405,5 @@ def test_an_epsilon_of_0_is_named_before_a_delta_that_is_missing(
     tmp_path: pathlib.Path,
 ) -> None:
     (tmp_path / "dp.toml").write_text("std = 1.0\nclip = 1.0\nepsilon = 0")
-    with pytest.raises(ValueError, match=r"epsilon of dp\.toml .* greater than 0, got 0"):
+    with pytest.raises(ValueError, match=r"epsilon of dp\.toml .* than 0, got 0"):
         check.settings_file.read(tmp_path / "dp.toml")
