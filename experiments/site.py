@@ -128,11 +128,14 @@ def _begin(folder: list[str], values: Any) -> None:
 def _print_promise(policy: Any) -> None:
     from fedsvp_jax.report import headline
 
-    said = policy.says() | {"agreement": policy.agreement}
-    claim = said | {"delta": said["target_delta"], "method": said["total_accounting"]}
-    if total := said["total_epsilon"]:
-        print(headline.privacy(said | {"guarantees": [claim | {"epsilon": total}]}))
-    for name, value in said.items():
+    facts = policy.says() | {"agreement": policy.agreement}
+    claim = facts | {
+        "delta": facts["target_delta"],
+        "method": facts["total_accounting"],
+    }
+    if total := facts["total_epsilon"]:
+        print(headline.privacy(facts | {"guarantees": [claim | {"epsilon": total}]}))
+    for name, value in facts.items():
         if name != "solve":  # which is done, and `uploads` from here on
             print(f"{name}: {value}")
 

@@ -72,8 +72,8 @@ class Case(NamedTuple):
     quick: tuple[int, ...] = ()
 
 
-def _log(entries: int, folder: pathlib.Path) -> Site:
-    """A site whose log has so many entries, countersigned as a round's are."""
+def _site(folder: pathlib.Path) -> Site:
+    """A site that has begun and answered nothing yet."""
     config = ExperimentConfig(
         dataset="digits",
         mechanism="gaussian",
@@ -83,6 +83,12 @@ def _log(entries: int, folder: pathlib.Path) -> Site:
     )
     site = Site(folder / "log", make_policy(config, min_num_examples=20))
     site.begin(30)
+    return site
+
+
+def _log(entries: int, folder: pathlib.Path) -> Site:
+    """A site whose log has so many entries, countersigned as a round's are."""
+    site = _site(folder)
     _round(site, 1)
     written, _ = chain.read_entries(site.path.read_bytes(), "log")
     site_key = chain.Key(folder / "log.key")
@@ -355,15 +361,7 @@ def _attacked(rounds: int, folder: pathlib.Path) -> Run:
 
 def _answered(weights: int, folder: pathlib.Path) -> Run:
     """A site's round with so many weights."""
-    config = ExperimentConfig(
-        dataset="digits",
-        mechanism="gaussian",
-        clipping="update_clip",
-        relation="add_remove",
-        num_rounds=10**6,
-    )
-    site = Site(folder / "log", make_policy(config, min_num_examples=20))
-    site.begin(30)
+    site = _site(folder)
     model, rounds = [np.zeros(weights, np.float32)], iter(range(1, 100))
     trained = Trained([np.ones(weights, np.float32)])
 

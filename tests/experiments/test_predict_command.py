@@ -100,6 +100,16 @@ type = "drop"
 """
 
 
+def train_on(table: Path, lines: list[str]) -> None:
+    """Writes the table and its schema, and a run of one round beside them."""
+    table.write_text("\n".join(["x,row,ill", *lines]))
+    schema = table.with_name("schema.toml")
+    schema.write_text(SCHEMA)
+    told = {"dataset": "csv", "data_dir": str(table), "mechanism": "none"}
+    told |= {"schema": str(schema), "num_attributes": 1}
+    run.train(resolve(ExperimentConfig(**told, num_rounds=1)), table.with_name("run"))
+
+
 @pytest.mark.hole
 @pytest.mark.usefixtures("quick_training")
 def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
@@ -108,11 +118,7 @@ def test_predictions_carry_ids_count_from_one_and_tell_what_is_clamped(
     """Ids, rows and clamped cells as written by hand into the two tables."""
     trained, new = tmp_path / "trained.csv", tmp_path / "new.csv"
     lines = [f"{n % 11},p{n:03},{('no', 'yes')[n % 2]}" for n in range(60)]
-    trained.write_text("\n".join(["x,row,ill", *lines]))
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    told = {"dataset": "csv", "data_dir": str(trained), "mechanism": "none"}
-    told |= {"schema": str(tmp_path / "schema.toml"), "num_attributes": 1}
-    run.train(resolve(ExperimentConfig(**told, num_rounds=1)), tmp_path / "run")
+    train_on(trained, lines)
 
     new.write_text("visit,x,row\n=a,-1,007\nb,11.5,007\nc,10,\n")
     line = ("experiments.predict", str(tmp_path / "run"), str(new))
@@ -161,11 +167,7 @@ YES_NO = "yes", "no"
 def test_scores_are_of_files_with_the_column_of_the_class(tmp_path: Path) -> None:
     trained, new = tmp_path / "trained.csv", tmp_path / "new.csv"
     lines = [f"{n % 11},p{n:03},{('no', 'yes')[n % 11 > 4]}" for n in range(60)]
-    trained.write_text("\n".join(["x,row,ill", *lines]))
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    told = {"dataset": "csv", "data_dir": str(trained), "mechanism": "none"}
-    told |= {"schema": str(tmp_path / "schema.toml"), "num_attributes": 1}
-    run.train(resolve(ExperimentConfig(**told, num_rounds=1)), tmp_path / "run")
+    train_on(trained, lines)
     line = ("experiments.predict", str(tmp_path / "run"), str(new))
     for name, content, words in (
         ("a", "x,ill\n1,no\n2,yes\n3,?\n", "column ill: 2 of 3 rows name a class\n"),
