@@ -452,15 +452,18 @@ def _trained_rows(rows: int, folder: pathlib.Path) -> Run:
 
 
 _ENTRIES = (1_000, 10_000, 30_000, 100_000), (250, 500, 1_000, 2_000)
-_CLIENTS = (1_000, 10_000, 100_000, 1_000_000), (30_000, 60_000, 120_000, 240_000)
+_CLIENTS = (1_000, 10_000, 100_000, 1_000_000)
+_FEW_CLIENTS = (2_000, 4_000, 8_000, 16_000)  # whose rows a processor's cache takes
 _FEW_WEIGHTS = (125_000, 250_000, 500_000, 1_000_000)
 CASES = {
     "cold start of a site": Case("entries of its log", _cold, *_ENTRIES),
     "warm round of a site": Case("entries of its log", _warm, *_ENTRIES),
     "audit of a log": Case("entries", _audit, *_ENTRIES),
-    "100 rounds in the account": Case("clients", _account, *_CLIENTS),
-    "start of a store": Case("clients", _store, *_CLIENTS),
-    "partition by writer": Case("writers", _writers, *_CLIENTS),
+    "100 rounds in the account": Case(
+        "clients", _account, _CLIENTS, (30_000, 60_000, 120_000, 240_000)
+    ),
+    "start of a store": Case("clients", _store, _CLIENTS, _FEW_CLIENTS),
+    "partition by writer": Case("writers", _writers, _CLIENTS, _FEW_CLIENTS),
     "partition of persons": Case(
         "clients", _persons, (100, 1_000, 10_000, 100_000), (250, 500, 1_000, 2_000)
     ),

@@ -1,5 +1,7 @@
 """What grows costs in proportion, or less: CPU seconds at four small sizes."""
 
+import math
+
 import pytest
 
 from tests import growth
@@ -11,10 +13,12 @@ QUICK = [name for name, case in growth.CASES.items() if case.quick]
 @pytest.mark.hole
 @pytest.mark.parametrize("name", QUICK)
 def test_no_cost_grows_faster_than_what_it_is_for(name: str) -> None:
-    """Twice: a quiet minute is enough, and a busy machine can only add seconds."""
+    """The least of three tries: a busy machine can only add seconds."""
     case = growth.CASES[name]
-    for _ in range(2):
-        seconds = [growth.measured(case, size) for size in case.quick]
+    seconds = [math.inf] * len(case.quick)
+    for _ in range(3):
+        tried = [growth.measured(case, size) for size in case.quick]
+        seconds = [min(both) for both in zip(seconds, tried, strict=True)]
         if growth.exponent(case.quick, seconds) <= MOST:
             return
     pytest.fail(f"{name} by {case.by}: {dict(zip(case.quick, seconds, strict=True))}")
