@@ -126,7 +126,7 @@ def defaults_of(name: str) -> dict[str, Any]:
         return {**_COMMON, **OWN_DATA[family]}
     if family not in DATA_SETS:
         choices = [*DATA_SETS, *OWN_DATA, "tfds:NAME"]
-        raise ValueError(unknown("dataset", name, choices))
+        raise unknown("dataset", name, choices)
     return {**_COMMON, **DATA_SETS[family].defaults}
 
 
@@ -186,7 +186,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
             "here; give its number as private_attribute"
         )
     if config.private_category not in names:
-        raise ValueError(unknown("private_category", config.private_category, names))
+        raise unknown("private_category", config.private_category, names)
     number = names.index(config.private_category)
     if config.private_attribute not in (None, number):
         raise ValueError(
@@ -275,7 +275,7 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
     shapley.check_client_values(config, config.cohort_size, config.validation_examples)
     names = mechanisms.mechanism_names()
     if config.mechanism not in names:
-        raise ValueError(unknown("mechanism", config.mechanism, names))
+        raise unknown("mechanism", config.mechanism, names)
     if math.isinf(config.l2_norm_clip) and config.mechanism != "none":
         raise ValueError(
             f"l2_norm_clip must be finite for mechanism {config.mechanism}, got inf"

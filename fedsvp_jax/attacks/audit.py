@@ -27,7 +27,7 @@ from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
-from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.core.tree import cell_of, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
 from fedsvp_jax.round import client_work, cohort, private_query_work
@@ -208,7 +208,7 @@ def _transcript(
                 dataclasses.replace(state, shared=other.shared),
                 key=prng.stream_key(round_key, prng.Stream.SERVER_NOISE),
                 round_num=round_num,
-                infos=jax.tree.map(partial(jnp.where, is_canary), info, infos),
+                infos=where(is_canary, info, infos),
                 valid=valid,
             )
             seen = average * len(factors)
@@ -221,7 +221,7 @@ def _transcript(
                     others_clipped=infos.clipped[1:],
                 )
             other = dataclasses.replace(other, shared=after.shared)
-        states = jax.tree.map(partial(jnp.where, uploaded), states, carry.states)
+        states = where(uploaded, states, carry.states)
         shared = jax.tree.map(lambda x: jnp.stack([x, x]), other.shared)
         cost = jnp.asarray(game.allowance.costs)[
             jnp.minimum(round_num, len(game.allowance.costs) - 1)

@@ -33,6 +33,11 @@ def pairwise_sum(rows: Array) -> Array:
     return rows[0]
 
 
+def weighted_sum(weights: Array, rows: Array) -> Array:
+    """`pairwise_sum` of rows (n, ...), each times its weight."""
+    return pairwise_sum(weights.reshape(-1, *(1,) * (rows.ndim - 1)) * rows)
+
+
 def staged_sum(numbers: Array) -> tuple[Array, int]:
     """The sum of all numbers of an array in few passes, and H of this order.
 

@@ -155,12 +155,11 @@ def _grid(
     """Of clipped updates, and of gradients, which lie Δ apart at any length."""
     if config.noise_sampler == "gaussian":
         return None
-    if config.clip.asks:
-        return Grid(config.noise_bits, summed, config.private_clip, bound)
-    if config.uploads_gradient:
-        return Grid(config.noise_bits, summed, config.l2_norm_clip, bound)
+    norm = config.private_clip if config.clip.asks else config.l2_norm_clip
+    if config.clip.asks or config.uploads_gradient:
+        return Grid(config.noise_bits, summed, norm, bound)
     if config.clip.in_ball and not config.clip.of_weights:
-        return Grid(config.noise_bits, summed, config.l2_norm_clip)
+        return Grid(config.noise_bits, summed, norm)
     return None
 
 

@@ -17,11 +17,15 @@ def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
       it was clipped, () float32 in {0, 1}.
     """
     bound = jnp.float32(bound)
-    norm = l2_norm(tree)
-    clipped = norm > bound
-    scale = jnp.where(clipped, bound / jnp.where(clipped, norm, 1.0), 1.0)
+    scale, clipped = shrinkage(l2_norm(tree), bound)
     shrunk = jax.tree.map(lambda leaf: leaf * scale.astype(leaf.dtype), tree)
     return shrunk, clipped.astype(jnp.float32)
+
+
+def shrinkage(norms: Array, bound: Array | float) -> tuple[Array, Array]:
+    """Factors that shorten to the bound what is longer, and whether each is."""
+    clipped = norms > bound
+    return jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0), clipped
 
 
 def clip_into_ball(tree: Params, bound: Array | float) -> tuple[Params, Array]:

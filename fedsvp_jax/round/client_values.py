@@ -24,6 +24,7 @@ import optax
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Model, Weights
+from fedsvp_jax.core.tree import where
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.models.evaluation import Validation
 from fedsvp_jax.round.state import Uploads
@@ -92,12 +93,8 @@ def client_values(
         weights = aggregation.client_weights(counts, coalition, uniform=False)
         update, stats = jax.tree.map(lambda leaf: mean(leaf, weights), stacked)
         anyone = jnp.any(coalition & present)
-        params, stats = jax.tree.map(
-            lambda new, old: jnp.where(anyone, new, old),
-            (optax.apply_updates(start.params, uploads.step(update)), stats),
-            tuple(start),
-        )
-        return Weights(params, stats)
+        params = optax.apply_updates(start.params, uploads.step(update))
+        return where(anyone, Weights(params, stats), start)
 
     count = examples.labels.shape[0]
     validation = Validation(

@@ -18,8 +18,15 @@ import numpy as np
 import optax
 
 from fedsvp_jax.core import losses, prng
-from fedsvp_jax.core.float32 import ROUNDOFF, pairwise_sum, reserve, rounded
+from fedsvp_jax.core.float32 import (
+    ROUNDOFF,
+    pairwise_sum,
+    reserve,
+    rounded,
+    weighted_sum,
+)
 from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.core.tree import where
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
@@ -202,8 +209,7 @@ def _per_example_gradient(
         return noise.clip_into_ball(gradient, bound)[0]
 
     def mean(gradients: Array) -> Array:
-        counted = weights.reshape(-1, *(1,) * (gradients.ndim - 1)) * gradients
-        return pairwise_sum(counted) * np.float32(1 / batch_size)
+        return weighted_sum(weights, gradients) * np.float32(1 / batch_size)
 
     return jax.tree.map(mean, jax.vmap(example_gradient)(inputs, targets))
 
@@ -211,12 +217,6 @@ def _per_example_gradient(
 def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Array:
     """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C."""
     return jnp.float32(l2_norm_clip) * np.float32(1 / (1 + reserve(number, height + 1)))
-
-
-def _shrinking(norms: Array, bound: Array | float) -> Array:
-    """min(1, bound/norm) of each norm."""
-    clipped = norms > bound
-    return jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
 
 
 def _linear_gradient(
@@ -261,11 +261,11 @@ def _linear_gradient(
     height = _BLOCK + math.ceil(math.log2(num_blocks))
     bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
     bound = bound * np.float32(1 - 64 * ROUNDOFF)
-    scale = (
-        _shrinking(of_residuals, 1.0) * _shrinking(of_features, bound)
-        if separate_clips
-        else _shrinking(norms, bound)
-    )
+    if separate_clips:
+        scale, _ = noise.shrinkage(of_residuals, 1.0)
+        scale = scale * noise.shrinkage(of_features, bound)[0]
+    else:
+        scale, _ = noise.shrinkage(norms, bound)
     scaled = residuals * (weights * scale)[:, None]
     finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
     scaled = jnp.where(finite, scaled, 0)
@@ -489,11 +489,8 @@ def local_update(
             updates = rounded(updates, jnp.minimum(count, 0))
         if not recipe.full_batches:
             updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
-            stats_new, optimizer_new = jax.tree.map(
-                lambda new, old: jnp.where(active, new, old),
-                (stats_new, optimizer_new),
-                (stats_now, optimizer_state),
-            )
+            stats_new = where(active, stats_new, stats_now)
+            optimizer_new = where(active, optimizer_new, optimizer_state)
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
 
     trips: Array | int | None = recipe.most_steps

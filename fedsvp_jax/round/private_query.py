@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.float32 import ROUNDOFF, add_compensated, pairwise_sum, reciprocal
+from fedsvp_jax.core.float32 import ROUNDOFF, add_compensated, reciprocal, weighted_sum
 from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
@@ -157,13 +157,8 @@ def mean_clipped_gradient(
         place = start + jnp.arange(_SIDE_BY_SIDE, dtype=jnp.int32)
         counted = (place < count).astype(jnp.float32)
 
-        def of_batch(gradients: Array) -> Array:
-            shape = (-1, *(1,) * (gradients.ndim - 1))
-            return pairwise_sum(counted.reshape(shape) * gradients)
-
-        batch_sums = [
-            of_batch(gradients) for gradients in jax.vmap(clipped_gradient)(batch_rows)
-        ]
+        gradients = jax.vmap(clipped_gradient)(batch_rows)
+        batch_sums = [weighted_sum(counted, leaf) for leaf in gradients]
         compensated = [
             add_compensated(*now) for now in zip(*sums, batch_sums, strict=True)
         ]
