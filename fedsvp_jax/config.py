@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from fedsvp_jax.core.common_settings import (
     RoundSettings,
     TrainingSettings,
 )
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import FEATURE_MODELS, unknown
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
@@ -107,15 +108,15 @@ _COMMON = {
 # Defaults of data of one's own that follow from their size (`_of_size`).
 SIZED = ("partition", "num_clients", "cohort_size", "num_hbc_clients", "batch_size")
 # At the papers' C = 20 the noise on a small client drowns its update.
-_OWN: dict[str, Any] = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
-OWN_DATA: dict[str, Mapping[str, Any]] = {
+_OWN: Record = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
+OWN_DATA: dict[str, Record] = {
     "npz": _OWN,
     "csv": _OWN,
     "store": _OWN | {"partition": "by_writer"},
 }
 
 
-def defaults_of(name: str) -> dict[str, Any]:
+def defaults_of(name: str) -> Record:
     """The defaults of a data set; for one of one's own, no published one is loaded.
 
     Raises:
@@ -138,7 +139,7 @@ def check_resolved(config: ResolvedConfig) -> None:
         )
 
 
-def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
+def _of_size(config: ExperimentConfig, facts: Facts) -> Record:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
     There are about 50 examples per client and at most 100 clients, none of whom is
@@ -196,7 +197,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
     return number
 
 
-def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
+def _of_data(config: ExperimentConfig, facts: Facts | None) -> Record:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in OWN_DATA
     needs_facts = config.private_category is not None

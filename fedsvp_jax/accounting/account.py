@@ -223,7 +223,9 @@ class Account:
         """
         sums, least = self._largest(view or self.view)
         return max(
-            self.composed(method, Sums(*of_client, least), self.other_costs, delta)
+            self.composed(
+                method, Sums._make([*of_client, least]), self.other_costs, delta
+            )
             for of_client in _maximal(sums).T.tolist()
         )
 
@@ -287,7 +289,7 @@ class Account:
     def most_spent(self, view: str) -> Sums:
         """The largest of each sum over all clients, as a view sees them."""
         sums, least = self._largest(view)
-        return Sums(*sums.max(axis=1).tolist(), least)
+        return Sums._make([*sums.max(axis=1).tolist(), least])
 
     def _largest(self, view: str) -> tuple[np.ndarray, float]:
         """(3, m) `_maximal` uploads, Σ1/z² and Σε, and the least z, as a view sees."""

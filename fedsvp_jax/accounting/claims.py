@@ -1,8 +1,8 @@
 """Claims: an ε with its adversary, its neighbouring relation and its assumptions."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
 
 
-def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
+def meaning(row: Record, status: str | None = None) -> str:
     """`nominal; against: server; neighbours: replace one record of a client`.
 
     The words that stand beside a printed ε and its δ; empty where nothing is claimed.

@@ -70,6 +70,6 @@ def load_cifar(name: str, data_dir: Path) -> Dataset:
         data_dir, [files_of.folder], files_of.train[0], data_set=name
     )
     parts = [_read(folder / file, name) for file in files_of.train]
-    train = map(np.concatenate, zip(*parts, strict=True))
+    inputs, labels = map(np.concatenate, zip(*parts, strict=True))
     test = _read(folder / files_of.test, name)
-    return Dataset(name, *train, *test, files_of.num_classes, public_test=True)
+    return Dataset(name, inputs, labels, *test, files_of.num_classes, public_test=True)

@@ -141,12 +141,14 @@ def load_femnist(data_dir: Path) -> Dataset:
       ValueError: a file is damaged or holds impossible values.
     """
     folder = _find(data_dir)
-    *train, writers, names = _read_folder(folder / "train")
-    *test, _, tested = _read_folder(folder / "test")
+    inputs, labels, writers, names = _read_folder(folder / "train")
+    test_inputs, test_labels, _, tested = _read_folder(folder / "test")
     return Dataset(
         "femnist",
-        *train,
-        *test,
+        inputs,
+        labels,
+        test_inputs,
+        test_labels,
         _NUM_CLASSES,
         train_writers=writers,
         public_test=names.isdisjoint(tested),
