@@ -26,7 +26,7 @@ import numpy as np
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
 from fedsvp_jax.core.tree import cell_of, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
@@ -244,7 +244,7 @@ def _transcript(
             info,
         )
 
-    rounds = jnp.arange(settings.num_rounds, dtype=jnp.int32)
+    rounds = iota(settings.num_rounds)
     both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
     spent = jnp.zeros(num_clients, jnp.int32)
     _, seen = jax.lax.scan(step, _Carry(both, start, spent), rounds)
@@ -283,7 +283,7 @@ def make_player(
             game = partial(transcript, number)
             return jax.lax.map(game, keys[:, number], batch_size=batch)
 
-        return jax.lax.map(world, jnp.arange(2, dtype=jnp.int32))
+        return jax.lax.map(world, iota(2))
 
     def play(key: Array) -> Scores:
         keys = jax.vmap(jax.random.split)(jax.random.split(key, num_games))

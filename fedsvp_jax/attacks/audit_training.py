@@ -13,7 +13,7 @@ import numpy as np
 
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights, iota
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
@@ -97,7 +97,7 @@ def trained_update(
     count = data.labels.shape[0]
     model = pushed_model(2)
     start = Weights(*model.init(key, data.inputs[:1]))
-    every = jnp.arange(count, dtype=jnp.int32)
+    every = iota(count)
     rows = Rows(data, every, jnp.broadcast_to(mask, every.shape))
     at = prng.Address(key, client_id)
     return client_work.train(model, recipe, rates, start, rows, at).params["w"][0]
@@ -150,7 +150,7 @@ def private_record_updates(
 
     def update_of(data: Examples) -> Array:
         data = dataclasses.replace(data, attributes=is_private.astype(jnp.int32))
-        rows = jnp.arange(count, dtype=jnp.int32)
+        rows = iota(count)
         public, private = private_query.divided(
             data.attributes, jnp.int32(count), private_attribute=1
         )
@@ -279,7 +279,7 @@ def training_player(
                 )
             return score, Transcript(score, jnp.bool_(True), shifted, info)
 
-        rounds = jnp.arange(num_rounds, dtype=jnp.int32)
+        rounds = iota(num_rounds)
         return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]
 
     return make_player(transcript, num_games)

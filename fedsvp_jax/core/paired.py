@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, iota
 
 ORDERED = 10  # attributes whose coalitions of a size are windows of one order
 
@@ -63,7 +63,7 @@ def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
     num_present = jnp.sum(present)
     weights = _weights(num_present, num_attributes)
     start_key, order_key = jax.random.split(key)
-    number = jnp.arange(num_pairs, dtype=jnp.int32)
+    number = iota(num_pairs)
     start = jax.random.uniform(start_key)
     place = (number.astype(jnp.float32) + start) / max(num_pairs, 1)
     cumulated = jnp.cumsum(weights)

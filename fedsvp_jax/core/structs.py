@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -23,6 +24,11 @@ cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
 # JAX keeps an entry for every `jit` of a function, and `eval_shape` makes one.
 _jitted = lru_cache(maxsize=8)(jax.jit)
+
+
+def iota(count: int) -> Array:
+    """(count,) int32: 0, 1, …, count − 1, for places, rows, clients or rounds."""
+    return jnp.arange(count, dtype=jnp.int32)
 
 
 class Model(NamedTuple):

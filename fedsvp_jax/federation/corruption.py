@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Examples, Split
+from fedsvp_jax.core.structs import Array, Examples, Split, iota
 from fedsvp_jax.influence.settings import CorruptionSettings
 
 
@@ -45,7 +45,7 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
       size: length of the result.
       share: in [0, 1].
     """
-    places = jnp.arange(size, dtype=jnp.int32)
+    places = iota(size)
     in_range = places < count
     bits = jax.random.bits(key, (size,), jnp.uint32) >> jnp.uint32(1)
     order = jnp.argsort(jnp.where(in_range, bits, jnp.uint32(0xFFFFFFFF)))

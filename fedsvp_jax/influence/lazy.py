@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, iota
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.influence.settings import FilterSettings
@@ -83,7 +83,7 @@ def contributions(
         std = jnp.float32(settings.contribution_noise) * clip
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
-    contributors = jnp.arange(train.x.shape[0], dtype=jnp.int32)
+    contributors = iota(train.x.shape[0])
     return jax.vmap(contribute)(contributors, *train)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Weights
+from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Weights, iota
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
@@ -40,7 +40,7 @@ def warm_up(
         dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
         local_training.TrainingRates(learning_rate, l2_norm_clip=1.0),
         start,
-        Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones(count, bool)),
+        Rows(examples, iota(count), jnp.ones(count, bool)),
         local_training.Draws(key),
     )
 

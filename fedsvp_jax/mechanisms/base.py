@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params, iota
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.clipping import Clipping
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
@@ -179,7 +179,7 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
     """The mechanism, when uploads of rounds before `first` are of public data alone."""
     if first == 0:
         return mechanism
-    free = jnp.arange(num_rounds, dtype=jnp.int32) < first
+    free = iota(num_rounds) < first
     return mechanism._replace(
         least_multiplier=jnp.where(free, jnp.inf, mechanism.least_multiplier),
         most_epsilon=jnp.where(free, 0.0, mechanism.most_epsilon),
@@ -263,7 +263,7 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         ratio = bounded_ratio(contribution_ratio)
         return law.calibrate(ratio, round_num).noise_multiplier * bound
 
-    rounds = jnp.arange(law.num_rounds, dtype=jnp.int32)
+    rounds = iota(law.num_rounds)
     reads_ratio = law.needs_contribution
     ends = jnp.asarray([0.0, 1.0] if reads_ratio else [1.0], jnp.float32)
     of_rounds = jax.vmap(law.calibrate, (None, 0))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.float32 import reciprocal
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, cross_entropy
+from fedsvp_jax.core.structs import Array, Examples, Model, Params, cross_entropy, iota
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 
@@ -97,7 +97,7 @@ class Validation:
             logits = self._batch_logits(params, stats, rows)
             scores = self._scores(logits, self.examples.wanted[rows])
             start = batch * self.batch_size
-            place = start + jnp.arange(self.batch_size, dtype=jnp.int32)
+            place = start + iota(self.batch_size)
             return total + jnp.sum(jnp.where(place < self.count, scores, 0))
 
         start = jnp.int32(0) if self.kind == "accuracy" else jnp.float32(0)
@@ -127,7 +127,7 @@ class Validation:
     def utility_of(self, logits: Array) -> Array:
         """() float32: the utility of a model with these logits, (v, c)."""
         scores = self._scores(logits, self.examples.wanted[self._padded])
-        counted = jnp.arange(scores.shape[0], dtype=jnp.int32) < self.count
+        counted = iota(scores.shape[0]) < self.count
         return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
 
 
@@ -162,7 +162,7 @@ def evaluate(
     groups = group(test, num_attributes) if by_class else jnp.zeros_like(test.labels)
 
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:
-        position = batch * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
+        position = batch * batch_size + iota(batch_size)
         rows = jnp.minimum(position, num_examples - 1)
         outputs = outputs_for(model, params, stats, test.inputs[rows])
         losses = model.loss(outputs, test.wanted[rows])

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Model, Weights
+from fedsvp_jax.core.structs import Array, Model, Weights, iota
 from fedsvp_jax.core.tree import where
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.models.evaluation import Validation
@@ -100,7 +100,7 @@ def client_values(
     validation = Validation(
         model,
         examples,
-        jnp.arange(count, dtype=jnp.int32),
+        iota(count),
         jnp.int32(count),
         batch_size=plan.validation_batch_size,
         lane_axes=(),

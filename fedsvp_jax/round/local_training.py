@@ -25,7 +25,7 @@ from fedsvp_jax.core.float32 import (
     rounded,
     weighted_sum,
 )
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights, iota
 from fedsvp_jax.core.tree import where
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
@@ -151,7 +151,7 @@ def poisson_batch(
     chosen = member & (draws < batch_size)
     size = jnp.sum(chosen.astype(jnp.int32))
     (position,) = jnp.nonzero(chosen, size=places, fill_value=0)
-    filled = jnp.arange(places, dtype=jnp.int32) < jnp.where(size <= places, size, 0)
+    filled = iota(places) < jnp.where(size <= places, size, 0)
     return position.astype(jnp.int32), filled.astype(jnp.float32)
 
 
@@ -312,7 +312,7 @@ def _batches(
     per_epoch = steps_per_epoch(count, batch_size)
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
-        jnp.arange(recipe.local_epochs, dtype=jnp.int32),
+        iota(recipe.local_epochs),
     )
 
     if recipe.full_batches and recipe.most_steps:
@@ -328,7 +328,7 @@ def _batches(
             number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
         )
         start = (number % jnp.maximum(per_epoch, 1)) * batch_size
-        place = start + jnp.arange(batch_size, dtype=jnp.int32)
+        place = start + iota(batch_size)
         # One by one: a TPU cuts slices that start elsewhere in every lane in a loop.
         position = orders.reshape(-1)[epoch * orders.shape[1] + place]
         in_lane = place < count
@@ -400,7 +400,7 @@ def clipped_gradient(
       batch_size: B, on which the noise rests; a client's own rows may be fewer.
     """
     model = _trainee(model, recipe)
-    places = jnp.arange(rows.indices.shape[0], dtype=jnp.int32)
+    places = iota(rows.indices.shape[0])
     weights = rows.member.astype(jnp.float32)
     chosen = rows.indices[places]
     batch = _batch(recipe, rows.examples, places, chosen, weights, key)

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.float32 import ROUNDOFF, add_compensated, reciprocal, weighted_sum
-from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
+from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights, iota
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models.evaluation import outputs_for
@@ -40,7 +40,7 @@ def divided(
     attributes: Array, num_rows: Array, *, private_attribute: int
 ) -> tuple[Array, Array]:
     """(m,) bool each: which rows are public, and which are the private attribute's."""
-    valid = jnp.arange(attributes.shape[0], dtype=jnp.int32) < num_rows
+    valid = iota(attributes.shape[0]) < num_rows
     is_private = attributes == private_attribute
     return valid & ~is_private, valid & is_private
 
@@ -154,7 +154,7 @@ def mean_clipped_gradient(
     def step(batch: Array, sums: _Sums) -> _Sums:
         start = batch * _SIDE_BY_SIDE
         batch_rows = jax.lax.dynamic_slice_in_dim(padded, start, _SIDE_BY_SIDE)
-        place = start + jnp.arange(_SIDE_BY_SIDE, dtype=jnp.int32)
+        place = start + iota(_SIDE_BY_SIDE)
         counted = (place < count).astype(jnp.float32)
 
         gradients = jax.vmap(clipped_gradient)(batch_rows)

@@ -31,6 +31,7 @@ from fedsvp_jax.core.structs import (
     Rows,
     Split,
     Weights,
+    iota,
 )
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.round import private_query
@@ -234,7 +235,7 @@ class Task:
 
 def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> Rows:
     """A client's training examples; where `members` (m,) bool is given, only those."""
-    places = jnp.arange(split.train.shape[0], dtype=jnp.int32)
+    places = iota(split.train.shape[0])
     return Rows(examples, split.train, members & (places < split.num_train))
 
 
