@@ -13,7 +13,16 @@ import numpy as np
 
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights, iota
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    Model,
+    Number,
+    Params,
+    Rows,
+    Weights,
+    iota,
+)
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
@@ -169,7 +178,7 @@ def private_record_updates(
 
 
 def blind_log_ratio(
-    seen: Array, *, shift: Array | float, std: Array, rate: float, steps: int
+    seen: Array, *, shift: Number, std: Array, rate: float, steps: int
 ) -> Array:
     """ln of the likelihood of an upload with a record over that without, () float32.
 

@@ -12,7 +12,7 @@ below, and `reserve`: vectors are clipped to C/(1 + ρ), so that float32 sums ke
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.structs import Array, Number, Params
 
 ROUNDOFF = 2.0**-24
 _STAGE = 4096  # numbers that a pass of `staged_sum` adds up
@@ -77,7 +77,7 @@ def add_compensated(total: Array, lost: Array, value: Array) -> tuple[Array, Arr
     return new, lost + ((total - (new - gained)) + (value - gained))
 
 
-def reserve(number: Array | float, height: float) -> Array | float:
+def reserve(number: Number, height: float) -> Number:
     """ρ = 2(H + 3)nu: part of C that the float32 mean of n vectors may be off by.
 
     Let n vectors of length C' at most be added up in a tree of height H, and the sum be

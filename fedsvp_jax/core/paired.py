@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array, iota
+from fedsvp_jax.core.structs import Array, Number, iota
 
 ORDERED = 10  # attributes whose coalitions of a size are windows of one order
 
@@ -89,7 +89,7 @@ def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
 
 
 def correction(
-    pairs: Pairs, present: Array, differences: Array, *, resolution: Array | float = 0.0
+    pairs: Pairs, present: Array, differences: Array, *, resolution: Number = 0.0
 ) -> Correction:
     """Unbiased values of a game with U(all) = U(none) = 0 from the pairs' differences.
 

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, iota
+from fedsvp_jax.core.structs import Array, Number, iota
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.influence.settings import FilterSettings
@@ -165,9 +165,7 @@ def lazy_influence(
     )
 
 
-def randomized_response(
-    votes: Array, flip_probability: Array | float, key: Array
-) -> Array:
+def randomized_response(votes: Array, flip_probability: Number, key: Array) -> Array:
     """Reports +1 with probability f/2, −1 with f/2, and the vote itself with 1 − f.
 
         E[report] = (1 − f)·v, so report/(1 − f) is an unbiased estimate of v

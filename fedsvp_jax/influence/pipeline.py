@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Weights, iota
+from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weights, iota
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
@@ -23,7 +23,7 @@ def warm_up(
     recipe: local_training.TrainingRecipe,
     start: Weights,
     examples: Examples,
-    learning_rate: Array | float,
+    learning_rate: Number,
     key: Array,
 ) -> Weights:
     """The whole model after plain SGD on the centre's examples, in a key's order.

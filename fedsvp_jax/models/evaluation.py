@@ -8,7 +8,15 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.float32 import reciprocal
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, cross_entropy, iota
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    Model,
+    Number,
+    Params,
+    cross_entropy,
+    iota,
+)
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 
@@ -66,7 +74,7 @@ class Validation:
         return reciprocal(jnp.maximum(self.count, 1).astype(jnp.float32))
 
     @property
-    def resolution(self) -> Array | float:
+    def resolution(self) -> Number:
         """The least step of a utility: one example's for accuracy, 0 for loss."""
         return 0.0 if self.kind == "loss" else self._share
 

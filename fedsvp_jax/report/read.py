@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import AnyPath, Record
 from fedsvp_jax.run.records import diverged, score_summary
 
 RUN_FILES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
@@ -58,7 +58,7 @@ class SweepFiles:
     sha256: dict[str, str]
 
 
-def read_run(run_dir: str | Path) -> RunFiles:
+def read_run(run_dir: AnyPath) -> RunFiles:
     """Reads a run's folder; an unfinished run is read up to its last row.
 
     Raises:
@@ -93,7 +93,7 @@ def read_run(run_dir: str | Path) -> RunFiles:
     )
 
 
-def read_sweep(sweep_dir: str | Path) -> SweepFiles:
+def read_sweep(sweep_dir: AnyPath) -> SweepFiles:
     """Reads a sweep's folder; an unfinished sweep is read up to its last round.
 
     Raises:
@@ -117,13 +117,13 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
 Files: TypeAlias = RunFiles | SweepFiles
 
 
-def read_folder(folder: str | Path) -> Files:
+def read_folder(folder: AnyPath) -> Files:
     """Reads a run's folder or a sweep's; errors as of the two."""
     is_sweep = (Path(folder) / "results.jsonl").is_file()
     return read_sweep(folder) if is_sweep else read_run(folder)
 
 
-def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
+def read_all(folders: Sequence[AnyPath]) -> dict[str, Files]:
     """Several folders' files by a short name: the path relative to their common parent.
 
     Raises:

@@ -25,7 +25,16 @@ from fedsvp_jax.core.float32 import (
     rounded,
     weighted_sum,
 )
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights, iota
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    Model,
+    Number,
+    Params,
+    Rows,
+    Weights,
+    iota,
+)
 from fedsvp_jax.core.tree import where
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
@@ -60,10 +69,10 @@ class TrainingRecipe:
 class TrainingRates:
     """The settings that a sweep may vary; every leaf () float32."""
 
-    learning_rate: Array | float
-    l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
-    step_noise_std: Array | float = 0.0  # DP-SGD: std on the batch-mean gradient
-    proximal_mu: Array | float = 0.0  # mu of mu/2 ||w - w_prev||^2
+    learning_rate: Number
+    l2_norm_clip: Number  # bound on the gradient's (or an example's) global norm
+    step_noise_std: Number = 0.0  # DP-SGD: std on the batch-mean gradient
+    proximal_mu: Number = 0.0  # mu of mu/2 ||w - w_prev||^2
 
 
 def steps_per_epoch(num_examples: Array | int, batch_size: Array | int) -> Array:
@@ -189,7 +198,7 @@ def _per_example_gradient(
     model: Model,
     now: Weights,
     batch: Batch,
-    l2_norm_clip: Array | float,
+    l2_norm_clip: Number,
     batch_size: int,
 ) -> Params:
     """DP-SGD (Abadi et al. 2016) without its noise: mean of clipped example gradients.
@@ -214,7 +223,7 @@ def _per_example_gradient(
     return jax.tree.map(mean, jax.vmap(example_gradient)(inputs, targets))
 
 
-def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Array:
+def _with_reserve(l2_norm_clip: Number, number: int, height: int) -> Array:
     """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C."""
     return jnp.float32(l2_norm_clip) * np.float32(1 / (1 + reserve(number, height + 1)))
 
@@ -223,7 +232,7 @@ def _linear_gradient(
     model: Model,
     now: Weights,
     batch: Batch,
-    l2_norm_clip: Array | float,
+    l2_norm_clip: Number,
     batch_size: int,
     *,
     separate_clips: bool = False,

@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.float32 import ROUNDOFF, add_compensated, reciprocal, weighted_sum
-from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights, iota
+from fedsvp_jax.core.structs import Array, Model, Number, Params, Rows, Weights, iota
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models.evaluation import outputs_for
@@ -79,7 +79,7 @@ def public_model(
     model: Model,
     query_parts: QueryParts,
     private_classes: tuple[int, ...],
-    margin: Array | float,
+    margin: Number,
 ) -> Model:
     """The model as public training sees it.
 
@@ -103,7 +103,7 @@ def remembered(
     answer: list[Array],
     query_parts: QueryParts,
     *,
-    weight: Array | float,
+    weight: Number,
 ) -> Params:
     """lambda m as a tree like the model's, 0 where the query is not about it."""
     zeros = jax.tree.map(jnp.zeros_like, params)
@@ -115,7 +115,7 @@ def mean_clipped_gradient(
     broadcast: Weights,
     client_rows: Rows,
     *,
-    l2_norm_clip: Array | float,
+    l2_norm_clip: Number,
     query_parts: QueryParts,
     lane_axes: tuple[str, ...],
 ) -> list[Array]:
@@ -171,7 +171,7 @@ def mean_clipped_gradient(
     return [(value + rest) * share for value, rest in zip(total, lost, strict=True)]
 
 
-def reserve_of_records(number: Array | float) -> Array | float:
+def reserve_of_records(number: Number) -> Number:
     """ρ: part of C by which the float32 mean of n records' gradients may be off.
 
         ρ = 2^-14 + nu(6 + n²/2^33), u = 2^-24

@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import shapley
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number
 
 LENGTH, NUGGET = 0.5, 0.01
 DEVIATIONS = 3.0  # of a 95 % interval; 1.96 if the process were the games' own
@@ -185,7 +185,7 @@ def rows(key: Array, present: Array, trainings: int) -> Array:
 
 
 def correction(
-    key: Array, present: Array, lacking: Array, resolution: Array | float
+    key: Array, present: Array, lacking: Array, resolution: Number
 ) -> shapley.SampledValues:
     """The correction of the blend's values by the trained coalitions; it sums to 0.
 
