@@ -103,7 +103,7 @@ def trained_update(
       client_id: whose.
       mask: (n,) bool: the examples that are trained on.
     """
-    count = data.labels.shape[0]
+    count = len(data.labels)
     model = pushed_model(2)
     start = Weights(*model.init(key, data.inputs[:1]))
     every = iota(count)
@@ -235,7 +235,7 @@ def training_player(
       rows_per_person: m, of one person whose the first m records are; None: each record
         is of a person of its own.
     """
-    first, size = mechanism.init(1).of(0), worlds[0].labels.shape[0]
+    first, size = mechanism.init(1).of(0), len(worlds[0].labels)
     if rows_per_person is not None:
         persons = jnp.maximum(jnp.arange(size) - (rows_per_person - 1), 0)
         worlds = [dataclasses.replace(world, persons=persons) for world in worlds]

@@ -25,10 +25,10 @@ def pairwise_sum(rows: Array) -> Array:
     result is off by at most Hu/(1 − Hu)·Σ|x_i| (Higham 2002, section 4.2). A sum that
     the compiler orders may be off by (n − 1)u·Σ|x_i|.
     """
-    while rows.shape[0] > 1:
-        if rows.shape[0] % 2:
+    while len(rows) > 1:
+        if len(rows) % 2:
             rows = jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
-        half = rows.shape[0] // 2
+        half = len(rows) // 2
         rows = rows[:half] + rows[half:]
     return rows[0]
 
@@ -54,9 +54,9 @@ def staged_sum(numbers: Array) -> tuple[Array, int]:
         while axes < numbers.ndim and count * numbers.shape[axes] <= _STAGE:
             count, axes = count * numbers.shape[axes], axes + 1
         if not axes:
-            blocks = -(-numbers.shape[0] // _STAGE)
-            count = -(-numbers.shape[0] // (8 * blocks)) * 8
-            missing = blocks * count - numbers.shape[0]
+            blocks = -(-len(numbers) // _STAGE)
+            count = -(-len(numbers) // (8 * blocks)) * 8
+            missing = blocks * count - len(numbers)
             numbers = jnp.pad(numbers, [(0, missing), *[(0, 0)] * (numbers.ndim - 1)])
             numbers = numbers.reshape(blocks, count, *numbers.shape[1:])
         over = tuple(range(axes)) if axes else (1,)

@@ -72,7 +72,7 @@ def corrupt(
       key: the participant's key for `Stream.CORRUPTION`.
     """
     which, how = jax.random.split(key)
-    changed = choose(which, count, labels.shape[0], settings.corrupted_points)
+    changed = choose(which, count, len(labels), settings.corrupted_points)
     wrong = CORRUPTIONS[settings.corruption](labels, num_classes, how)
     return jnp.where(changed, wrong, labels)
 

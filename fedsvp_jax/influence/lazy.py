@@ -83,7 +83,7 @@ def contributions(
         std = jnp.float32(settings.contribution_noise) * clip
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
-    contributors = iota(train.x.shape[0])
+    contributors = iota(len(train.x))
     return jax.vmap(contribute)(contributors, *train)
 
 
@@ -150,7 +150,7 @@ def lazy_influence(
         flip,
         prng.stream_key(vote_key, prng.Stream.VOTE),
     )
-    num = votes.shape[0]
+    num = len(votes)
     by_others = 1.0 - jnp.eye(num, dtype=jnp.float32)
     scores = jnp.sum(reports * by_others, axis=1)
     low, high = two_means(scores)

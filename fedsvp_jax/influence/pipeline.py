@@ -34,7 +34,7 @@ def warm_up(
       examples: the centre's, which no client holds.
       learning_rate: step size.
     """
-    count = examples.labels.shape[0]
+    count = len(examples.labels)
     return local_training.local_update(
         model,
         dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),

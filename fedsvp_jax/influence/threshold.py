@@ -27,7 +27,7 @@ def two_means(scores: Array) -> tuple[Array, Array]:
       ValueError: fewer than two scores.
     """
     scores = jnp.asarray(scores, jnp.float32)
-    count = scores.shape[0]
+    count = len(scores)
     if count < 2:
         raise ValueError(f"scores must be at least two numbers, got {count}")
     ordered = jnp.sort(scores)

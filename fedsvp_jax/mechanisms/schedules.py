@@ -65,7 +65,7 @@ def _log_rate(rate: Number) -> Array:
 
 
 def _log_mean_exp(values: Array) -> Array:
-    return logsumexp(values) - jnp.log(jnp.float32(values.shape[0]))
+    return logsumexp(values) - jnp.log(jnp.float32(len(values)))
 
 
 def time_varying_factor(num_rounds: int, decay: Number, round_num: Array) -> Array:

@@ -61,12 +61,12 @@ class Validation:
 
     @property
     def _padded(self) -> Array:
-        return jnp.pad(self.indices, (0, -self.indices.shape[0] % self.batch_size))
+        return jnp.pad(self.indices, (0, -len(self.indices) % self.batch_size))
 
     @property
     def _num_batches(self) -> Array | int:
         if self.known_trips:
-            return -(-self.indices.shape[0] // self.batch_size)
+            return -(-len(self.indices) // self.batch_size)
         return lanes.largest(-(-self.count // self.batch_size), self.lane_axes)
 
     @property
@@ -117,7 +117,7 @@ class Validation:
         """(v, c) of `logits`, v padded to whole batches and c an output's shape."""
         rows = self._padded
         output = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
-        return rows.shape[0], *output.shape[1:]
+        return len(rows), *output.shape[1:]
 
     def logits(self, params: Params, stats: Params) -> Array:
         """(v, c) float32: a model's logits; 0 in batches without an example."""
@@ -135,7 +135,7 @@ class Validation:
     def utility_of(self, logits: Array) -> Array:
         """() float32: the utility of a model with these logits, (v, c)."""
         scores = self._scores(logits, self.examples.wanted[self._padded])
-        counted = iota(scores.shape[0]) < self.count
+        counted = iota(len(scores)) < self.count
         return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
 
 
@@ -161,7 +161,7 @@ def evaluate(
 
     N, `num_attributes`, is 1 where the test examples' attributes are unknown.
     """
-    num_examples = test.labels.shape[0]
+    num_examples = len(test.labels)
     num_batches = -(-num_examples // batch_size)
     logits = jax.eval_shape(lambda: outputs_for(model, params, stats, test.inputs[:1]))
     by_class = test.targets is None

@@ -124,7 +124,7 @@ def _product_backward(
 ) -> tuple[Array, Array]:
     rows, matrix = residuals
     of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
-    images = (x.reshape(x.shape[0], -1, x.shape[-1]) for x in (rows, gradient))
+    images = (x.reshape(len(x), -1, x.shape[-1]) for x in (rows, gradient))
     return of_rows, jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
 
 

@@ -101,7 +101,7 @@ def _convolved(x: Array, kernel: Array) -> Array:
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
-    return y.reshape(-1, *y.shape[2:])[: x.shape[0]]
+    return y.reshape(-1, *y.shape[2:])[: len(x)]
 
 
 def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
@@ -128,7 +128,7 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
     of_kernel = _transform(matrices.g.T, of_weights)
-    of_x = of_x.reshape(-1, *of_x.shape[2:])[: x.shape[0]]
+    of_x = of_x.reshape(-1, *of_x.shape[2:])[: len(x)]
     return of_x, jnp.stack([jnp.stack(row) for row in of_kernel])
 
 

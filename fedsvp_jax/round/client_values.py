@@ -96,7 +96,7 @@ def client_values(
         params = optax.apply_updates(start.params, uploads.step(update))
         return where(anyone, Weights(params, stats), start)
 
-    count = examples.labels.shape[0]
+    count = len(examples.labels)
     validation = Validation(
         model,
         examples,

@@ -18,7 +18,7 @@ def may_take_part(allowance: Allowance, spent: Array, round_num: Array | int) ->
 
     The last costs stand for all rounds after them.
     """
-    last = jnp.minimum(round_num, allowance.costs.shape[0] - 1)
+    last = jnp.minimum(round_num, len(allowance.costs) - 1)
     return spent + jnp.asarray(allowance.costs)[last] <= allowance.budget
 
 
@@ -80,7 +80,7 @@ def dealt_cohort(
     Two uploads of a client are M/K rounds apart, whoever is eligible. `eligible`, (M,)
     bool: the places of all other clients stay empty. The key is the same in all rounds.
     """
-    num_clients = eligible.shape[0]
+    num_clients = len(eligible)
     order = jax.random.permutation(key, iota(num_clients))
     turns = jnp.int32(num_clients // cohort_size)
     turn = jnp.int32(round_num) % turns
@@ -90,7 +90,7 @@ def dealt_cohort(
 
 def _ascending(chosen: Array, eligible: Array) -> Array:
     """The eligible clients among `chosen`, ascending, then NOBODY."""
-    last = eligible.shape[0]
+    last = len(eligible)
     ids = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(last)))
     return jnp.where(ids < last, ids, jnp.int32(NOBODY))
 
@@ -103,7 +103,7 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
     taken. (K,) int32: their ids, ascending, and then NOBODY in every place that is
     left.
     """
-    everybody = iota(eligible.shape[0])
+    everybody = iota(len(eligible))
     order = jax.random.permutation(key, everybody)
     order = order[jnp.argsort(~eligible[order], stable=True)]
     return _ascending(order[:cohort_size], eligible)

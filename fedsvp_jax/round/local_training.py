@@ -208,8 +208,8 @@ def _per_example_gradient(
     Poisson batch holds B records on average.
     """
     inputs, targets, weights, key = batch
-    height = math.ceil(math.log2(max(inputs.shape[0], 2)))
-    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
+    height = math.ceil(math.log2(max(len(inputs), 2)))
+    bound = _with_reserve(l2_norm_clip, len(inputs), height)
 
     def example_gradient(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
@@ -266,9 +266,9 @@ def _linear_gradient(
     of_residuals = jnp.sqrt(pairwise_sum(jnp.square(residuals.T)))
     of_features = model.gradient_scale(inputs)
     norms = of_residuals * of_features
-    num_blocks = -(-inputs.shape[0] // _BLOCK)
+    num_blocks = -(-len(inputs) // _BLOCK)
     height = _BLOCK + math.ceil(math.log2(num_blocks))
-    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
+    bound = _with_reserve(l2_norm_clip, len(inputs), height)
     bound = bound * np.float32(1 - 64 * ROUNDOFF)
     if separate_clips:
         scale, _ = noise.shrinkage(of_residuals, 1.0)
@@ -284,7 +284,7 @@ def _linear_gradient(
             return jax.vjp(lambda now: logits_of(now, inputs), params)[1](scaled)[0]
 
     def blocks(rows: Array) -> Array:
-        missing = num_blocks * _BLOCK - rows.shape[0]
+        missing = num_blocks * _BLOCK - len(rows)
         padded = jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
         return padded.reshape(num_blocks, _BLOCK, *rows.shape[1:])
 
@@ -409,7 +409,7 @@ def clipped_gradient(
       batch_size: B, on which the noise rests; a client's own rows may be fewer.
     """
     model = _trainee(model, recipe)
-    places = iota(rows.indices.shape[0])
+    places = iota(len(rows.indices))
     weights = rows.member.astype(jnp.float32)
     chosen = rows.indices[places]
     batch = _batch(recipe, rows.examples, places, chosen, weights, key)

@@ -98,7 +98,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
 
 def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:
     """(m,) int32 the attributes of the client's training rows, and (m,) which count."""
-    valid = iota(split.train.shape[0]) < split.num_train
+    valid = iota(len(split.train)) < split.num_train
     return examples.attributes[split.train], valid
 
 

@@ -40,7 +40,7 @@ def divided(
     attributes: Array, num_rows: Array, *, private_attribute: int
 ) -> tuple[Array, Array]:
     """(m,) bool each: which rows are public, and which are the private attribute's."""
-    valid = iota(attributes.shape[0]) < num_rows
+    valid = iota(len(attributes)) < num_rows
     is_private = attributes == private_attribute
     return valid & ~is_private, valid & is_private
 
@@ -141,7 +141,7 @@ def mean_clipped_gradient(
     size = jnp.maximum(count, 1).astype(jnp.float32)
     bound = jnp.float32(l2_norm_clip) / (1 + reserve_of_records(size))
     first = jnp.argsort(~member, stable=True)
-    padded = jnp.pad(rows[first], (0, -rows.shape[0] % _SIDE_BY_SIDE))
+    padded = jnp.pad(rows[first], (0, -len(rows) % _SIDE_BY_SIDE))
 
     def loss(weights: list[Array], row: Array) -> Array:
         model_params = replaced(params, weights, query_parts)

@@ -235,7 +235,7 @@ class Task:
 
 def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> Rows:
     """A client's training examples; where `members` (m,) bool is given, only those."""
-    places = iota(split.train.shape[0])
+    places = iota(len(split.train))
     return Rows(examples, split.train, members & (places < split.num_train))
 
 

@@ -132,7 +132,7 @@ def _side_by_side(
     the last chunk. Memory holds the models, gradients and activations of one chunk of
     every client that runs beside this one. Lanes whose own steps are done idle.
     """
-    number = rows.shape[0]
+    number = len(rows)
     chunk = min(game.plan.num_parallel, number)
     missing = -number % chunk
     filled = jnp.concatenate([jnp.repeat(rows[:1], missing, axis=0), rows])
@@ -263,7 +263,7 @@ def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Valu
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     """(m,) U of the trained coalitions less the surrogate's; 0 for an empty row."""
-    number = rows.shape[0]
+    number = len(rows)
     if number == 0:
         return jnp.zeros((0,))
     of_all = game.plan.groups[-1]

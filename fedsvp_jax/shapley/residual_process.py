@@ -180,7 +180,7 @@ def _ranks(key: Array, present: Array) -> Array:
 
 def rows(key: Array, present: Array, trainings: int) -> Array:
     """(m, N) bool: the coalitions that are trained; empty where none is needed."""
-    table = jnp.asarray(design(present.shape[0], trainings).rows)
+    table = jnp.asarray(design(len(present), trainings).rows)
     return present[None] & table[jnp.sum(present)][:, _ranks(key, present)]
 
 
@@ -196,7 +196,7 @@ def correction(
         that few equal ones are not taken for proof.
     """
     number, ranks = jnp.sum(present), _ranks(key, present)
-    tables = design(present.shape[0], lacking.shape[0])
+    tables = design(len(present), len(lacking))
     chosen = jax.tree.map(lambda table: jnp.asarray(table)[number], tables)
     num_trained = jnp.sum(jnp.any(chosen.rows, axis=1).astype(jnp.float32))
     squares = lacking @ chosen.inverse @ lacking + resolution**2
