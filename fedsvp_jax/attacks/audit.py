@@ -30,6 +30,7 @@ from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
 from fedsvp_jax.core.tree import cell_of, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
+from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.round import client_work, cohort, private_query_work
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
@@ -147,7 +148,7 @@ def _transcript(
     nothing = jnp.zeros_like(axis)
     factors = jnp.asarray((1.0, *game.others), jnp.float32)
     num_clients, canary, cohort_of = _cohorts(settings, game)
-    is_released = settings.contribution_release in audit_releases.RELEASES
+    is_released = spends_release_budget(settings)
     own_settings = settings.settings
     start = mechanism.init(num_clients).of(canary)
     send = partial(

@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import MechanismConfig
 
-RELEASES = ("laplace", "randomized_response")  # of R, by which a client publishes it
-
 
 def log_ratio(released: Array, ratios: Array, config: MechanismConfig) -> Array:
     """ln P(released | R in world "in") − ln P(released | R in world "out").

@@ -9,11 +9,10 @@ from pathlib import Path
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
 from fedsvp_jax.core.files import Record, read_json
-from fedsvp_jax.report import labels, read
+from fedsvp_jax.report import labels, read, style
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
-_FILE = Path(__file__).with_name("assets") / "assumptions.toml"
-_GROUPS = tomllib.loads(_FILE.read_text(encoding="utf-8"))["groups"]
+_GROUPS = tomllib.loads(style.asset("assumptions.toml"))["groups"]
 
 
 def strongest(cells: Iterable[Record]) -> list[Record]:

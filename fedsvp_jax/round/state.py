@@ -152,11 +152,6 @@ class RoundPlan:
     known_trips: bool = False  # of loops over lanes; see `devices.target`
     norms_in_stages: bool = False  # see `core.tree` and `devices.target`
 
-    @property
-    def keeps_uploads(self) -> bool:
-        """Whether a part of the round looks at every upload."""
-        return bool(self.hooks) or self.aggregator.needs_uploads
-
 
 @flax.struct.dataclass
 class Cell:
