@@ -11,28 +11,18 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, Examples, Split, iota
 from fedsvp_jax.influence.settings import CorruptionSettings
 
-
-def _random_labels(labels: Array, num_classes: int, key: Array) -> Array:
-    """Drawn from all classes, also the own one (the paper)."""
-    return jax.random.randint(key, labels.shape, 0, num_classes, jnp.int32)
-
-
-def _flipped_pairs(labels: Array, num_classes: int, key: Array) -> Array:
-    """The next class, as in Co-teaching (arXiv 1804.06872)."""
-    return (labels + 1) % num_classes
-
-
-def _one_class(labels: Array, num_classes: int, key: Array) -> Array:
-    """One class, drawn once per participant."""
-    return jnp.broadcast_to(
-        jax.random.randint(key, (), 0, num_classes, jnp.int32), labels.shape
-    )
-
-
+# (labels, num_classes, key) -> the wrong labels.
 CORRUPTIONS: dict[str, Callable[[Array, int, Array], Array]] = {
-    "random_labels": _random_labels,
-    "flipped_pairs": _flipped_pairs,
-    "one_class": _one_class,
+    # Drawn from all classes, also the own one (the paper).
+    "random_labels": lambda labels, num_classes, key: jax.random.randint(
+        key, labels.shape, 0, num_classes, jnp.int32
+    ),
+    # The next class, as in Co-teaching (arXiv 1804.06872).
+    "flipped_pairs": lambda labels, num_classes, key: (labels + 1) % num_classes,
+    # One class, drawn once per participant.
+    "one_class": lambda labels, num_classes, key: jnp.broadcast_to(
+        jax.random.randint(key, (), 0, num_classes, jnp.int32), labels.shape
+    ),
 }
 
 

@@ -114,7 +114,7 @@ def client_values(
         train=model_of,
         validation=validation,
         counts=counts,
-        empty=validation.utility(*start),
+        empty=validation.utility(start),
         averages=True,
     )
     _, result = estimators.ESTIMATORS[plan.estimator](game, key, plan.num_drawn)

@@ -74,7 +74,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         train=train,
         validation=validation,
         counts=_counts(plan, examples, split),
-        empty=validation.utility(*start)
+        empty=validation.utility(start)
         if plan.empty_utility == "initial"
         else jnp.float32(0.0),
     )

@@ -49,7 +49,7 @@ def of_round(
         evaluate = partial(
             evaluation.evaluate,
             model,
-            *weights,
+            weights,
             devices=devices,
             known_trips=plan.known_trips,
         )
