@@ -93,9 +93,8 @@ def test_what_a_model_is_worth_on_validation_examples(
             kind=kind,
         )
         expected = per_example[order[:count]].sum() / max(count, 1)
-        np.testing.assert_allclose(
-            held.utility(Weights(PARAMS, {})), expected, rtol=1e-5
-        )
+        weights = Weights(PARAMS, {})
+        np.testing.assert_allclose(held.utility(weights), expected, rtol=1e-5)
         logits = held.logits(weights)
         assert logits.shape == held.logits_shape(weights)
         np.testing.assert_allclose(held.utility_of(logits), expected, rtol=1e-5)
