@@ -9,8 +9,6 @@ from absl import flags
 
 from fedsvp_jax.run import plugin
 
-_FORMER = {"sensitivity": "flag --sensitivity is called --clipping"}
-
 
 def define() -> None:
     """Defines --config."""
@@ -48,7 +46,7 @@ def parse(
             rest, line = values(line), []
         except flags.Error as error:
             name = "".join(re.findall(r"flag (?:--|')(\w+)", str(error))[:1])
-            faults.append(_FORMER.get(name, str(error)))
+            faults.append(str(error))
             others = [w for w in line if w.lstrip("-").partition("=")[0] != name]
             line = others if others != line else []
     for name in recorded:  # as if nobody had typed it: nothing refuses it
@@ -75,8 +73,8 @@ def read(path: Path, flag_names: Collection[str]) -> dict[str, str]:
 
     try:
         content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"config {path} cannot be read as JSON: {error}") from error
+    except (ValueError, RecursionError):
+        content = None
     if not isinstance(content, dict) or "data_fingerprint" not in content:
         raise ValueError(
             f"config {path} must be the config.json of a run or a sweep; --flagfile "

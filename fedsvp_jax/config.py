@@ -2,8 +2,8 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from fedsvp_jax.core.common_settings import (
     RoundSettings,
     TrainingSettings,
 )
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.settings import FEATURE_MODELS, unknown
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
@@ -107,15 +108,15 @@ _COMMON = {
 # Defaults of data of one's own that follow from their size (`_of_size`).
 SIZED = ("partition", "num_clients", "cohort_size", "num_hbc_clients", "batch_size")
 # At the papers' C = 20 the noise on a small client drowns its update.
-_OWN: dict[str, Any] = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
-OWN_DATA: dict[str, Mapping[str, Any]] = {
+_OWN: Record = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
+OWN_DATA: dict[str, Record] = {
     "npz": _OWN,
     "csv": _OWN,
     "store": _OWN | {"partition": "by_writer"},
 }
 
 
-def defaults_of(name: str) -> dict[str, Any]:
+def defaults_of(name: str) -> Record:
     """The defaults of a data set; for one of one's own, no published one is loaded.
 
     Raises:
@@ -126,7 +127,7 @@ def defaults_of(name: str) -> dict[str, Any]:
         return {**_COMMON, **OWN_DATA[family]}
     if family not in DATA_SETS:
         choices = [*DATA_SETS, *OWN_DATA, "tfds:NAME"]
-        raise ValueError(unknown("dataset", name, choices))
+        raise unknown("dataset", name, choices)
     return {**_COMMON, **DATA_SETS[family].defaults}
 
 
@@ -138,7 +139,7 @@ def check_resolved(config: ResolvedConfig) -> None:
         )
 
 
-def _of_size(config: ExperimentConfig, facts: Facts) -> dict[str, Any]:
+def _of_size(config: ExperimentConfig, facts: Facts) -> Record:
     """Defaults of `SIZED` for data of one's own: npz, csv, store.
 
     There are about 50 examples per client and at most 100 clients, none of whom is
@@ -186,7 +187,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
             "here; give its number as private_attribute"
         )
     if config.private_category not in names:
-        raise ValueError(unknown("private_category", config.private_category, names))
+        raise unknown("private_category", config.private_category, names)
     number = names.index(config.private_category)
     if config.private_attribute not in (None, number):
         raise ValueError(
@@ -196,7 +197,7 @@ def _private_number(config: AttributeSettings, facts: Facts) -> int:
     return number
 
 
-def _of_data(config: ExperimentConfig, facts: Facts | None) -> dict[str, Any]:
+def _of_data(config: ExperimentConfig, facts: Facts | None) -> Record:
     """The defaults that follow from the data, of settings that are not given."""
     sized = config.dataset in OWN_DATA
     needs_facts = config.private_category is not None
@@ -275,7 +276,7 @@ def resolve(config: ExperimentConfig, dataset: Dataset | None = None) -> Resolve
     shapley.check_client_values(config, config.cohort_size, config.validation_examples)
     names = mechanisms.mechanism_names()
     if config.mechanism not in names:
-        raise ValueError(unknown("mechanism", config.mechanism, names))
+        raise unknown("mechanism", config.mechanism, names)
     if math.isinf(config.l2_norm_clip) and config.mechanism != "none":
         raise ValueError(
             f"l2_norm_clip must be finite for mechanism {config.mechanism}, got inf"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from fedsvp_jax.report import page
+from fedsvp_jax.report import style
 
 # The files of a run that are kept, each of `files` and `why`.
-EXPERIMENTER = tomllib.loads(page.asset("disclosure.toml"))["experimenter"]
+EXPERIMENTER = tomllib.loads(style.asset("disclosure.toml"))["experimenter"]
 
 # Fields of a row that clients' private examples decide and no noise hides. Its other
 # fields follow from the settings and from the released models, votes and R.

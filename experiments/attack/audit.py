@@ -78,8 +78,15 @@ from .audit_cases import Case, cases_of
 from .work import Work
 
 _CHOSEN = (
-    *("mechanism", "clipping", "relation", "contribution_release", "release_epsilon"),
-    *("adaptive_clip", "vote_epsilon", "contribution_noise", "total_epsilon"),
+    "mechanism",
+    "clipping",
+    "relation",
+    "contribution_release",
+    "release_epsilon",
+    "adaptive_clip",
+    "vote_epsilon",
+    "contribution_noise",
+    "total_epsilon",
     "downlink_noise",
 )
 DEFAULTS = {"num_rounds": 4, "delta": 1e-5, "batch_size": 10}

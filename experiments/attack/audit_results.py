@@ -13,7 +13,7 @@ def with_verdicts(rows: Sequence[Record]) -> list[Record]:
     among the rejected.
     """
     p_values = [p for row in rows for p in row["p_values"].values()]
-    rejected = iter([p is not None and p <= 0.05 for p in holm_adjusted(p_values)])
+    rejected = iter(holm_adjusted(p_values) <= 0.05)
     with_status = []
     for row in rows:
         beaten = [name for name in row["p_values"] if next(rejected)]

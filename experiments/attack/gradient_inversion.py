@@ -318,8 +318,14 @@ def prepare(values: flags.FlagValues, config: ResolvedConfig) -> Work:
     flag_values.refuse_flags(
         values,
         (
-            *("mechanism", "clipping", "noise_multiplier", "contribution_release"),
-            *("release_epsilon", "downlink_noise", "batch_size", "local_epochs"),
+            "mechanism",
+            "clipping",
+            "noise_multiplier",
+            "contribution_release",
+            "release_epsilon",
+            "downlink_noise",
+            "batch_size",
+            "local_epochs",
         ),
         "inversion_defences names the defences of a step on one image",
     )

@@ -86,9 +86,22 @@ _INSTRUCTION = re.compile(
     r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*?) ([\w\-]+)\((.*?)\)(.*)", re.M
 )
 _KERNELS = (
-    *("fusion", "custom-call", "copy", "sort", "reduce", "transpose", "broadcast"),
-    *("dot", "convolution", "scatter", "iota", "concatenate", "dynamic-slice"),
-    *("dynamic-update-slice", "pad", "slice"),
+    "fusion",
+    "custom-call",
+    "copy",
+    "sort",
+    "reduce",
+    "transpose",
+    "broadcast",
+    "dot",
+    "convolution",
+    "scatter",
+    "iota",
+    "concatenate",
+    "dynamic-slice",
+    "dynamic-update-slice",
+    "pad",
+    "slice",
 )
 _ARRAY = re.compile(r"\b(?:pred|bf|[suf])(\d*)\[([\d,]*)\]")
 _NAME = re.compile(r"%([\w.\-]+)")

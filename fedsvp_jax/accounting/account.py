@@ -221,17 +221,12 @@ class Account:
         Raises:
           ValueError: as `composed_epsilon`, or an unknown view.
         """
-        view = view or self.view
-        clients, row = self._clients(), _FIRST_VIEW + VIEWS.index(view)
-        least, chosen = float(self.least[VIEWS.index(view)]), clients.largest
+        sums, least = self._largest(view or self.view)
         return max(
             self.composed(
-                method,
-                Sums(uploads, precision, claimed, least),
-                self.other_costs,
-                delta,
+                method, Sums._make([*of_client, least]), self.other_costs, delta
             )
-            for uploads, precision, claimed in _maximal(chosen[[0, row, 1]]).T.tolist()
+            for of_client in _maximal(sums).T.tolist()
         )
 
     def composed(
@@ -256,8 +251,8 @@ class Account:
         subsampling, z = self.mechanism.subsampling, sums.least_multiplier
         precision = sums.precision
         steps: tuple[Any, ...] = (None,)
-        sampled = subsampling is not None and method != "gdp" and math.isfinite(z)
-        if subsampling is not None and sampled and sums.uploads > 0:
+        noised = math.isfinite(z) and sums.uploads > 0
+        if subsampling is not None and method != "gdp" and noised:
             steps = subsampling.steps(z, math.ceil(sums.uploads))
             precision = 0.0
         return max(
@@ -293,13 +288,14 @@ class Account:
 
     def most_spent(self, view: str) -> Sums:
         """The largest of each sum over all clients, as a view sees them."""
-        largest, number = self._clients().largest.max(axis=1), VIEWS.index(view)
-        return Sums(
-            float(largest[0]),
-            float(largest[_FIRST_VIEW + number]),
-            float(largest[1]),
-            float(self.least[number]),
-        )
+        sums, least = self._largest(view)
+        return Sums._make([*sums.max(axis=1).tolist(), least])
+
+    def _largest(self, view: str) -> tuple[np.ndarray, float]:
+        """(3, m) `_maximal` uploads, Σ1/z² and Σε, and the least z, as a view sees."""
+        number = VIEWS.index(view)
+        sums = self._clients().largest[[0, _FIRST_VIEW + number, 1]]
+        return sums, float(self.least[number])
 
     def delta_spent(self) -> float:
         """Σδ as claimed: the δ at which basic composition's ε holds."""
@@ -317,13 +313,13 @@ class Account:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The sums: what a checkpoint and a client's state file keep."""
-        _, epsilon, delta, *precision = self._clients().sums.copy()
+        _, epsilon, delta, *_ = sums = self._clients().sums.copy()
         counts = (self.rounds, self.passes, self.even_cohort, self.largest_claim)
         return {
             "uploads": self.uploads,
             "epsilon": epsilon,
             "delta": delta,
-            "precision": np.stack(precision),
+            "precision": sums[_FIRST_VIEW:],
             "least": self.least,
             "counts": np.asarray(counts, float),
         }
@@ -331,9 +327,8 @@ class Account:
     def from_arrays(self, saved: Mapping[str, Any]) -> Self:
         """The account of the same mechanism and participation with these sums."""
         rounds, passes, even_cohort, largest = np.asarray(saved["counts"], float)
-        names = ("uploads", "epsilon", "delta")
-        by_client = [np.asarray(saved[name], float) for name in names]
-        sums = np.stack([*by_client, *np.asarray(saved["precision"], float)])
+        names = ("uploads", "epsilon", "delta", "precision")
+        sums = np.vstack([saved[name] for name in names]).astype(float)
         return dataclasses.replace(
             self,
             clients=_ByClient(sums, _maximal(sums), int(rounds)),

@@ -1,8 +1,8 @@
 """Claims: an ε with its adversary, its neighbouring relation and its assumptions."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ _AT_THE_END = ("basic", "rdp", "pld")
 METHODS = ("rdp", "pld")  # of every adversary's claims
 
 
-def meaning(row: Mapping[str, Any], status: str | None = None) -> str:
+def meaning(row: Record, status: str | None = None) -> str:
     """`nominal; against: server; neighbours: replace one record of a client`.
 
     The words that stand beside a printed ε and its δ; empty where nothing is claimed.
@@ -126,17 +126,15 @@ def _with_meaning(
     """What was spent and what it means; nominal where it is a `tally` of the votes."""
     target = account.terms.target_delta
 
-    def is_proved(method: str, epsilon: float) -> bool:
+    def status(method: str, epsilon: float) -> str:
         at = delta if method == "basic" else target
-        return _is_proved(account, method, epsilon, at, largest, certain)
+        proved = _is_proved(account, method, epsilon, at, largest, certain)
+        return "proved" if proved and not tally else "nominal"
 
     meaning = {
-        "status": {
-            method: "proved" if not tally and is_proved(method, epsilon) else "nominal"
-            for method, epsilon in spent.items()
-        },
+        "status": {method: status(method, spent[method]) for method in spent},
         "delta_spent": delta,
-        "target_delta": account.terms.target_delta,
+        "target_delta": target,
         "adversary": adversary(account),
         "relation": account.mechanism.claim.relation,
     }

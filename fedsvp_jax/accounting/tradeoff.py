@@ -64,15 +64,11 @@ def risk(pairs: Pairs, *, exact: bool = False) -> Record:
         (1 / float(analytic_multiplier(*pair)) for pair in pairs if pair[0] > 0),
         default=0.0,
     )
-    rates = {"mu": mu, "recognised": recognised(pairs)}
-    rates |= {"right_of_100": right_of_100(pairs), "exact": exact}
+    tpr, right = recognised(pairs), right_of_100(pairs)
     if exact:
-        tpr = float(norm.cdf(mu - norm.isf(FALSE_ALARMS)))
-        rates["recognised"] = min(rates["recognised"], tpr)
-        rates["right_of_100"] = min(
-            rates["right_of_100"], 100 * float(norm.cdf(mu / 2))
-        )
-    return rates
+        tpr = min(tpr, float(norm.cdf(mu - norm.isf(FALSE_ALARMS))))
+        right = min(right, 100 * float(norm.cdf(mu / 2)))
+    return {"mu": mu, "recognised": tpr, "right_of_100": right, "exact": exact}
 
 
 def by_adversary(account: Account) -> dict[str, Record]:

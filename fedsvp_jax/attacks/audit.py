@@ -26,10 +26,11 @@ import numpy as np
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.attacks import audit_releases
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
-from fedsvp_jax.core.tree import cell_of
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, iota
+from fedsvp_jax.core.tree import cell_of, where
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 from fedsvp_jax.mechanisms.correlated_noise import band_coefficients
+from fedsvp_jax.mechanisms.release import spends_release_budget
 from fedsvp_jax.round import client_work, cohort, private_query_work
 
 _SIDE_BY_SIDE = 500  # games that run at the same time
@@ -147,7 +148,7 @@ def _transcript(
     nothing = jnp.zeros_like(axis)
     factors = jnp.asarray((1.0, *game.others), jnp.float32)
     num_clients, canary, cohort_of = _cohorts(settings, game)
-    is_released = settings.contribution_release in audit_releases.RELEASES
+    is_released = spends_release_budget(settings)
     own_settings = settings.settings
     start = mechanism.init(num_clients).of(canary)
     send = partial(
@@ -208,7 +209,7 @@ def _transcript(
                 dataclasses.replace(state, shared=other.shared),
                 key=prng.stream_key(round_key, prng.Stream.SERVER_NOISE),
                 round_num=round_num,
-                infos=jax.tree.map(partial(jnp.where, is_canary), info, infos),
+                infos=where(is_canary, info, infos),
                 valid=valid,
             )
             seen = average * len(factors)
@@ -221,7 +222,7 @@ def _transcript(
                     others_clipped=infos.clipped[1:],
                 )
             other = dataclasses.replace(other, shared=after.shared)
-        states = jax.tree.map(partial(jnp.where, uploaded), states, carry.states)
+        states = where(uploaded, states, carry.states)
         shared = jax.tree.map(lambda x: jnp.stack([x, x]), other.shared)
         cost = jnp.asarray(game.allowance.costs)[
             jnp.minimum(round_num, len(game.allowance.costs) - 1)
@@ -244,7 +245,7 @@ def _transcript(
             info,
         )
 
-    rounds = jnp.arange(settings.num_rounds, dtype=jnp.int32)
+    rounds = iota(settings.num_rounds)
     both = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), start)
     spent = jnp.zeros(num_clients, jnp.int32)
     _, seen = jax.lax.scan(step, _Carry(both, start, spent), rounds)
@@ -283,7 +284,7 @@ def make_player(
             game = partial(transcript, number)
             return jax.lax.map(game, keys[:, number], batch_size=batch)
 
-        return jax.lax.map(world, jnp.arange(2, dtype=jnp.int32))
+        return jax.lax.map(world, iota(2))
 
     def play(key: Array) -> Scores:
         keys = jax.vmap(jax.random.split)(jax.random.split(key, num_games))

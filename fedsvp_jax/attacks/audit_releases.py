@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from fedsvp_jax.core.structs import Array
 from fedsvp_jax.mechanisms import MechanismConfig
 
-RELEASES = ("laplace", "randomized_response")  # of R, by which a client publishes it
-
 
 def log_ratio(released: Array, ratios: Array, config: MechanismConfig) -> Array:
     """ln P(released | R in world "in") − ln P(released | R in world "out").
@@ -63,7 +61,7 @@ def clip_log_ratio(
     share = (
         settings.clip_quantile - jnp.log(after / before) / settings.clip_learning_rate
     )
-    count = share * (1.0 + others_clipped.shape[0])
+    count = share * (1.0 + len(others_clipped))
     expected = 1.0 - clipped + jnp.sum(1.0 - others_clipped)
     logs = -0.5 * jnp.square((count - expected) / settings.count_noise_std)
     return logs[0] - logs[1]

@@ -13,7 +13,16 @@ import numpy as np
 
 from fedsvp_jax.attacks.audit import Player, Transcript, make_player
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    Model,
+    Number,
+    Params,
+    Rows,
+    Weights,
+    iota,
+)
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.mechanisms.config import PrivateQuerySettings
@@ -94,10 +103,10 @@ def trained_update(
       client_id: whose.
       mask: (n,) bool: the examples that are trained on.
     """
-    count = data.labels.shape[0]
+    count = len(data.labels)
     model = pushed_model(2)
     start = Weights(*model.init(key, data.inputs[:1]))
-    every = jnp.arange(count, dtype=jnp.int32)
+    every = iota(count)
     rows = Rows(data, every, jnp.broadcast_to(mask, every.shape))
     at = prng.Address(key, client_id)
     return client_work.train(model, recipe, rates, start, rows, at).params["w"][0]
@@ -150,7 +159,7 @@ def private_record_updates(
 
     def update_of(data: Examples) -> Array:
         data = dataclasses.replace(data, attributes=is_private.astype(jnp.int32))
-        rows = jnp.arange(count, dtype=jnp.int32)
+        rows = iota(count)
         public, private = private_query.divided(
             data.attributes, jnp.int32(count), private_attribute=1
         )
@@ -169,7 +178,7 @@ def private_record_updates(
 
 
 def blind_log_ratio(
-    seen: Array, *, shift: Array | float, std: Array, rate: float, steps: int
+    seen: Array, *, shift: Number, std: Array, rate: float, steps: int
 ) -> Array:
     """ln of the likelihood of an upload with a record over that without, () float32.
 
@@ -226,7 +235,7 @@ def training_player(
       rows_per_person: m, of one person whose the first m records are; None: each record
         is of a person of its own.
     """
-    first, size = mechanism.init(1).of(0), worlds[0].labels.shape[0]
+    first, size = mechanism.init(1).of(0), len(worlds[0].labels)
     if rows_per_person is not None:
         persons = jnp.maximum(jnp.arange(size) - (rows_per_person - 1), 0)
         worlds = [dataclasses.replace(world, persons=persons) for world in worlds]
@@ -279,7 +288,7 @@ def training_player(
                 )
             return score, Transcript(score, jnp.bool_(True), shifted, info)
 
-        rounds = jnp.arange(num_rounds, dtype=jnp.int32)
+        rounds = iota(num_rounds)
         return jax.lax.scan(step, jnp.float32(0.0), rounds)[1]
 
     return make_player(transcript, num_games)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -63,7 +64,8 @@ def replace_file(path: pathlib.Path, *parts: bytes, mode: int = 0o666) -> None:
     real = pathlib.Path(os.path.realpath(path))
     beside = real.with_name(real.name + BESIDE)
     try:
-        with open(_new_file(beside, mode), "wb") as file:
+        beside.unlink(missing_ok=True)  # a killed process's
+        with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
@@ -96,16 +98,6 @@ def make_folder(path: pathlib.Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync(folder.parent)
-
-
-def _new_file(path: pathlib.Path, mode: int) -> int:
-    """A descriptor of a file that this call makes, also where a killed process's is."""
-    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    try:
-        return os.open(path, how, mode)
-    except FileExistsError:
-        path.unlink()
-        return os.open(path, how, mode)
 
 
 def read_json(path: pathlib.Path) -> Any:

@@ -12,7 +12,7 @@ below, and `reserve`: vectors are clipped to C/(1 + ρ), so that float32 sums ke
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.structs import Array, Number, Params
 
 ROUNDOFF = 2.0**-24
 _STAGE = 4096  # numbers that a pass of `staged_sum` adds up
@@ -25,12 +25,17 @@ def pairwise_sum(rows: Array) -> Array:
     result is off by at most Hu/(1 − Hu)·Σ|x_i| (Higham 2002, section 4.2). A sum that
     the compiler orders may be off by (n − 1)u·Σ|x_i|.
     """
-    while rows.shape[0] > 1:
-        if rows.shape[0] % 2:
+    while len(rows) > 1:
+        if len(rows) % 2:
             rows = jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
-        half = rows.shape[0] // 2
+        half = len(rows) // 2
         rows = rows[:half] + rows[half:]
     return rows[0]
+
+
+def weighted_sum(weights: Array, rows: Array) -> Array:
+    """`pairwise_sum` of rows (n, ...), each times its weight."""
+    return pairwise_sum(weights.reshape(-1, *(1,) * (rows.ndim - 1)) * rows)
 
 
 def staged_sum(numbers: Array) -> tuple[Array, int]:
@@ -49,9 +54,9 @@ def staged_sum(numbers: Array) -> tuple[Array, int]:
         while axes < numbers.ndim and count * numbers.shape[axes] <= _STAGE:
             count, axes = count * numbers.shape[axes], axes + 1
         if not axes:
-            blocks = -(-numbers.shape[0] // _STAGE)
-            count = -(-numbers.shape[0] // (8 * blocks)) * 8
-            missing = blocks * count - numbers.shape[0]
+            blocks = -(-len(numbers) // _STAGE)
+            count = -(-len(numbers) // (8 * blocks)) * 8
+            missing = blocks * count - len(numbers)
             numbers = jnp.pad(numbers, [(0, missing), *[(0, 0)] * (numbers.ndim - 1)])
             numbers = numbers.reshape(blocks, count, *numbers.shape[1:])
         over = tuple(range(axes)) if axes else (1,)
@@ -72,7 +77,7 @@ def add_compensated(total: Array, lost: Array, value: Array) -> tuple[Array, Arr
     return new, lost + ((total - (new - gained)) + (value - gained))
 
 
-def reserve(number: Array | float, height: float) -> Array | float:
+def reserve(number: Number, height: float) -> Number:
     """ρ = 2(H + 3)nu: part of C that the float32 mean of n vectors may be off by.
 
     Let n vectors of length C' at most be added up in a tree of height H, and the sum be

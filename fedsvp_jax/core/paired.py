@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number, iota
 
 ORDERED = 10  # attributes whose coalitions of a size are windows of one order
 
@@ -59,11 +59,11 @@ def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
     its own. Where fewer than two of the (N,) attributes are present, all P pairs are
     empty.
     """
-    num_attributes = present.shape[0]
+    num_attributes = len(present)
     num_present = jnp.sum(present)
     weights = _weights(num_present, num_attributes)
     start_key, order_key = jax.random.split(key)
-    number = jnp.arange(num_pairs, dtype=jnp.int32)
+    number = iota(num_pairs)
     start = jax.random.uniform(start_key)
     place = (number.astype(jnp.float32) + start) / max(num_pairs, 1)
     cumulated = jnp.cumsum(weights)
@@ -89,7 +89,7 @@ def draw_pairs(key: Array, present: Array, num_pairs: int) -> Pairs:
 
 
 def correction(
-    pairs: Pairs, present: Array, differences: Array, *, resolution: Array | float = 0.0
+    pairs: Pairs, present: Array, differences: Array, *, resolution: Number = 0.0
 ) -> Correction:
     """Unbiased values of a game with U(all) = U(none) = 0 from the pairs' differences.
 
@@ -106,12 +106,12 @@ def correction(
       resolution: the least step of a utility, for example one validation example. It
         counts as one more difference, so that few equal ones are not taken for proof.
     """
-    num_pairs = differences.shape[0]
+    num_pairs = len(differences)
     number = jnp.sum(present.astype(jnp.float32))
     if num_pairs == 0:
         unknown = jnp.float32(jnp.nan)
         return Correction(jnp.zeros(present.shape, jnp.float32), unknown)
-    total = jnp.sum(_weights(number, present.shape[0]))
+    total = jnp.sum(_weights(number, len(present)))
     size = jnp.sum(pairs.coalitions.astype(jnp.float32), axis=1)
     rest = jnp.sum(pairs.complements.astype(jnp.float32), axis=1)
     inside, outside = 1 / jnp.maximum(size, 1), 1 / jnp.maximum(rest, 1)
@@ -135,7 +135,7 @@ def margin(standard_error: Array, num_pairs: int, present: Array) -> Array:
         return jnp.full_like(standard_error, jnp.nan)
     from scipy import stats
 
-    contrasts = np.maximum(np.arange(present.shape[0] + 1) - 1, 1)
+    contrasts = np.maximum(np.arange(len(present) + 1) - 1, 1)
     quantiles = stats.t.ppf(0.975, 1 + (num_pairs - 1) * contrasts)
     number = jnp.sum(present)
     return standard_error * jnp.asarray(quantiles, jnp.float32)[number]

@@ -168,7 +168,7 @@ def _check(field: dataclasses.Field, value: Any) -> None:
             raise SettingError(field.name, words, repr(value))
     if meta["choices"] is not None:
         if value not in meta["choices"]:
-            raise SettingError(field.name, *_one_of(value, meta["choices"]))
+            raise unknown(field.name, value, meta["choices"])
         return
     if isinstance(value, bool) or not issubclass(type(value), numbers.Real):
         return
@@ -193,14 +193,10 @@ def _check(field: dataclasses.Field, value: Any) -> None:
     raise SettingError(field.name, allowed, value)
 
 
-def unknown(name: str, value: Any, choices: Sequence[str]) -> str:
-    """The sentence for a value that is none of the choices; names the nearest one."""
-    return str(SettingError(name, *_one_of(value, choices)))
-
-
-def _one_of(value: Any, choices: Sequence[str]) -> tuple[str, str]:
-    """The allowed values, and the value with the nearest choice."""
-    return f"one of {', '.join(choices)}", f"{value!r}{nearest(value, choices)}"
+def unknown(name: str, value: Any, choices: Sequence[str]) -> SettingError:
+    """The error of a value that is none of the choices; it names the nearest one."""
+    allowed = f"one of {', '.join(choices)}"
+    return SettingError(name, allowed, f"{value!r}{nearest(value, choices)}")
 
 
 def nearest(value: Any, choices: Sequence[str]) -> str:

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
 Array: TypeAlias = jax.Array
+Number: TypeAlias = Array | float  # (), or a number of Python where none is traced
 Params: TypeAlias = Any  # a pytree of float arrays
 # (outputs (b, ...), targets (b, ...)) -> (b,) float32
 Outputs: TypeAlias = tuple[Array, Params]  # of a batch, and the statistics after it
@@ -23,6 +25,11 @@ cross_entropy: Loss = optax.softmax_cross_entropy_with_integer_labels
 
 # JAX keeps an entry for every `jit` of a function, and `eval_shape` makes one.
 _jitted = lru_cache(maxsize=8)(jax.jit)
+
+
+def iota(count: int) -> Array:
+    """(count,) int32: 0, 1, …, count − 1, for places, rows, clients or rounds."""
+    return jnp.arange(count, dtype=jnp.int32)
 
 
 class Model(NamedTuple):

@@ -18,17 +18,16 @@ def half_width(std: Any, count: int) -> Any:
     return stats.t.ppf(0.975, count - 1) * std / np.sqrt(count)
 
 
-def holm_adjusted(p_values: Sequence[float | None]) -> list[float | None]:
+def holm_adjusted(p_values: Sequence[float]) -> np.ndarray:
     """p-values adjusted for all of them, so that a level is the family's.
 
     The k-th smallest of m becomes max_{j ≤ k} (m − j + 1) p_(j), at most 1. Nothing is
-    assumed about their dependence; None stays None and is not counted.
+    assumed about their dependence.
 
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
     """
-    ordered = sorted((p, n) for n, p in enumerate(p_values) if p is not None)
-    adjusted, largest = list(p_values), 0.0
-    for rank, (p, place) in enumerate(ordered):
-        largest = max(largest, min(1.0, p * (len(ordered) - rank)))
-        adjusted[place] = largest
+    adjusted = np.asarray(p_values, float)
+    order = np.argsort(adjusted)
+    larger = adjusted[order] * np.arange(len(order), 0, -1)
+    adjusted[order] = np.maximum.accumulate(larger).clip(max=1)
     return adjusted

@@ -5,6 +5,7 @@ import contextvars
 import hashlib
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -34,6 +35,11 @@ def norms(*, in_stages: bool) -> Iterator[None]:
 def cell_of(tree: Params, index: Any) -> Params:
     """The part at `index` of a pytree with a leading axis, of cells or of clients."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def where(condition: Array, new: Params, old: Params) -> Params:
+    """The leaves of `new` where the condition () holds, else those of `old`."""
+    return jax.tree.map(partial(jnp.where, condition), new, old)
 
 
 def params_sha256(params: Params) -> str:

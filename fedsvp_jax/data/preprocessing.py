@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array, Examples
+from fedsvp_jax.core.structs import Array, Examples, iota
 
 PADDING = 4
 
@@ -31,10 +31,10 @@ def random_crop_and_flip(images: Array, numbers: Array, *, key: Array) -> Array:
     flips = words[:, 2] < jnp.uint32(1 << 31)
     edge = (PADDING, PADDING)
     padded = jnp.pad(images, ((0, 0), edge, edge, (0, 0)))
-    across = jnp.arange(width, dtype=jnp.int32)[None]
+    across = iota(width)[None]
     across = jnp.where(flips[:, None], width - 1 - across, across) + offsets[:, 1:]
-    down = jnp.arange(height, dtype=jnp.int32)[None] + offsets[:, :1]
-    rows = jnp.arange(batch, dtype=jnp.int32)[:, None, None]
+    down = iota(height)[None] + offsets[:, :1]
+    rows = iota(batch)[:, None, None]
     return padded[rows, down[:, :, None], across[:, None, :]]
 
 

@@ -16,7 +16,7 @@ from fedsvp_jax.mechanisms.clipping import OF_A_CLIENT, OF_A_PERSON
 from fedsvp_jax.mechanisms.played import check_noise, extreme_uploads
 from fedsvp_jax.models import adapters
 from fedsvp_jax.models.evaluation import outputs_for
-from fedsvp_jax.round.private_query import QueryParts
+from fedsvp_jax.round.private_query import QueryParts, chosen
 
 
 def check_loss(
@@ -168,7 +168,8 @@ def check_grid_of(
     query_parts: QueryParts,
 ) -> None:
     """Refuses discrete noise on a grid that is too coarse for what is noised."""
-    size = num_parameters(data.noised_part(model, query_parts))
+    params, _ = model.shapes(data.example)
+    size = num_parameters(jax.eval_shape(lambda p: chosen(p, query_parts), params))
     largest = data.max_num_examples
     infos = extreme_uploads(mechanism, num_rounds, largest)
     assert mechanism.grid is not None

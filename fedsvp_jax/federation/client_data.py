@@ -3,17 +3,15 @@
 import logging
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Split
+from fedsvp_jax.core.structs import Array, Examples, Split
 from fedsvp_jax.data import partition, preprocessing, train_validation
 from fedsvp_jax.data.attributes import Attributes
 from fedsvp_jax.data.dataset import ClientStore, Dataset, Names
 from fedsvp_jax.federation import loading
 from fedsvp_jax.federation.cohort_stream import CohortReader
-from fedsvp_jax.round import private_query
 from fedsvp_jax.shapley.coalitions import coalition_rows, planned_coalitions
 
 _LOG = logging.getLogger(__name__)
@@ -87,13 +85,6 @@ class FederatedData(NamedTuple):
     def example(self) -> Array:
         """A batch of one example, as `model.init` takes it."""
         return preprocessing.normalize(self.examples.inputs[:1])
-
-    def noised_part(
-        self, model: Model, query_parts: private_query.QueryParts
-    ) -> Params:
-        """The shapes of the parameters that get noise; without a query, of all."""
-        params, _ = model.shapes(self.example)
-        return jax.eval_shape(lambda p: private_query.chosen(p, query_parts), params)
 
     @property
     def min_num_examples(self) -> int:

@@ -8,31 +8,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Examples, Split
+from fedsvp_jax.core.structs import Array, Examples, Split, iota
 from fedsvp_jax.influence.settings import CorruptionSettings
 
-
-def _random_labels(labels: Array, num_classes: int, key: Array) -> Array:
-    """Drawn from all classes, also the own one (the paper)."""
-    return jax.random.randint(key, labels.shape, 0, num_classes, jnp.int32)
-
-
-def _flipped_pairs(labels: Array, num_classes: int, key: Array) -> Array:
-    """The next class, as in Co-teaching (arXiv 1804.06872)."""
-    return (labels + 1) % num_classes
-
-
-def _one_class(labels: Array, num_classes: int, key: Array) -> Array:
-    """One class, drawn once per participant."""
-    return jnp.broadcast_to(
-        jax.random.randint(key, (), 0, num_classes, jnp.int32), labels.shape
-    )
-
-
+# (labels, num_classes, key) -> the wrong labels.
 CORRUPTIONS: dict[str, Callable[[Array, int, Array], Array]] = {
-    "random_labels": _random_labels,
-    "flipped_pairs": _flipped_pairs,
-    "one_class": _one_class,
+    # Drawn from all classes, also the own one (the paper).
+    "random_labels": lambda labels, num_classes, key: jax.random.randint(
+        key, labels.shape, 0, num_classes, jnp.int32
+    ),
+    # The next class, as in Co-teaching (arXiv 1804.06872).
+    "flipped_pairs": lambda labels, num_classes, key: (labels + 1) % num_classes,
+    # One class, drawn once per participant.
+    "one_class": lambda labels, num_classes, key: jnp.broadcast_to(
+        jax.random.randint(key, (), 0, num_classes, jnp.int32), labels.shape
+    ),
 }
 
 
@@ -45,7 +35,7 @@ def choose(key: Array, count: Array | int, size: int, share: float) -> Array:
       size: length of the result.
       share: in [0, 1].
     """
-    places = jnp.arange(size, dtype=jnp.int32)
+    places = iota(size)
     in_range = places < count
     bits = jax.random.bits(key, (size,), jnp.uint32) >> jnp.uint32(1)
     order = jnp.argsort(jnp.where(in_range, bits, jnp.uint32(0xFFFFFFFF)))
@@ -72,7 +62,7 @@ def corrupt(
       key: the participant's key for `Stream.CORRUPTION`.
     """
     which, how = jax.random.split(key)
-    changed = choose(which, count, labels.shape[0], settings.corrupted_points)
+    changed = choose(which, count, len(labels), settings.corrupted_points)
     wrong = CORRUPTIONS[settings.corruption](labels, num_classes, how)
     return jnp.where(changed, wrong, labels)
 

@@ -214,7 +214,7 @@ def choose_query_parts(
     if layers == "last":
         return tuple(is_last)
     of_last = [leaf for leaf, last in zip(leaves, is_last, strict=True) if last]
-    if not classes or any(leaf.shape[0] != data.num_classes for leaf in of_last):
+    if not classes or any(len(leaf) != data.num_classes for leaf in of_last):
         raise ValueError(
             "private_layers must be all or last where the private attribute is no "
             "class, or the model's last layer keeps no class's weights in a row, got "
@@ -311,7 +311,7 @@ def make_plan(
         ),
         num_tested_attributes=data.game.num_tested_attributes,
         differ_by_class=data.test.targets is None and config.partition != "by_writer",
-        test_batch_size=min(config.eval_batch_size, data.test.labels.shape[0]),
+        test_batch_size=min(config.eval_batch_size, len(data.test.labels)),
         private_classes=data.game.private_classes,
         query_parts=query_parts,
         uniform_weights=config.weighting == "uniform",

@@ -1,8 +1,8 @@
 """The proved routes of tables: what `train --goal` and `DPClassifier` both set."""
 
-from typing import Any
+from fedsvp_jax.core.files import Record
 
-PROMISE: dict[str, Any] = {
+PROMISE: Record = {
     "mechanism": "gaussian",
     "relation": "add_remove",
     "total_accounting": "pld",
@@ -14,7 +14,7 @@ PROMISE: dict[str, Any] = {
     "model": "logistic",
 }
 # DP-SGD, by which each row is hidden: one step of all rows a round.
-ROWS: dict[str, Any] = {
+ROWS: Record = {
     "clipping": "per_example",
     "batches": "poisson",
     "local_steps": 1,

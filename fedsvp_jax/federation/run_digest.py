@@ -24,14 +24,15 @@ from fedsvp_jax.config import ResolvedConfig
 from fedsvp_jax.core.common_settings import EvaluationSettings, ExecutionSettings
 from fedsvp_jax.core.prng import Digest
 from fedsvp_jax.mechanisms import Mechanism, unread_settings
+from fedsvp_jax.mechanisms.base import nominal
 from fedsvp_jax.shapley.values import ClientValueSettings
 
 PAIRED = (
-    "nominal, because paired_noise gives all runs of one seed the same draws of noise: "
+    "paired_noise gives all runs of one seed the same draws of noise: "
     "of two published ones the noise cancels"
 )
 OWN_CODE = (
-    "nominal, because noise follows a seed, and a model, a loss or an aggregator of "
+    "noise follows a seed, and a model, a loss or an aggregator of "
     "your own is in no setting: two runs that differ in it alone have the same noise; "
     "take secret_noise"
 )
@@ -103,9 +104,9 @@ def with_run_claim(
     claim = mechanism.claim
     if config.client_values != "none":
         words = f"{claim.assumptions}; {VALUES}"
-        claim = claim._replace(assumptions=words)
-    why = OWN_CODE if own_code and not config.secret_noise else ""
-    if why := PAIRED if config.paired_noise else why:
-        words = f"{claim.assumptions}; {why}"
-        claim = claim._replace(proved=False, assumptions=words)
-    return mechanism._replace(claim=claim)
+        mechanism = mechanism._replace(claim=claim._replace(assumptions=words))
+    if config.paired_noise:
+        return nominal(mechanism, PAIRED)
+    if own_code and not config.secret_noise:
+        return nominal(mechanism, OWN_CODE)
+    return mechanism

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from fedsvp_jax.core.structs import Array, Model, Params
+from fedsvp_jax.core.structs import Array, Model, Number, Params
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.models.last_layer import Backbone
@@ -84,7 +84,7 @@ def descend(
     weights: Array,
     *,
     num_epochs: Array | int,
-    learning_rate: Array | float,
+    learning_rate: Number,
 ) -> Array:
     """(C, d): the kernel after gradient descent; an epoch is one step on the batch.
 

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number, iota
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.privacy import flip_probability
 from fedsvp_jax.influence.settings import FilterSettings
@@ -83,7 +83,7 @@ def contributions(
         std = jnp.float32(settings.contribution_noise) * clip
         return kernel + noise.add_gaussian_noise(update, std, key=noise_key)[0]
 
-    contributors = jnp.arange(train.x.shape[0], dtype=jnp.int32)
+    contributors = iota(len(train.x))
     return jax.vmap(contribute)(contributors, *train)
 
 
@@ -150,7 +150,7 @@ def lazy_influence(
         flip,
         prng.stream_key(vote_key, prng.Stream.VOTE),
     )
-    num = votes.shape[0]
+    num = len(votes)
     by_others = 1.0 - jnp.eye(num, dtype=jnp.float32)
     scores = jnp.sum(reports * by_others, axis=1)
     low, high = two_means(scores)
@@ -165,9 +165,7 @@ def lazy_influence(
     )
 
 
-def randomized_response(
-    votes: Array, flip_probability: Array | float, key: Array
-) -> Array:
+def randomized_response(votes: Array, flip_probability: Number, key: Array) -> Array:
     """Reports +1 with probability f/2, −1 with f/2, and the vote itself with 1 − f.
 
         E[report] = (1 − f)·v, so report/(1 − f) is an unbiased estimate of v

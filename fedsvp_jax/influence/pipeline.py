@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Examples, Model, Rows, Weights
+from fedsvp_jax.core.structs import Array, Examples, Model, Number, Rows, Weights, iota
 from fedsvp_jax.influence import last_layer
 from fedsvp_jax.influence.lazy import Batches
 from fedsvp_jax.influence.settings import FilterSettings
@@ -23,7 +23,7 @@ def warm_up(
     recipe: local_training.TrainingRecipe,
     start: Weights,
     examples: Examples,
-    learning_rate: Array | float,
+    learning_rate: Number,
     key: Array,
 ) -> Weights:
     """The whole model after plain SGD on the centre's examples, in a key's order.
@@ -34,13 +34,13 @@ def warm_up(
       examples: the centre's, which no client holds.
       learning_rate: step size.
     """
-    count = examples.labels.shape[0]
+    count = len(examples.labels)
     return local_training.local_update(
         model,
         dataclasses.replace(recipe, batch_size=min(recipe.batch_size, count)),
         local_training.TrainingRates(learning_rate, l2_norm_clip=1.0),
         start,
-        Rows(examples, jnp.arange(count, dtype=jnp.int32), jnp.ones(count, bool)),
+        Rows(examples, iota(count), jnp.ones(count, bool)),
         local_training.Draws(key),
     )
 

@@ -9,7 +9,7 @@ import math
 
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number
 
 
 def two_means(scores: Array) -> tuple[Array, Array]:
@@ -27,7 +27,7 @@ def two_means(scores: Array) -> tuple[Array, Array]:
       ValueError: fewer than two scores.
     """
     scores = jnp.asarray(scores, jnp.float32)
-    count = scores.shape[0]
+    count = len(scores)
     if count < 2:
         raise ValueError(f"scores must be at least two numbers, got {count}")
     ordered = jnp.sort(scores)
@@ -41,9 +41,7 @@ def two_means(scores: Array) -> tuple[Array, Array]:
     return start + low[best], start + high[best]
 
 
-def required_gap(
-    num_votes: int, flip_probability: Array | float, share: Array | float
-) -> Array:
+def required_gap(num_votes: int, flip_probability: Number, share: Number) -> Array:
     """() float32: nobody is rejected unless the cluster means are this far apart.
 
         share·2(1 − f)·T + 2·sqrt(2/π)·s, s² = T·(1 − (1 − f)²); 0 for share = 0

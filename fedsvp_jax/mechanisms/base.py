@@ -7,7 +7,14 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.structs import (
+    Array,
+    MechanismState,
+    NoiseInfo,
+    Number,
+    Params,
+    iota,
+)
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.mechanisms.clipping import Clipping
 from fedsvp_jax.mechanisms.grid import Grid, add_discrete_noise
@@ -90,11 +97,11 @@ class Mechanism(NamedTuple):
     claim: Basis = Basis("", False, "")
     subsampling: Subsampling | None = None
     grid: Grid | None = None
-    least_multiplier: Array | float = 0.0
-    most_epsilon: Array | float = math.inf
-    most_delta: Array | float = 1.0
+    least_multiplier: Number = 0.0
+    most_epsilon: Number = math.inf
+    most_delta: Number = 1.0
     follows_num_rounds: bool = False
-    release_epsilon: Array | float = 0.0
+    release_epsilon: Number = 0.0
 
 
 def stateless(num_clients: int) -> MechanismState:
@@ -103,9 +110,7 @@ def stateless(num_clients: int) -> MechanismState:
     return MechanismState(clients={}, shared={})
 
 
-def claimed(
-    noise_multiplier: Array, epsilon: Array | float, delta: Array | float
-) -> UploadNoise:
+def claimed(noise_multiplier: Array, epsilon: Number, delta: Number) -> UploadNoise:
     """An UploadNoise without a risk tolerance."""
     multiplier = jnp.float32(noise_multiplier)
     return UploadNoise(
@@ -126,7 +131,7 @@ def noised_upload(
     at_upload: bool,
     key: Array | None,
     grid: Grid | None = None,
-    num_examples: Array | float = 1.0,
+    num_examples: Number = 1.0,
 ) -> tuple[Params, NoiseInfo]:
     """Adds noise of std () to a clipped update and describes it.
 
@@ -179,7 +184,7 @@ def free_before(mechanism: Mechanism, first: int, num_rounds: int) -> Mechanism:
     """The mechanism, when uploads of rounds before `first` are of public data alone."""
     if first == 0:
         return mechanism
-    free = jnp.arange(num_rounds, dtype=jnp.int32) < first
+    free = iota(num_rounds) < first
     return mechanism._replace(
         least_multiplier=jnp.where(free, jnp.inf, mechanism.least_multiplier),
         most_epsilon=jnp.where(free, 0.0, mechanism.most_epsilon),
@@ -263,7 +268,7 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         ratio = bounded_ratio(contribution_ratio)
         return law.calibrate(ratio, round_num).noise_multiplier * bound
 
-    rounds = jnp.arange(law.num_rounds, dtype=jnp.int32)
+    rounds = iota(law.num_rounds)
     reads_ratio = law.needs_contribution
     ends = jnp.asarray([0.0, 1.0] if reads_ratio else [1.0], jnp.float32)
     of_rounds = jax.vmap(law.calibrate, (None, 0))

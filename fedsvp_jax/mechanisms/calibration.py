@@ -7,15 +7,15 @@ from functools import lru_cache
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number
 from fedsvp_jax.mechanisms.base import UploadNoise, claimed
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
 
 _LARGEST_EXACT = 5e5  # ε to which dp-accounting's root keeps its digits
 _EXACT = (1e-12, 1e6)  # precisions at which dp-accounting's Gaussian ε keeps its digits
 
 
-def classical_constant(delta: Leaf) -> Array:
+def classical_constant(delta: Number) -> Array:
     """c = sqrt(2 ln(1.25/δ)), () float32.
 
     Source: Dwork and Roth 2014, Theorem A.1.
@@ -23,7 +23,7 @@ def classical_constant(delta: Leaf) -> Array:
     return jnp.sqrt(2.0 * jnp.log(1.25 / jnp.float32(delta)))
 
 
-def classical_multiplier(epsilon: Leaf, delta: Leaf) -> Array:
+def classical_multiplier(epsilon: Number, delta: Number) -> Array:
     """z = c(δ)/ε, () float32: proved to give (ε, δ)-DP for ε < 1 only.
 
     At ε = 10, δ = 1e-5 the true δ of this noise is 2.27e-5.
@@ -33,7 +33,7 @@ def classical_multiplier(epsilon: Leaf, delta: Leaf) -> Array:
     return classical_constant(delta) / jnp.float32(epsilon)
 
 
-def analytic_multiplier(epsilon: Leaf, delta: Leaf) -> np.ndarray:
+def analytic_multiplier(epsilon: Number, delta: Number) -> np.ndarray:
     """The least z that gives (ε, δ)-DP, for any ε; elementwise, on the host.
 
     Above ε = 5e5, where the exact value loses its digits, z is up to 2e-6 too large:
@@ -84,7 +84,7 @@ def gaussian_epsilon(precision: float, delta: float) -> float:
         return float(gaussian_mechanism.get_epsilon_gaussian(precision**-0.5, delta))
 
 
-def concentrated_epsilon(noise_multiplier: Leaf, delta: Leaf) -> Array:
+def concentrated_epsilon(noise_multiplier: Number, delta: Number) -> Array:
     """ε of one Gaussian of multiplier z at δ, by zCDP: ρ + 2 sqrt(ρ ln(1/δ)).
 
     ρ = 1/(2z²). Proved for every z, in closed form (so it can be traced), and

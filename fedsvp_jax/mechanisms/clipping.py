@@ -23,9 +23,9 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.clips import CLIPS, Clip
-from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.structs import Array, Number, Params
 from fedsvp_jax.mechanisms import noise, subsampling
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.grid import Grid
 
 # In a mean: C/2^20 then moves it, and noise of an eighth of that, the least that any
@@ -70,7 +70,9 @@ def no_clip(updates: Params, params: Params) -> tuple[Params, Array]:
     return updates, jnp.zeros((), jnp.float32)
 
 
-def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, Array]:
+def clip_weights(
+    updates: Params, params: Params, bound: Number
+) -> tuple[Params, Array]:
     """The update to the weights w/max(1, ‖w‖/bound), w = params + updates.
 
     Clipped as one vector (NbAFL, Wei et al. 2020, Algorithm 1). Where nothing was
@@ -87,9 +89,7 @@ def clip_weights(updates: Params, params: Params, bound: Leaf) -> tuple[Params, 
     return shrunk_updates, clipped
 
 
-def record_bound(
-    clip: Array | Leaf, num_examples: Array | Leaf, factor: float = 2.0
-) -> Array:
+def record_bound(clip: Number, num_examples: Number, factor: float = 2.0) -> Array:
     """f·C/|D|, () float32: how far one record moves a mean of clipped gradients.
 
     f is 2 where a record is replaced by another, 1 where it is left out of the sum and
@@ -100,7 +100,7 @@ def record_bound(
     return factor * jnp.float32(clip) / size
 
 
-def scaled_size(config: MechanismConfig, num_examples: Array | Leaf) -> Array | Leaf:
+def scaled_size(config: MechanismConfig, num_examples: Number) -> Number:
     """The |D| that the noise is computed with: `noise_examples_scale` times a client's.
 
     At scale 1 it is the number itself.
@@ -155,12 +155,11 @@ def _grid(
     """Of clipped updates, and of gradients, which lie Δ apart at any length."""
     if config.noise_sampler == "gaussian":
         return None
-    if config.clip.asks:
-        return Grid(config.noise_bits, summed, config.private_clip, bound)
-    if config.uploads_gradient:
-        return Grid(config.noise_bits, summed, config.l2_norm_clip, bound)
+    norm = config.private_clip if config.clip.asks else config.l2_norm_clip
+    if config.clip.asks or config.uploads_gradient:
+        return Grid(config.noise_bits, summed, norm, bound)
     if config.clip.in_ball and not config.clip.of_weights:
-        return Grid(config.noise_bits, summed, config.l2_norm_clip)
+        return Grid(config.noise_bits, summed, norm)
     return None
 
 

@@ -9,10 +9,7 @@ import numpy as np
 
 from fedsvp_jax.core.common_settings import NoiseSettings, RoundSettings
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
-from fedsvp_jax.core.structs import Array
-
-Leaf = Array | float  # a number, or a tracer where a sweep varies it
-
+from fedsvp_jax.core.structs import Number
 
 _READ = ("clipping", ("attribute_records",))
 
@@ -89,11 +86,11 @@ class MechanismConfig(PrivateQuerySettings, NoiseSettings, RoundSettings):
       analytic_multiplier: () see `calibration.with_analytic_multiplier`.
     """
 
-    min_num_examples: Leaf = 1.0
+    min_num_examples: Number = 1.0
     max_num_examples: int = flax.struct.field(pytree_node=False, default=1)
     rows_per_person: int | None = flax.struct.field(pytree_node=False, default=None)
     settings: Any = None
-    analytic_multiplier: Leaf | None = None
+    analytic_multiplier: Number | None = None
 
     if TYPE_CHECKING:  # never None here: `check_config`
         num_clients: int = 0

@@ -16,10 +16,10 @@ import numpy as np
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.settings import LEAST_CLIP, Settings, setting
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Number, Params
 from fedsvp_jax.core.tree import num_parameters
 from fedsvp_jax.mechanisms import base, calibration, clipping, correlated_noise
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
 from fedsvp_jax.mechanisms.grid import Grid
 from fedsvp_jax.mechanisms.noise import add_vector, clip_into_ball
 
@@ -74,7 +74,7 @@ class DpFedavgSettings(Settings):
     )
 
 
-def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
+def update_multiplier(noise_multiplier: Number, count_noise_std: Number) -> Array:
     """z_Δ = (z⁻² − σ_b⁻²)^(−1/2), () float32.
 
     Noise z_Δ·S on the sum and σ_b on the count are together one Gaussian of multiplier
@@ -90,7 +90,7 @@ def update_multiplier(noise_multiplier: Leaf, count_noise_std: Leaf) -> Array:
 
 
 def adapted_clip(
-    clip: Leaf, unclipped_share: Leaf, quantile: Leaf, learning_rate: Leaf
+    clip: Number, unclipped_share: Number, quantile: Number, learning_rate: Number
 ) -> Array:
     """S·exp(−η_C(b̃ − γ)), but at least `LEAST_CLIP`. () float32.
 

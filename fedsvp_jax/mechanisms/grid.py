@@ -18,10 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.structs import Array, Number, Params
 from fedsvp_jax.core.tree import cut
 from fedsvp_jax.mechanisms import discrete_gaussian
-from fedsvp_jax.mechanisms.config import Leaf
 
 _TAILS = 8.0  # standard deviations of the noise that the sum has room for
 # Of one client's noise, in steps. A sum of K such noises is then a discrete Gaussian to
@@ -44,7 +43,7 @@ class Grid(NamedTuple):
 
     bits: int
     summed: int
-    norm: Leaf
+    norm: Number
     apart: Callable[[Array], Array] | None = None
 
 
@@ -61,7 +60,7 @@ def grid_step(grid: Grid, std: Array) -> Array:
 
 
 def add_discrete_noise(
-    tree: Params, std: Array, grid: Grid, *, num_examples: Array | float, key: Array
+    tree: Params, std: Array, grid: Grid, *, num_examples: Number, key: Array
 ) -> tuple[Params, Array]:
     """The tree, as one vector, on the grid with noise of N_Z(0, (std/γ)²).
 

@@ -5,11 +5,11 @@ import jax.numpy as jnp
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.float32 import ROUNDOFF
-from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.structs import Array, Number, Params
 from fedsvp_jax.core.tree import cut, is_finite, l2_norm, num_parameters
 
 
-def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
+def clip_by_l2_norm(tree: Params, bound: Number) -> tuple[Params, Array]:
     """The tree as one vector x, shrunk to x / max(1, ‖x‖/bound).
 
     Returns:
@@ -17,14 +17,18 @@ def clip_by_l2_norm(tree: Params, bound: Array | float) -> tuple[Params, Array]:
       it was clipped, () float32 in {0, 1}.
     """
     bound = jnp.float32(bound)
-    norm = l2_norm(tree)
-    clipped = norm > bound
-    scale = jnp.where(clipped, bound / jnp.where(clipped, norm, 1.0), 1.0)
+    scale, clipped = shrinkage(l2_norm(tree), bound)
     shrunk = jax.tree.map(lambda leaf: leaf * scale.astype(leaf.dtype), tree)
     return shrunk, clipped.astype(jnp.float32)
 
 
-def clip_into_ball(tree: Params, bound: Array | float) -> tuple[Params, Array]:
+def shrinkage(norms: Array, bound: Number) -> tuple[Array, Array]:
+    """Factors that shorten to the bound what is longer, and whether each is."""
+    clipped = norms > bound
+    return jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0), clipped
+
+
+def clip_into_ball(tree: Params, bound: Number) -> tuple[Params, Array]:
     """As `clip_by_l2_norm`; a tree that is not finite, or whose norm is not, becomes 0.
 
     So every tree ends in the ball, which a claim about all data sets needs: there is
@@ -55,7 +59,7 @@ def _gaussian(key: Array, std: Array, *, size: int) -> Array:
 
 
 def add_gaussian_noise(
-    tree: Params, std: Array | float, *, key: Array
+    tree: Params, std: Number, *, key: Array
 ) -> tuple[Params, Array]:
     """x + N(0, std² I_d), with the tree as one vector of d numbers.
 

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.settings import Settings, setting
-from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Number, Params
 from fedsvp_jax.core.tree import l2_norm, num_parameters
 from fedsvp_jax.mechanisms import base, calibration, clipping, noise
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.config import MechanismConfig
 
 LEAST_CLIP = 1e-6  # of C: a client that did not move keeps a positive clip (ours)
 
@@ -33,7 +33,7 @@ class ReestimationSettings(Settings):
 
 
 def reestimated_clip(
-    l2_norm_clip: Leaf, norm_mix: Leaf, local_norm: Leaf, global_norm: Leaf
+    l2_norm_clip: Number, norm_mix: Number, local_norm: Number, global_norm: Number
 ) -> Array:
     """Ĉ = min(C, γ·‖last local update‖ + (1 − γ)·h), () float32.
 
@@ -48,7 +48,7 @@ def reestimated_clip(
     return jnp.clip(mixed, LEAST_CLIP * limit, limit)
 
 
-def denoised_norm(step: Params, aggregate_std: Leaf) -> Array:
+def denoised_norm(step: Params, aggregate_std: Number) -> Array:
     """h, h² = max(0, ‖w̃^t − w̃^(t−1)‖² − d·σ_agg²), () float32.
 
     Args:

@@ -130,7 +130,7 @@ def make_mechanism(name: str, config: MechanismConfig) -> Mechanism:
     """
     entry = about(name)
     if entry.factory is None:
-        raise ValueError(unknown("mechanism", name, mechanism_names()))
+        raise unknown("mechanism", name, mechanism_names())
     check_config(config)
     settings_class = entry.settings
     if settings_class is not None and config.settings is None:

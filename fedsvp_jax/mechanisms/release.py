@@ -14,11 +14,11 @@ accuracy by at most 1/n_val, can move R from 0 to 1 when U(all) − U(∅) is it
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.core.structs import Array, Number
+from fedsvp_jax.mechanisms.config import MechanismConfig
 
 
-def bounded_ratio(ratio: Array | float) -> Array:
+def bounded_ratio(ratio: Number) -> Array:
     """R in [0, 1], float32; 1, with which the noise is largest, where it is not finite.
 
     Every R passes here before noise or a release follows it (`base.chain` and
@@ -29,7 +29,7 @@ def bounded_ratio(ratio: Array | float) -> Array:
     return jnp.where(jnp.isfinite(value), jnp.clip(value, 0.0, 1.0), jnp.float32(1))
 
 
-def response_chance(ratio: Array | float, epsilon: Leaf) -> Array:
+def response_chance(ratio: Number, epsilon: Number) -> Array:
     """P(1) of a randomised response, float32, of the ratio's shape.
 
         P(1) = 1/(1 + e^ε) + R·(e^ε − 1)/(e^ε + 1)

@@ -14,14 +14,14 @@ import numpy as np
 from jax.scipy.special import logsumexp
 
 from fedsvp_jax.core.settings import Settings, setting
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number
 from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     scaled_claim,
 )
 from fedsvp_jax.mechanisms.clipping import make_clipping
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig, concrete
+from fedsvp_jax.mechanisms.config import MechanismConfig, concrete
 
 
 @flax.struct.dataclass(frozen=True)
@@ -55,7 +55,7 @@ def _rounds(num_rounds: int) -> Array:
     return jnp.arange(num_rounds, dtype=jnp.float32)
 
 
-def _log_rate(rate: Leaf) -> Array:
+def _log_rate(rate: Number) -> Array:
     """ln(rate), () float32. A number's is taken in float64: near 1, float32 has lost
     the digits already (ln .995 would be off by 6e-6)."""
     number = concrete(rate)
@@ -65,10 +65,10 @@ def _log_rate(rate: Leaf) -> Array:
 
 
 def _log_mean_exp(values: Array) -> Array:
-    return logsumexp(values) - jnp.log(jnp.float32(values.shape[0]))
+    return logsumexp(values) - jnp.log(jnp.float32(len(values)))
 
 
-def time_varying_factor(num_rounds: int, decay: Leaf, round_num: Array) -> Array:
+def time_varying_factor(num_rounds: int, decay: Number, round_num: Array) -> Array:
     """σ_t/σ_c = θ^t·sqrt(Σ_s θ^(−2s)/T), t and s from 0. Shape of `round_num`.
 
     Reconstructed from the abstract of arXiv 2303.04274: a geometric series in the
@@ -83,7 +83,7 @@ def time_varying_factor(num_rounds: int, decay: Leaf, round_num: Array) -> Array
     return jnp.exp(first + rate * jnp.float32(round_num))
 
 
-def dpa_factor(num_rounds: int, contraction: Leaf, round_num: Array) -> Array:
+def dpa_factor(num_rounds: int, contraction: Number, round_num: Array) -> Array:
     """σ_t/σ_c = sqrt(Σ_s √a_s/(T·√a_t)), a_t = c^(T−1−t). Shape of `round_num`.
 
     It minimises Σ_t a_t σ_t², the final error that a contraction by c a round

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.settings import Settings, setting
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number
 from fedsvp_jax.mechanisms import base, calibration, clipping
-from fedsvp_jax.mechanisms.config import Leaf, MechanismConfig
+from fedsvp_jax.mechanisms.config import MechanismConfig
 from fedsvp_jax.mechanisms.release import spends_release_budget
 
 
@@ -35,13 +35,13 @@ RELEASE_ASSUMPTIONS = {
 }
 
 
-def risk_tolerance(contribution_ratio: Array | float, delta: Leaf) -> Array:
+def risk_tolerance(contribution_ratio: Number, delta: Number) -> Array:
     """T = R − ln δ². Shape of R. Source: FedSVA (arXiv 2503.12958v2, sec. 3.2)."""
     ratio = jnp.float32(contribution_ratio)
     return ratio - 2.0 * jnp.log(jnp.float32(delta))
 
 
-def fedsdp_risk_tolerance(contribution_ratio: Array | float, delta: Leaf) -> Array:
+def fedsdp_risk_tolerance(contribution_ratio: Number, delta: Number) -> Array:
     """T = x − ln δ² with x = clip(R/2 − 1, −3, 1). Shape of R.
 
     A reconstruction: the earlier text's further hyper-parameter is lost; its
@@ -51,7 +51,7 @@ def fedsdp_risk_tolerance(contribution_ratio: Array | float, delta: Leaf) -> Arr
     return risk_tolerance(jnp.clip(0.5 * ratio - 1.0, -3.0, 1.0), delta)
 
 
-def effective_delta(tolerance: Array, floor: Leaf) -> Array:
+def effective_delta(tolerance: Array, floor: Number) -> Array:
     """δ′ = 1.25·exp(−max(T, β)/2), the δ that the noise stands for.
 
     Above the floor this is 1.25·e^(−R/2)·δ; where the floor binds it is
@@ -62,7 +62,7 @@ def effective_delta(tolerance: Array, floor: Leaf) -> Array:
     return 1.25 * jnp.exp(-0.5 * jnp.maximum(tolerance, jnp.float32(floor)))
 
 
-def guided_multiplier(tolerance: Array, epsilon: Leaf, floor: Leaf) -> Array:
+def guided_multiplier(tolerance: Array, epsilon: Number, floor: Number) -> Array:
     """z = sqrt(max(T, β))/ε, std over sensitivity. Shape of T, float32.
 
     With Δ = 2C/|D| (`record_bound`) it is the printed σ = 2C·sqrt(max(T, β))/(ε|D|).
@@ -104,7 +104,7 @@ def explanation(
 
 
 def make_guided(
-    config: MechanismConfig, tolerance_of: Callable[[Array | float, Leaf], Array]
+    config: MechanismConfig, tolerance_of: Callable[[Number, Number], Array]
 ) -> base.Mechanism:
     """FedSVA as printed or FedSDP, a reconstruction: σ = Δ·sqrt(max(T, β))/ε.
 

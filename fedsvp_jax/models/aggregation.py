@@ -7,6 +7,7 @@ import optax
 from fedsvp_jax.core import optimizers
 from fedsvp_jax.core.float32 import reciprocal
 from fedsvp_jax.core.structs import Array, Params
+from fedsvp_jax.core.tree import where
 
 
 def client_weights(num_examples: Array, valid: Array, *, uniform: bool) -> Array:
@@ -61,5 +62,4 @@ def optimizer_step(
     step = jax.tree.map(
         lambda new: jnp.where(anyone, new, jnp.zeros_like(new)), updates
     )
-    new_state = jax.tree.map(lambda new, old: jnp.where(anyone, new, old), after, state)
-    return step, new_state
+    return step, where(anyone, after, state)

@@ -8,7 +8,16 @@ import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.float32 import reciprocal
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, cross_entropy
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    Model,
+    Number,
+    Params,
+    Weights,
+    cross_entropy,
+    iota,
+)
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 
@@ -53,12 +62,12 @@ class Validation:
 
     @property
     def _padded(self) -> Array:
-        return jnp.pad(self.indices, (0, -self.indices.shape[0] % self.batch_size))
+        return jnp.pad(self.indices, (0, -len(self.indices) % self.batch_size))
 
     @property
     def _num_batches(self) -> Array | int:
         if self.known_trips:
-            return -(-self.indices.shape[0] // self.batch_size)
+            return -(-len(self.indices) // self.batch_size)
         return lanes.largest(-(-self.count // self.batch_size), self.lane_axes)
 
     @property
@@ -66,7 +75,7 @@ class Validation:
         return reciprocal(jnp.maximum(self.count, 1).astype(jnp.float32))
 
     @property
-    def resolution(self) -> Array | float:
+    def resolution(self) -> Number:
         """The least step of a utility: one example's for accuracy, 0 for loss."""
         return 0.0 if self.kind == "loss" else self._share
 
@@ -86,18 +95,18 @@ class Validation:
     def _mean(self, total: Array) -> Array:
         return total.astype(jnp.float32) * self._share
 
-    def _batch_logits(self, params: Params, stats: Params, rows: Array) -> Array:
-        return outputs_for(self.model, params, stats, self.examples.inputs[rows])
+    def _batch_logits(self, weights: Weights, rows: Array) -> Array:
+        return outputs_for(self.model, *weights, self.examples.inputs[rows])
 
-    def utility(self, params: Params, stats: Params) -> Array:
+    def utility(self, weights: Weights) -> Array:
         """() float32: the utility of a model."""
 
         def step(batch: Array, total: Array) -> Array:
             rows = self._rows(batch)
-            logits = self._batch_logits(params, stats, rows)
+            logits = self._batch_logits(weights, rows)
             scores = self._scores(logits, self.examples.wanted[rows])
             start = batch * self.batch_size
-            place = start + jnp.arange(self.batch_size, dtype=jnp.int32)
+            place = start + iota(self.batch_size)
             return total + jnp.sum(jnp.where(place < self.count, scores, 0))
 
         start = jnp.int32(0) if self.kind == "accuracy" else jnp.float32(0)
@@ -105,29 +114,29 @@ class Validation:
             total = jax.lax.fori_loop(0, self._num_batches, step, start)
         return self._mean(total)
 
-    def logits_shape(self, params: Params, stats: Params) -> tuple[int, ...]:
+    def logits_shape(self, weights: Weights) -> tuple[int, ...]:
         """(v, c) of `logits`, v padded to whole batches and c an output's shape."""
         rows = self._padded
-        output = jax.eval_shape(self._batch_logits, params, stats, rows[:1])
-        return rows.shape[0], *output.shape[1:]
+        output = jax.eval_shape(self._batch_logits, weights, rows[:1])
+        return len(rows), *output.shape[1:]
 
-    def logits(self, params: Params, stats: Params) -> Array:
+    def logits(self, weights: Weights) -> Array:
         """(v, c) float32: a model's logits; 0 in batches without an example."""
 
         def step(batch: Array, all_logits: Array) -> Array:
-            logits = self._batch_logits(params, stats, self._rows(batch))
+            logits = self._batch_logits(weights, self._rows(batch))
             return jax.lax.dynamic_update_slice_in_dim(
                 all_logits, logits.astype(jnp.float32), batch * self.batch_size, 0
             )
 
-        all_logits = jnp.zeros(self.logits_shape(params, stats))
+        all_logits = jnp.zeros(self.logits_shape(weights))
         with jax.named_scope("validation"):
             return jax.lax.fori_loop(0, self._num_batches, step, all_logits)
 
     def utility_of(self, logits: Array) -> Array:
         """() float32: the utility of a model with these logits, (v, c)."""
         scores = self._scores(logits, self.examples.wanted[self._padded])
-        counted = jnp.arange(scores.shape[0], dtype=jnp.int32) < self.count
+        counted = iota(len(scores)) < self.count
         return self._mean(jnp.sum(jnp.where(counted, scores, 0)))
 
 
@@ -140,8 +149,7 @@ def group(examples: Examples, num_attributes: int) -> Array:
 
 def evaluate(
     model: Model,
-    params: Params,
-    stats: Params,
+    weights: Weights,
     test: Examples,
     *,
     batch_size: int,
@@ -153,18 +161,18 @@ def evaluate(
 
     N, `num_attributes`, is 1 where the test examples' attributes are unknown.
     """
-    num_examples = test.labels.shape[0]
+    num_examples = len(test.labels)
     num_batches = -(-num_examples // batch_size)
-    logits = jax.eval_shape(lambda: outputs_for(model, params, stats, test.inputs[:1]))
+    logits = jax.eval_shape(lambda: outputs_for(model, *weights, test.inputs[:1]))
     by_class = test.targets is None
     count = logits.shape[-1] * num_attributes if by_class else 1
     nobody = jnp.zeros(count, jnp.int32)
     groups = group(test, num_attributes) if by_class else jnp.zeros_like(test.labels)
 
     def batch_score(batch: Array) -> tuple[tuple[Array, Array], None]:
-        position = batch * batch_size + jnp.arange(batch_size, dtype=jnp.int32)
+        position = batch * batch_size + iota(batch_size)
         rows = jnp.minimum(position, num_examples - 1)
-        outputs = outputs_for(model, params, stats, test.inputs[rows])
+        outputs = outputs_for(model, *weights, test.inputs[rows])
         losses = model.loss(outputs, test.wanted[rows])
         if by_class:
             hits = (jnp.argmax(outputs, -1) == test.labels[rows]).astype(jnp.int32)

@@ -15,7 +15,7 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import border, with_gradients
+from fedsvp_jax.models.products import border, bordered, with_gradients
 
 _LEAST_CHANNELS = 4
 
@@ -93,7 +93,7 @@ def conv2d(x: Array, kernel: Array, stride: int) -> Array:
 def _windows(x: Array, kernel: Array, stride: int) -> Array:
     """(batch, out_height, out_width, kernel_height * kernel_width * in)."""
     window = kernel.shape[:2]
-    padded = jnp.pad(x, ((0, 0), *border(kernel), (0, 0)))
+    padded = bordered(x, kernel)
     lasts = [n - k + 1 for n, k in zip(padded.shape[1:3], window, strict=True)]
     return jnp.concatenate(
         [
@@ -124,7 +124,7 @@ def _product_backward(
 ) -> tuple[Array, Array]:
     rows, matrix = residuals
     of_rows = jnp.tensordot(gradient, matrix.T, axes=1)
-    images = (x.reshape(x.shape[0], -1, x.shape[-1]) for x in (rows, gradient))
+    images = (x.reshape(len(x), -1, x.shape[-1]) for x in (rows, gradient))
     return of_rows, jnp.sum(jnp.einsum("bpk,bpo->bko", *images), axis=0)
 
 

@@ -32,7 +32,7 @@ class MLP(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, *, train: bool) -> Array:
-        x = x.reshape(x.shape[0], -1)
+        x = x.reshape(len(x), -1)
         for features in self.hidden:
             x = nn.relu(Dense(features, kernels=self.kernels)(x))
         return Dense(self.num_classes, kernels=self.kernels)(x)
@@ -62,7 +62,7 @@ class CNN(nn.Module):
         dropout = nn.Dropout(self.dropout_rate, deterministic=not train)
         for features in self.channels:
             x = ConvReluPool(features, self.kernel_size, kernels=self.kernels)(x)
-        x = dropout(x.reshape(x.shape[0], -1))
+        x = dropout(x.reshape(len(x), -1))
         x = dropout(nn.relu(Dense(self.hidden, kernels=self.kernels)(x)))
         return Dense(self.num_classes, kernels=self.kernels)(x)
 

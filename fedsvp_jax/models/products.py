@@ -23,6 +23,11 @@ def border(kernel: Array) -> Pads:
     return down, across
 
 
+def bordered(images: Array, kernel: Array) -> Array:
+    """The images with `border` of zeros along height and width."""
+    return jnp.pad(images, ((0, 0), *border(kernel), (0, 0)))
+
+
 def with_gradients(
     function: Callable[..., Array], gradients: Callable[..., Any]
 ) -> Callable[..., Array]:

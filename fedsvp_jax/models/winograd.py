@@ -32,7 +32,7 @@ import numpy as np
 from jax import lax
 
 from fedsvp_jax.core.structs import Array
-from fedsvp_jax.models.products import border, weight_gradient, with_gradients
+from fedsvp_jax.models.products import bordered, weight_gradient, with_gradients
 
 _Grid = list[list[Array]]  # one array for every element of a small matrix
 _Arrays = TypeVar("_Arrays")
@@ -95,13 +95,13 @@ def _convolved(x: Array, kernel: Array) -> Array:
 
     def convolve(part: tuple[Array, Array]) -> Array:
         turn, image = part
-        tiles = _tiles(matrices.b, _bordered(image, kernel), turn)
+        tiles = _tiles(matrices.b, bordered(image, kernel), turn)
         products = jax.tree.map(partial(jnp.tensordot, axes=1), tiles, weights)
         return _interleaved(_transform(matrices.a, products))
 
     parts = _in_parts(x, kernel)
     y = lax.map(convolve, (jnp.arange(len(parts)), parts))
-    return y.reshape(-1, *y.shape[2:])[: x.shape[0]]
+    return y.reshape(-1, *y.shape[2:])[: len(x)]
 
 
 def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
@@ -111,7 +111,7 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
     def add_part(total: _Grid, part: tuple[Array, Array, Array]) -> tuple[_Grid, Array]:
         turn, image, of_y = part
         of_products = _tiles(matrices.a.T, of_y, turn)
-        tiles = partial(_tiles, matrices.b, _bordered(image, kernel), turn)
+        tiles = partial(_tiles, matrices.b, bordered(image, kernel), turn)
         of_weights = _weight_gradients(tiles, of_products, turn)
         of_tiles = jax.tree.map(
             lambda of_product, weight: jnp.tensordot(of_product, weight.T, axes=1),
@@ -128,7 +128,7 @@ def _gradients(x: Array, kernel: Array, gradient: Array) -> tuple[Array, Array]:
         (jnp.arange(len(parts)), parts, _in_parts(gradient, kernel)),
     )
     of_kernel = _transform(matrices.g.T, of_weights)
-    of_x = of_x.reshape(-1, *of_x.shape[2:])[: x.shape[0]]
+    of_x = of_x.reshape(-1, *of_x.shape[2:])[: len(x)]
     return of_x, jnp.stack([jnp.stack(row) for row in of_kernel])
 
 
@@ -228,11 +228,6 @@ def _weight_gradients(
         return jax.tree.map(weight_gradient, tiles(), of_products)
     contracted = partial(jnp.tensordot, axes=((0, 1, 2), (0, 1, 2)))
     return jax.tree.map(contracted, _by_itself(tiles, turn), of_products)
-
-
-def _bordered(images: Array, kernel: Array) -> Array:
-    """The images with a border of zeros along height and width."""
-    return jnp.pad(images, ((0, 0), *border(kernel), (0, 0)))
 
 
 def _image_gradient(matrix: np.ndarray, of_tiles: _Grid, turn: Array) -> Array:

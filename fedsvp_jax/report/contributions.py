@@ -3,8 +3,9 @@
 import math
 import statistics
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
@@ -18,7 +19,7 @@ class Mean(NamedTuple):
     margin: float | None  # None where one of the values has none
 
 
-def mean_value(rows: Sequence[read.Row], attribute: int) -> Mean | None:
+def mean_value(rows: Sequence[Record], attribute: int) -> Mean | None:
     """The mean Shapley value of an attribute over uploads; None without an upload.
 
     The estimates of different uploads err independently, so the margin of their mean
@@ -53,13 +54,13 @@ def ranked(run: read.RunFiles) -> list[tuple[int, str, Mean]]:
     return sorted(attributes, key=lambda attribute: (-attribute[2].value, attribute[0]))
 
 
-def _valued(run: read.RunFiles) -> list[read.Row]:
+def _valued(run: read.RunFiles) -> list[Record]:
     return [row for row in run.clients if row.get("shapley_values")]
 
 
 def attribute_plots(run: read.RunFiles) -> list[Plot]:
     """The largest attributes' values by round, with their intervals."""
-    by_round: dict[int, list[read.Row]] = {}
+    by_round: dict[int, list[Record]] = {}
     for row in _valued(run):
         by_round.setdefault(row["round"], []).append(row)
     series = []
@@ -88,13 +89,13 @@ def attribute_plots(run: read.RunFiles) -> list[Plot]:
     return drawable([plot])
 
 
-def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
+def client_table(run: read.RunFiles) -> list[Record]:
     """Every client that uploaded: its noise, and its value where there is one.
 
     Values of different rounds add up: a client's sum is what its uploads have added to
     the model over the run.
     """
-    by_client: dict[int, list[read.Row]] = {}
+    by_client: dict[int, list[Record]] = {}
     for row in run.clients:
         by_client.setdefault(row["client"], []).append(row)
     names = run.summary.get("client_names")
@@ -119,6 +120,6 @@ def client_table(run: read.RunFiles) -> list[dict[str, Any]]:
     return rows
 
 
-def _mean(rows: Sequence[read.Row], name: str) -> float | None:
+def _mean(rows: Sequence[Record], name: str) -> float | None:
     mean, _ = tables.mean_std(tables.present(rows, name))
     return mean

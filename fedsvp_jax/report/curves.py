@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.report import labels, page, read, style, tables
+from fedsvp_jax.core.files import Record
+from fedsvp_jax.report import labels, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
-Runs: TypeAlias = Sequence[Sequence[read.Row]]  # rows by seed
+Runs: TypeAlias = Sequence[Sequence[Record]]  # rows by seed
 _WIDE = 20.0  # ε further apart are drawn on a logarithmic axis
 _SPENT = "rdp"  # the accounting that every row has; PLD takes ten times as long
 
@@ -31,7 +32,7 @@ class _Group(NamedTuple):
 
 
 # Plots over rounds, each with the fields of a row that it draws, by their names there.
-_TEXTS = tomllib.loads(page.asset("curves.toml"))
+_TEXTS = tomllib.loads(style.asset("curves.toml"))
 CURVES = [(texts.pop("fields"), Plot(**texts)) for texts in _TEXTS["plots"]]
 _AGAINST = _TEXTS["against"]  # by the score that is drawn
 

@@ -6,12 +6,11 @@ frequencies. The page's script only places what stands in its data; every number
 sentence is made here, from a sweep's files.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core.files import write_json
+from fedsvp_jax.core.files import Record, write_json
 from fedsvp_jax.report import (
     guarantees,
     headline,
@@ -22,7 +21,7 @@ from fedsvp_jax.report import (
 )
 
 
-def document(sweep: read.SweepFiles, *, rows: str = "") -> dict[str, Any]:
+def document(sweep: read.SweepFiles, *, rows: str = "") -> Record:
     """The content of epsilon.json.
 
     Args:
@@ -33,11 +32,11 @@ def document(sweep: read.SweepFiles, *, rows: str = "") -> dict[str, Any]:
       `points`, one per mechanism and ε; none where nothing is claimed.
     """
     summary = tables.summarize(sweep.results, sweep.cells)
-    first: Mapping[str, Any] = sweep.cells[0] if sweep.cells else {}
+    first: Record = sweep.cells[0] if sweep.cells else {}
     bare = next((row for row in summary if row.mechanism == "none"), None)
     reference = bare and _accuracy(bare, first.get("test_rows"))
     uncovered = ", which no ε covers" if headline.unprotected(sweep.config) else ""
-    by_group: dict[tables.Group, list[read.Row]] = {}
+    by_group: dict[tables.Group, list[Record]] = {}
     for cell in sweep.cells:
         by_group.setdefault(tables.group_of(cell), []).append(cell)
     points = [_point(row, by_group.get(row.group, [])) for row in summary]
@@ -52,7 +51,7 @@ def document(sweep: read.SweepFiles, *, rows: str = "") -> dict[str, Any]:
     }
 
 
-def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] | None:
+def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> Record | None:
     """Mean of the last five evaluated rounds and its 95 % interval, and AUC of tables.
 
     By Student's t over seeds; of one seed that of its test rows (Wilson 1927).
@@ -78,7 +77,7 @@ def _accuracy(row: tables.SummaryRow, test_rows: int | None) -> dict[str, Any] |
     }
 
 
-def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] | None:
+def _point(row: tables.SummaryRow, cells: Sequence[Record]) -> Record | None:
     """The point of a mechanism and ε with its cells; None without a finite claim."""
     accuracy = _accuracy(row, cells[0].get("test_rows") if cells else None)
     claims = guarantees.strongest(cells)
@@ -100,7 +99,7 @@ def _point(row: tables.SummaryRow, cells: Sequence[read.Row]) -> dict[str, Any] 
     }
 
 
-def write_epsilon_page(folder: str | Path, content: Mapping[str, Any]) -> list[Path]:
+def write_epsilon_page(folder: str | Path, content: Record) -> list[Path]:
     """Writes FOLDER/epsilon.html and epsilon.json; neither where there is no point.
 
     Returns:
@@ -124,7 +123,7 @@ def write_epsilon_page(folder: str | Path, content: Mapping[str, Any]) -> list[P
     return [html, place / "epsilon.json"]
 
 
-def _with_sentences(claim: Mapping[str, Any]) -> dict[str, Any]:
+def _with_sentences(claim: Record) -> Record:
     macros = {"claim": "claim", "guess": "guess", "known": "recognised"}
     macros |= {"against": "against", "relation": "change"}
     groups = guarantees.by_group(filter(None, claim["assumptions"].split("; ")))

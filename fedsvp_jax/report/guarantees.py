@@ -3,29 +3,27 @@
 import contextlib
 import math
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
 from fedsvp_jax.core.files import Record, read_json
-from fedsvp_jax.report import labels, read
+from fedsvp_jax.report import labels, read, style
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
-_FILE = Path(__file__).with_name("assets") / "assumptions.toml"
-_GROUPS = tomllib.loads(_FILE.read_text(encoding="utf-8"))["groups"]
+_GROUPS = tomllib.loads(style.asset("assumptions.toml"))["groups"]
 
 
-def strongest(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
+def strongest(cells: Iterable[Record]) -> list[Record]:
     """The least proved ε of the worst cell, for each adversary and relation.
 
     Each has its `risk` (`accounting.tradeoff`): that of what was spent, where a cell
     recorded it, else that of its ε and δ.
     """
-    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    worst: dict[tuple[str, str], Record] = {}
     for cell in cells:
-        best: dict[tuple[str, str], dict[str, Any]] = {}
+        best: dict[tuple[str, str], Record] = {}
         for claim in cell.get("guarantees") or ():
             epsilon = read.number(claim.get("epsilon"))
             if claim.get("method") in _LEFT_OUT or epsilon is None:
@@ -45,7 +43,7 @@ def strongest(cells: Iterable[read.Row]) -> list[dict[str, Any]]:
     return list(worst.values())
 
 
-def main(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+def main(summary: Record) -> Record | None:
     """The claim of summary.json's adversary and relation; None: nothing is claimed."""
     meaning = [summary.get("adversary"), summary.get("relation")]
     for claim in strongest([dict(summary)]):
@@ -54,7 +52,7 @@ def main(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def beside(folder: Path, config: Record) -> list[dict[str, Any] | None]:
+def beside(folder: Path, config: Record) -> list[Record | None]:
     """`main` of the finished runs in folders beside this one, on the same table.
 
     Tables are the same where their files have one name. Nothing of the records decides
@@ -71,7 +69,7 @@ def beside(folder: Path, config: Record) -> list[dict[str, Any] | None]:
     return claims
 
 
-def _rank(row: read.Row) -> tuple[bool, float, bool]:
+def _rank(row: Record) -> tuple[bool, float, bool]:
     """A run that ends at its promise may have spent 1 + 1e-7 of it, by rounding."""
     epsilon = float(f"{row['epsilon']:.6g}")
     return row["status"] != "proved", epsilon, row["method"] not in METHODS
@@ -97,7 +95,7 @@ def by_group(assumptions: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     return groups
 
 
-def right_about_test(summary: Mapping[str, Any]) -> int:
+def right_about_test(summary: Record) -> int:
     """Guesses of 100 about one test row that are right at most, by what is published.
 
     Args:

@@ -3,18 +3,17 @@
 They are made from summary.json and config.json alone.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fedsvp_jax.accounting.claims import meaning
-from fedsvp_jax.core.files import read_json
+from fedsvp_jax.core.files import Record, read_json
 from fedsvp_jax.report import guarantees, labels, page
 
 REFERENCE = "reference.json"  # scores without privacy, in a run's folder
 
 
-def privacy(summary: dict[str, Any]) -> str:
+def privacy(summary: Record) -> str:
     """The claim of the run: adversary, ε, δ, neighbours, and whether it is proved.
 
     It is about one copy of a record. More copies and stronger adversaries follow with
@@ -25,18 +24,18 @@ def privacy(summary: dict[str, Any]) -> str:
     return filled("privacy", summary, guarantees.strongest([summary]))
 
 
-def spent(summary: Mapping[str, Any]) -> str:
+def spent(summary: Record) -> str:
     """The terminal's line: `epsilon_spent (against: …): basic 10.5 at Σδ = 0.57 …`."""
     return filled("spent", summary, meaning(summary))
 
 
-def published(summary: Mapping[str, Any]) -> str:
+def published(summary: Record) -> str:
     """The accuracy that may be published, and what it claims; "" if there is none."""
     scores = summary.get("published_scores") or {}
     return filled("published", scores, guarantees.right_about_test(summary))
 
 
-def unprotected(config: Mapping[str, Any]) -> str:
+def unprotected(config: Record) -> str:
     """The number of rows that no ε covers, with advice; "" if there is none.
 
     Args:
@@ -51,7 +50,7 @@ def filled(macro: str, *values: Any) -> str:
     return " ".join(getattr(macros, macro)(*values).split())
 
 
-def sentences(folder: Path, summary: dict[str, Any]) -> list[str]:
+def sentences(folder: Path, summary: Record) -> list[str]:
     """All sentences of a run's folder."""
     config, claim = _content(folder / "config.json"), guarantees.main(summary)
     releases = guarantees.beside(folder, config) if claim else []
@@ -66,7 +65,7 @@ def sentences(folder: Path, summary: dict[str, Any]) -> list[str]:
     return [sentence for sentence in written if sentence]
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path) -> Record:
     """The object in a JSON file; {} where there is none."""
-    content: dict[str, Any] = read_json(path) if path.is_file() else {}
+    content: Record = read_json(path) if path.is_file() else {}
     return content

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
@@ -80,7 +81,7 @@ class Ledger(NamedTuple):
     """
 
     file: str
-    first: dict[str, Any]
+    first: Record
     entries: int
     rows: list[Row]
     witnessed: bool
@@ -181,7 +182,7 @@ def _number(value: Any) -> float:
     return number
 
 
-def _epsilons(multipliers: Sequence[float], promise: dict[str, Any]) -> Iterator[float]:
+def _epsilons(multipliers: Sequence[float], promise: Record) -> Iterator[float]:
     """ε of each upload and all before it, by dp-accounting's Rényi accountant.
 
     It is at the promise's δ.
@@ -210,7 +211,7 @@ def _epsilons(multipliers: Sequence[float], promise: dict[str, Any]) -> Iterator
         yield float(accountant.get_epsilon(delta))
 
 
-def _seen(witness: Path | None, first: dict[str, Any]) -> tuple[Seen | None, list[str]]:
+def _seen(witness: Path | None, first: Record) -> tuple[Seen | None, list[str]]:
     """(the witness's newest entry of the site, the problems of its file)."""
     if witness is None:
         return None, []
@@ -255,7 +256,7 @@ def _chain_problems(
     return problems
 
 
-def _sum_problems(promise: dict[str, Any], rows: Sequence[Row]) -> list[str]:
+def _sum_problems(promise: Record, rows: Sequence[Row]) -> list[str]:
     problems = [
         f"round {row.round} was sent and never charged"
         for row in rows

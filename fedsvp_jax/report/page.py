@@ -7,7 +7,6 @@ load or send anything even where a browser is online.
 
 import dataclasses
 import functools
-import importlib.resources
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ import jinja2
 from fedsvp_jax import mechanisms
 from fedsvp_jax.core import extras
 from fedsvp_jax.core.files import replace_file
-from fedsvp_jax.report import guarantees, labels, provenance, tables, text_table
+from fedsvp_jax.report import guarantees, labels, provenance, style, tables, text_table
 from fedsvp_jax.report.plots import Plot
 
 _POLICY = (
@@ -41,7 +40,7 @@ def templates() -> Any:
     )
     kwargs = {"separators": (",", ":"), "allow_nan": False}
     environment.policies["json.dumps_kwargs"] = kwargs
-    environment.globals["asset"] = asset
+    environment.globals["asset"] = style.asset
     environment.filters |= {
         "about": mechanisms.about,
         "by_group": guarantees.by_group,
@@ -152,9 +151,3 @@ def _grid(
         and all(len(row[name]) < text_table.LONG for row in rows)
     }
     return rows, numeric, shared
-
-
-def asset(name: str) -> str:
-    """The text of a file of report/assets."""
-    folder = importlib.resources.files("fedsvp_jax.report") / "assets"
-    return (folder / name).read_text(encoding="utf-8")

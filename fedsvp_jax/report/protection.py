@@ -9,9 +9,9 @@ Parts that this program cannot know are marked as open.
 """
 
 import datetime
-import hashlib
 from pathlib import Path
 
+from fedsvp_jax.core.files import sha256
 from fedsvp_jax.report import guarantees, headline, page, read
 
 
@@ -27,7 +27,7 @@ def write_protection_page(run: read.RunFiles, folder: Path) -> Path | None:
     hashes = [("final parameters", summary["params_sha256"])]
     schema = folder / "schema.toml"
     if claim["status"] == "proved" and schema.is_file():
-        digest = hashlib.sha256(schema.read_bytes()).hexdigest()
+        digest = sha256(schema)
         hashes.append(("schema.toml, which the sites declared", digest))
     return page.write(
         path,

@@ -4,8 +4,7 @@ No ε covers these rows. Unless they are public, a published score costs their p
 the note of each plot says what it would tell.
 """
 
-from typing import Any
-
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import read, style, tables
 from fedsvp_jax.report.plots import Plot, Series
 
@@ -19,7 +18,7 @@ _DIAGONAL = Series(
 
 def plots(run: read.RunFiles) -> list[Plot]:
     """ROC and calibration of a model of two classes; none elsewhere."""
-    scores: dict[str, Any] = run.summary.get("test_scores") or {}
+    scores: Record = run.summary.get("test_scores") or {}
     if "roc" not in scores:
         return []
     positive = [*scores["counts"]][1]

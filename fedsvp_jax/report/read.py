@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fedsvp_jax.core.files import AnyPath, Record
 from fedsvp_jax.run.records import diverged, score_summary
-
-Row = dict[str, Any]
 
 RUN_FILES = ("config.json", "metrics.jsonl", "clients.jsonl", "summary.json")
 SWEEP_FILES = ("config.json", "results.jsonl")
@@ -27,24 +26,24 @@ _NO_ROUND = "no round has been recorded"
 class RunFiles:
     """The files of one run, without its checkpoints and timings."""
 
-    config: Row
-    metrics: list[Row]  # one row per round, sorted by round
-    clients: list[Row]  # one row per upload, sorted by round, then client
-    summary: Row  # of an unfinished run, computed from its rows
+    config: Record
+    metrics: list[Record]  # one row per round, sorted by round
+    clients: list[Record]  # one row per upload, sorted by round, then client
+    summary: Record  # of an unfinished run, computed from its rows
     unfinished: str | None  # how far it came, in a sentence; None at its end
     sha256: dict[str, str]  # file name -> hash of its bytes
 
     @property
-    def results(self) -> list[Row]:
+    def results(self) -> list[Record]:
         """The rounds as a sweep of this run alone holds them."""
         return [self._as_cell(row) for row in self.metrics]
 
     @property
-    def cells(self) -> list[Row]:
+    def cells(self) -> list[Record]:
         """The summary as such a sweep holds it."""
         return [self._as_cell(self.summary)]
 
-    def _as_cell(self, row: Row) -> Row:
+    def _as_cell(self, row: Record) -> Record:
         names = ("mechanism", "epsilon", "total_epsilon", "seed")
         return row | {name: self.config.get(name) for name in names}
 
@@ -53,13 +52,13 @@ class RunFiles:
 class SweepFiles:
     """The files of one sweep, without its checkpoints and timings."""
 
-    config: Row
-    results: list[Row]  # one row per cell and round
-    cells: list[Row]  # one summary per cell of the finished mechanisms
+    config: Record
+    results: list[Record]  # one row per cell and round
+    cells: list[Record]  # one summary per cell of the finished mechanisms
     sha256: dict[str, str]
 
 
-def read_run(run_dir: str | Path) -> RunFiles:
+def read_run(run_dir: AnyPath) -> RunFiles:
     """Reads a run's folder; an unfinished run is read up to its last row.
 
     Raises:
@@ -73,7 +72,7 @@ def read_run(run_dir: str | Path) -> RunFiles:
         for name in names[1:]:
             texts[name] = texts[name][: texts[name].rfind(b"\n") + 1]
 
-    def rows(name: str, *fields: str) -> list[Row]:
+    def rows(name: str, *fields: str) -> list[Record]:
         unsorted = _rows(folder / name, texts[name], fields)
         return sorted(unsorted, key=lambda row: (row["round"], row.get("client")))
 
@@ -94,7 +93,7 @@ def read_run(run_dir: str | Path) -> RunFiles:
     )
 
 
-def read_sweep(sweep_dir: str | Path) -> SweepFiles:
+def read_sweep(sweep_dir: AnyPath) -> SweepFiles:
     """Reads a sweep's folder; an unfinished sweep is read up to its last round.
 
     Raises:
@@ -118,13 +117,13 @@ def read_sweep(sweep_dir: str | Path) -> SweepFiles:
 Files: TypeAlias = RunFiles | SweepFiles
 
 
-def read_folder(folder: str | Path) -> Files:
+def read_folder(folder: AnyPath) -> Files:
     """Reads a run's folder or a sweep's; errors as of the two."""
     is_sweep = (Path(folder) / "results.jsonl").is_file()
     return read_sweep(folder) if is_sweep else read_run(folder)
 
 
-def read_all(folders: Sequence[str | Path]) -> dict[str, Files]:
+def read_all(folders: Sequence[AnyPath]) -> dict[str, Files]:
     """Several folders' files by a short name: the path relative to their common parent.
 
     Raises:
@@ -144,7 +143,7 @@ def number(value: float | None) -> float | None:
     return float(value) if value is not None and math.isfinite(value) else None
 
 
-def _how_far(config: Row, metrics: list[Row]) -> str:
+def _how_far(config: Record, metrics: list[Record]) -> str:
     """A sentence on an unfinished run: why it ended, or how far it is."""
     last, total = metrics[-1]["round"], config.get("num_rounds")
     if diverged(metrics[-1]):
@@ -182,7 +181,7 @@ def _parse(where: object, text: bytes, kind: type) -> Any:
     return value
 
 
-def _require(where: object, row: Row, fields: Sequence[str]) -> None:
+def _require(where: object, row: Record, fields: Sequence[str]) -> None:
     if missing := [name for name in fields if name not in row]:
         raise ValueError(f"{where} has no field {missing[0]!r}")
 
@@ -190,7 +189,7 @@ def _require(where: object, row: Row, fields: Sequence[str]) -> None:
 _WHOLE = {"round", "client", "seed"}  # by which rows are sorted
 
 
-def _rows(path: Path, text: bytes, fields: Sequence[str]) -> list[Row]:
+def _rows(path: Path, text: bytes, fields: Sequence[str]) -> list[Record]:
     """The objects of a file of lines, each with these fields."""
     rows = []
     for index, line in enumerate(text.split(b"\n"), start=1):

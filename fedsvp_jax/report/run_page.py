@@ -2,10 +2,10 @@
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 from fedsvp_jax import mechanisms
 from fedsvp_jax.accounting.claims import meaning
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.report import (
     contributions,
     headline,
@@ -70,12 +70,12 @@ _CELL_NUMBERS = (
 )
 
 
-def upload_columns(clients: list[read.Row]) -> dict[str, Any]:
+def upload_columns(clients: list[Record]) -> Record:
     """clients.jsonl by column; {} where all uploads have the same noise and no value.
 
     Each field's name stands in the page once.
     """
-    columns: dict[str, Any] = {
+    columns: Record = {
         name: [row.get(name) for row in clients] for name in _CELL_NUMBERS
     }
     if all(len({*columns[name]}) < 2 for name in _DIFFERENT):
@@ -88,7 +88,7 @@ def upload_columns(clients: list[read.Row]) -> dict[str, Any]:
     return columns
 
 
-def context(run: read.RunFiles) -> dict[str, Any]:
+def context(run: read.RunFiles) -> Record:
     """The data that the explanations of all uploads share; null where unknown.
 
     The private attribute's index and the attributes' names come from summary.json,

@@ -12,8 +12,13 @@ from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
 
-_FILE = Path(__file__).with_name("assets") / "style.toml"
-_LOOKS = tomllib.loads(_FILE.read_text("utf-8"))
+
+def asset(name: str) -> str:
+    """The text of a file of report/assets."""
+    return (Path(__file__).with_name("assets") / name).read_text("utf-8")
+
+
+_LOOKS = tomllib.loads(asset("style.toml"))
 COLORS, _MARKERS, _DASHES = _LOOKS["colors"], _LOOKS["markers"], _LOOKS["dashes"]
 GREY = COLORS[-1]
 SECOND = "dot"  # the dash of a second curve in one look

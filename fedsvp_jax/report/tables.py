@@ -259,17 +259,6 @@ def _flat(row: SummaryRow) -> Iterator[tuple[str, Any]]:
             yield field, value
 
 
-def csv_table(rows: Sequence[SummaryRow]) -> str:
-    """The table as CSV: numbers to the seven digits of float32, empty where unknown."""
-    by_column = columns(rows)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(by_column)
-    for row in zip(*by_column.values(), strict=True):
-        writer.writerow(float(f"{v:.7g}") if isinstance(v, float) else v for v in row)
-    return text.getvalue()
-
-
 def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
     """The columns of a table that is read; table.csv has all of them (`columns`).
 
@@ -302,7 +291,16 @@ def shown_cells(rows: Sequence[SummaryRow]) -> text_table.Table:
 
 
 def write_tables(folder: Path, rows: Sequence[SummaryRow]) -> None:
-    """Writes FOLDER/table.md, of `shown_cells`, and table.csv, of all columns."""
+    """Writes FOLDER/table.md, of `shown_cells`, and table.csv, of all columns.
+
+    table.csv has numbers to the seven digits of float32, and nothing where unknown.
+    """
     markdown = text_table.markdown(shown_cells(rows))
     replace_file(folder / "table.md", markdown.encode())
-    replace_file(folder / "table.csv", csv_table(rows).encode())
+    by_column = columns(rows)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(by_column)
+    for row in zip(*by_column.values(), strict=True):
+        writer.writerow(float(f"{v:.7g}") if isinstance(v, float) else v for v in row)
+    replace_file(folder / "table.csv", text.getvalue().encode())

@@ -84,7 +84,8 @@ def client_round(
     )
     summed = aggregation.weighted((upload, stats), weight)
     sent_weights = None
-    if plan.keeps_uploads:  # client 0's noise in an empty place would bare its update
+    # Client 0's noise in an empty place would bare its update.
+    if plan.hooks or plan.aggregator.needs_uploads:
         sent_weights = jax.tree.map(
             lambda leaf: jnp.where(valid, leaf, 0), Weights(upload.update, stats)
         )

@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array, Model, Weights
+from fedsvp_jax.core.structs import Array, Model, Weights, iota
+from fedsvp_jax.core.tree import where
 from fedsvp_jax.models import aggregation
 from fedsvp_jax.models.evaluation import Validation
 from fedsvp_jax.round.state import Uploads
@@ -92,18 +93,14 @@ def client_values(
         weights = aggregation.client_weights(counts, coalition, uniform=False)
         update, stats = jax.tree.map(lambda leaf: mean(leaf, weights), stacked)
         anyone = jnp.any(coalition & present)
-        params, stats = jax.tree.map(
-            lambda new, old: jnp.where(anyone, new, old),
-            (optax.apply_updates(start.params, uploads.step(update)), stats),
-            tuple(start),
-        )
-        return Weights(params, stats)
+        params = optax.apply_updates(start.params, uploads.step(update))
+        return where(anyone, Weights(params, stats), start)
 
-    count = examples.labels.shape[0]
+    count = len(examples.labels)
     validation = Validation(
         model,
         examples,
-        jnp.arange(count, dtype=jnp.int32),
+        iota(count),
         jnp.int32(count),
         batch_size=plan.validation_batch_size,
         lane_axes=(),
@@ -117,7 +114,7 @@ def client_values(
         train=model_of,
         validation=validation,
         counts=counts,
-        empty=validation.utility(*start),
+        empty=validation.utility(start),
         averages=True,
     )
     _, result = estimators.ESTIMATORS[plan.estimator](game, key, plan.num_drawn)

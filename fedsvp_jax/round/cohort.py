@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax.accounting import Allowance
 from fedsvp_jax.core import prng
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, iota
 from fedsvp_jax.round.state import Cell, CohortRows, RoundPlan, ServerState
 
 NOBODY = -1  # a place in the cohort that no client fills
@@ -18,7 +18,7 @@ def may_take_part(allowance: Allowance, spent: Array, round_num: Array | int) ->
 
     The last costs stand for all rounds after them.
     """
-    last = jnp.minimum(round_num, allowance.costs.shape[0] - 1)
+    last = jnp.minimum(round_num, len(allowance.costs) - 1)
     return spent + jnp.asarray(allowance.costs)[last] <= allowance.budget
 
 
@@ -68,7 +68,7 @@ def is_over(
         of them public.
       turns: cohorts that take turns; 1 where each is drawn.
     """
-    later = round_num + jnp.arange(turns, dtype=jnp.int32)
+    later = round_num + iota(turns)
     return ~jnp.any(jax.vmap(of_round)(later) >= 0)
 
 
@@ -80,8 +80,8 @@ def dealt_cohort(
     Two uploads of a client are M/K rounds apart, whoever is eligible. `eligible`, (M,)
     bool: the places of all other clients stay empty. The key is the same in all rounds.
     """
-    num_clients = eligible.shape[0]
-    order = jax.random.permutation(key, jnp.arange(num_clients, dtype=jnp.int32))
+    num_clients = len(eligible)
+    order = jax.random.permutation(key, iota(num_clients))
     turns = jnp.int32(num_clients // cohort_size)
     turn = jnp.int32(round_num) % turns
     chosen = jax.lax.dynamic_slice_in_dim(order, turn * cohort_size, cohort_size)
@@ -90,7 +90,7 @@ def dealt_cohort(
 
 def _ascending(chosen: Array, eligible: Array) -> Array:
     """The eligible clients among `chosen`, ascending, then NOBODY."""
-    last = eligible.shape[0]
+    last = len(eligible)
     ids = jnp.sort(jnp.where(eligible[chosen], chosen, jnp.int32(last)))
     return jnp.where(ids < last, ids, jnp.int32(NOBODY))
 
@@ -103,7 +103,7 @@ def sample_cohort(key: Array, eligible: Array, cohort_size: int) -> Array:
     taken. (K,) int32: their ids, ascending, and then NOBODY in every place that is
     left.
     """
-    everybody = jnp.arange(eligible.shape[0], dtype=jnp.int32)
+    everybody = iota(len(eligible))
     order = jax.random.permutation(key, everybody)
     order = order[jnp.argsort(~eligible[order], stable=True)]
     return _ascending(order[:cohort_size], eligible)
@@ -131,4 +131,4 @@ def drawn_by_host(
     """The `Cohorts` of a stream: the host drew, and row k is the k-th client's."""
     del state, round_num
     assert cell.cohort is not None
-    return CohortRows(cell.cohort, jnp.arange(plan.cohort_size, dtype=jnp.int32))
+    return CohortRows(cell.cohort, iota(plan.cohort_size))

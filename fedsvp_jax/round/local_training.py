@@ -18,8 +18,24 @@ import numpy as np
 import optax
 
 from fedsvp_jax.core import losses, prng
-from fedsvp_jax.core.float32 import ROUNDOFF, pairwise_sum, reserve, rounded
-from fedsvp_jax.core.structs import Array, Examples, Model, Params, Rows, Weights
+from fedsvp_jax.core.float32 import (
+    ROUNDOFF,
+    pairwise_sum,
+    reserve,
+    rounded,
+    weighted_sum,
+)
+from fedsvp_jax.core.structs import (
+    Array,
+    Examples,
+    Model,
+    Number,
+    Params,
+    Rows,
+    Weights,
+    iota,
+)
+from fedsvp_jax.core.tree import where
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
@@ -53,10 +69,10 @@ class TrainingRecipe:
 class TrainingRates:
     """The settings that a sweep may vary; every leaf () float32."""
 
-    learning_rate: Array | float
-    l2_norm_clip: Array | float  # bound on the gradient's (or an example's) global norm
-    step_noise_std: Array | float = 0.0  # DP-SGD: std on the batch-mean gradient
-    proximal_mu: Array | float = 0.0  # mu of mu/2 ||w - w_prev||^2
+    learning_rate: Number
+    l2_norm_clip: Number  # bound on the gradient's (or an example's) global norm
+    step_noise_std: Number = 0.0  # DP-SGD: std on the batch-mean gradient
+    proximal_mu: Number = 0.0  # mu of mu/2 ||w - w_prev||^2
 
 
 def steps_per_epoch(num_examples: Array | int, batch_size: Array | int) -> Array:
@@ -144,7 +160,7 @@ def poisson_batch(
     chosen = member & (draws < batch_size)
     size = jnp.sum(chosen.astype(jnp.int32))
     (position,) = jnp.nonzero(chosen, size=places, fill_value=0)
-    filled = jnp.arange(places, dtype=jnp.int32) < jnp.where(size <= places, size, 0)
+    filled = iota(places) < jnp.where(size <= places, size, 0)
     return position.astype(jnp.int32), filled.astype(jnp.float32)
 
 
@@ -182,7 +198,7 @@ def _per_example_gradient(
     model: Model,
     now: Weights,
     batch: Batch,
-    l2_norm_clip: Array | float,
+    l2_norm_clip: Number,
     batch_size: int,
 ) -> Params:
     """DP-SGD (Abadi et al. 2016) without its noise: mean of clipped example gradients.
@@ -192,8 +208,8 @@ def _per_example_gradient(
     Poisson batch holds B records on average.
     """
     inputs, targets, weights, key = batch
-    height = math.ceil(math.log2(max(inputs.shape[0], 2)))
-    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
+    height = math.ceil(math.log2(max(len(inputs), 2)))
+    bound = _with_reserve(l2_norm_clip, len(inputs), height)
 
     def example_gradient(x: Array, y: Array) -> Params:
         ones = jnp.ones((1,), jnp.float32)
@@ -202,28 +218,21 @@ def _per_example_gradient(
         return noise.clip_into_ball(gradient, bound)[0]
 
     def mean(gradients: Array) -> Array:
-        counted = weights.reshape(-1, *(1,) * (gradients.ndim - 1)) * gradients
-        return pairwise_sum(counted) * np.float32(1 / batch_size)
+        return weighted_sum(weights, gradients) * np.float32(1 / batch_size)
 
     return jax.tree.map(mean, jax.vmap(example_gradient)(inputs, targets))
 
 
-def _with_reserve(l2_norm_clip: Array | float, number: int, height: int) -> Array:
+def _with_reserve(l2_norm_clip: Number, number: int, height: int) -> Array:
     """C/(1 + ρ), to which single gradients are clipped so that their mean keeps C."""
     return jnp.float32(l2_norm_clip) * np.float32(1 / (1 + reserve(number, height + 1)))
-
-
-def _shrinking(norms: Array, bound: Array | float) -> Array:
-    """min(1, bound/norm) of each norm."""
-    clipped = norms > bound
-    return jnp.where(clipped, bound / jnp.where(clipped, norms, 1.0), 1.0)
 
 
 def _linear_gradient(
     model: Model,
     now: Weights,
     batch: Batch,
-    l2_norm_clip: Array | float,
+    l2_norm_clip: Number,
     batch_size: int,
     *,
     separate_clips: bool = False,
@@ -257,15 +266,15 @@ def _linear_gradient(
     of_residuals = jnp.sqrt(pairwise_sum(jnp.square(residuals.T)))
     of_features = model.gradient_scale(inputs)
     norms = of_residuals * of_features
-    num_blocks = -(-inputs.shape[0] // _BLOCK)
+    num_blocks = -(-len(inputs) // _BLOCK)
     height = _BLOCK + math.ceil(math.log2(num_blocks))
-    bound = _with_reserve(l2_norm_clip, inputs.shape[0], height)
+    bound = _with_reserve(l2_norm_clip, len(inputs), height)
     bound = bound * np.float32(1 - 64 * ROUNDOFF)
-    scale = (
-        _shrinking(of_residuals, 1.0) * _shrinking(of_features, bound)
-        if separate_clips
-        else _shrinking(norms, bound)
-    )
+    if separate_clips:
+        scale, _ = noise.shrinkage(of_residuals, 1.0)
+        scale = scale * noise.shrinkage(of_features, bound)[0]
+    else:
+        scale, _ = noise.shrinkage(norms, bound)
     scaled = residuals * (weights * scale)[:, None]
     finite = jnp.isfinite(norms)[:, None]  # as `noise.clip_into_ball`
     scaled = jnp.where(finite, scaled, 0)
@@ -275,7 +284,7 @@ def _linear_gradient(
             return jax.vjp(lambda now: logits_of(now, inputs), params)[1](scaled)[0]
 
     def blocks(rows: Array) -> Array:
-        missing = num_blocks * _BLOCK - rows.shape[0]
+        missing = num_blocks * _BLOCK - len(rows)
         padded = jnp.pad(rows, [(0, missing)] + [(0, 0)] * (rows.ndim - 1))
         return padded.reshape(num_blocks, _BLOCK, *rows.shape[1:])
 
@@ -312,7 +321,7 @@ def _batches(
     per_epoch = steps_per_epoch(count, batch_size)
     orders = jax.lax.map(
         lambda epoch: shuffled(jax.random.fold_in(draws.key, epoch), member),
-        jnp.arange(recipe.local_epochs, dtype=jnp.int32),
+        iota(recipe.local_epochs),
     )
 
     if recipe.full_batches and recipe.most_steps:
@@ -328,7 +337,7 @@ def _batches(
             number // jnp.maximum(per_epoch, 1), recipe.local_epochs - 1
         )
         start = (number % jnp.maximum(per_epoch, 1)) * batch_size
-        place = start + jnp.arange(batch_size, dtype=jnp.int32)
+        place = start + iota(batch_size)
         # One by one: a TPU cuts slices that start elsewhere in every lane in a loop.
         position = orders.reshape(-1)[epoch * orders.shape[1] + place]
         in_lane = place < count
@@ -400,7 +409,7 @@ def clipped_gradient(
       batch_size: B, on which the noise rests; a client's own rows may be fewer.
     """
     model = _trainee(model, recipe)
-    places = jnp.arange(rows.indices.shape[0], dtype=jnp.int32)
+    places = iota(len(rows.indices))
     weights = rows.member.astype(jnp.float32)
     chosen = rows.indices[places]
     batch = _batch(recipe, rows.examples, places, chosen, weights, key)
@@ -489,11 +498,8 @@ def local_update(
             updates = rounded(updates, jnp.minimum(count, 0))
         if not recipe.full_batches:
             updates = jax.tree.map(lambda u: jnp.where(active, u, 0), updates)
-            stats_new, optimizer_new = jax.tree.map(
-                lambda new, old: jnp.where(active, new, old),
-                (stats_new, optimizer_new),
-                (stats_now, optimizer_state),
-            )
+            stats_new = where(active, stats_new, stats_now)
+            optimizer_new = where(active, optimizer_new, optimizer_state)
         return optax.apply_updates(weights_now, updates), stats_new, optimizer_new
 
     trips: Array | int | None = recipe.most_steps

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from fedsvp_jax import shapley
 from fedsvp_jax.core.prng import Stream
-from fedsvp_jax.core.structs import Array, Examples, Rows, Split, Weights
+from fedsvp_jax.core.structs import Array, Examples, Rows, Split, Weights, iota
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round import local_training
 from fedsvp_jax.round.state import Estimation, Task
@@ -74,7 +74,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
         train=train,
         validation=validation,
         counts=_counts(plan, examples, split),
-        empty=validation.utility(*start)
+        empty=validation.utility(start)
         if plan.empty_utility == "initial"
         else jnp.float32(0.0),
     )
@@ -98,7 +98,7 @@ def estimate_contribution(task: Task) -> tuple[Weights, Estimation]:
 
 def _attributes(examples: Examples, split: Split) -> tuple[Array, Array]:
     """(m,) int32 the attributes of the client's training rows, and (m,) which count."""
-    valid = jnp.arange(split.train.shape[0], dtype=jnp.int32) < split.num_train
+    valid = iota(len(split.train)) < split.num_train
     return examples.attributes[split.train], valid
 
 

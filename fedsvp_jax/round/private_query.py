@@ -22,8 +22,8 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.float32 import ROUNDOFF, add_compensated, pairwise_sum, reciprocal
-from fedsvp_jax.core.structs import Array, Model, Params, Rows, Weights
+from fedsvp_jax.core.float32 import ROUNDOFF, add_compensated, reciprocal, weighted_sum
+from fedsvp_jax.core.structs import Array, Model, Number, Params, Rows, Weights, iota
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.mechanisms import noise
 from fedsvp_jax.models.evaluation import outputs_for
@@ -40,7 +40,7 @@ def divided(
     attributes: Array, num_rows: Array, *, private_attribute: int
 ) -> tuple[Array, Array]:
     """(m,) bool each: which rows are public, and which are the private attribute's."""
-    valid = jnp.arange(attributes.shape[0], dtype=jnp.int32) < num_rows
+    valid = iota(len(attributes)) < num_rows
     is_private = attributes == private_attribute
     return valid & ~is_private, valid & is_private
 
@@ -79,7 +79,7 @@ def public_model(
     model: Model,
     query_parts: QueryParts,
     private_classes: tuple[int, ...],
-    margin: Array | float,
+    margin: Number,
 ) -> Model:
     """The model as public training sees it.
 
@@ -103,7 +103,7 @@ def remembered(
     answer: list[Array],
     query_parts: QueryParts,
     *,
-    weight: Array | float,
+    weight: Number,
 ) -> Params:
     """lambda m as a tree like the model's, 0 where the query is not about it."""
     zeros = jax.tree.map(jnp.zeros_like, params)
@@ -115,7 +115,7 @@ def mean_clipped_gradient(
     broadcast: Weights,
     client_rows: Rows,
     *,
-    l2_norm_clip: Array | float,
+    l2_norm_clip: Number,
     query_parts: QueryParts,
     lane_axes: tuple[str, ...],
 ) -> list[Array]:
@@ -141,7 +141,7 @@ def mean_clipped_gradient(
     size = jnp.maximum(count, 1).astype(jnp.float32)
     bound = jnp.float32(l2_norm_clip) / (1 + reserve_of_records(size))
     first = jnp.argsort(~member, stable=True)
-    padded = jnp.pad(rows[first], (0, -rows.shape[0] % _SIDE_BY_SIDE))
+    padded = jnp.pad(rows[first], (0, -len(rows) % _SIDE_BY_SIDE))
 
     def loss(weights: list[Array], row: Array) -> Array:
         model_params = replaced(params, weights, query_parts)
@@ -154,16 +154,11 @@ def mean_clipped_gradient(
     def step(batch: Array, sums: _Sums) -> _Sums:
         start = batch * _SIDE_BY_SIDE
         batch_rows = jax.lax.dynamic_slice_in_dim(padded, start, _SIDE_BY_SIDE)
-        place = start + jnp.arange(_SIDE_BY_SIDE, dtype=jnp.int32)
+        place = start + iota(_SIDE_BY_SIDE)
         counted = (place < count).astype(jnp.float32)
 
-        def of_batch(gradients: Array) -> Array:
-            shape = (-1, *(1,) * (gradients.ndim - 1))
-            return pairwise_sum(counted.reshape(shape) * gradients)
-
-        batch_sums = [
-            of_batch(gradients) for gradients in jax.vmap(clipped_gradient)(batch_rows)
-        ]
+        gradients = jax.vmap(clipped_gradient)(batch_rows)
+        batch_sums = [weighted_sum(counted, leaf) for leaf in gradients]
         compensated = [
             add_compensated(*now) for now in zip(*sums, batch_sums, strict=True)
         ]
@@ -176,7 +171,7 @@ def mean_clipped_gradient(
     return [(value + rest) * share for value, rest in zip(total, lost, strict=True)]
 
 
-def reserve_of_records(number: Array | float) -> Array | float:
+def reserve_of_records(number: Number) -> Number:
     """ρ: part of C by which the float32 mean of n records' gradients may be off.
 
         ρ = 2^-14 + nu(6 + n²/2^33), u = 2^-24

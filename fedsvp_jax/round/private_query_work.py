@@ -4,12 +4,11 @@ Formulas and the claim's proof: `private_query`.
 """
 
 import dataclasses
-from functools import partial
 
-import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import Array, NoiseInfo, Params, Rows
+from fedsvp_jax.core.tree import where
 from fedsvp_jax.mechanisms import nothing_private
 from fedsvp_jax.round import private_query
 from fedsvp_jax.round.client_work import (
@@ -66,7 +65,7 @@ def only_if(
 ) -> tuple[list[Array], NoiseInfo]:
     """The noised answer and its NoiseInfo if `holds`, else zeros."""
     nothing = [jnp.zeros_like(leaf) for leaf in noised], nothing_private()
-    return jax.tree.map(partial(jnp.where, holds), (noised, info), nothing)
+    return where(holds, (noised, info), nothing)
 
 
 def noised_answer(task: Task, work: LocalWork, update: Params) -> Release:

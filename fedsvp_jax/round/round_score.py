@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from fedsvp_jax.core.structs import Array, Examples, Model, Split, Weights
+from fedsvp_jax.core.structs import Array, Examples, Model, Split, Weights, iota
 from fedsvp_jax.devices import lanes
 from fedsvp_jax.models import evaluation
 from fedsvp_jax.round.state import Cell, Data, RoundPlan
@@ -49,7 +49,7 @@ def of_round(
         evaluate = partial(
             evaluation.evaluate,
             model,
-            *weights,
+            weights,
             devices=devices,
             known_trips=plan.known_trips,
         )
@@ -58,7 +58,7 @@ def of_round(
         private = worst = nan
         by_group = score.group_accuracy
         if plan.num_tested_attributes:
-            groups = jnp.arange(by_group.shape[0])
+            groups = iota(len(by_group))
             of_private = groups % num_attributes == plan.estimation.private_attribute
             tested = evaluation.group(test, num_attributes)
             counts = jnp.zeros_like(groups).at[tested].add(1)
@@ -70,7 +70,7 @@ def of_round(
         if validation is None:
             return served
         chosen_by = evaluate(
-            validation, batch_size=min(batch_size, validation.labels.shape[0])
+            validation, batch_size=min(batch_size, len(validation.labels))
         )
         return served._replace(
             validation_accuracy=chosen_by.accuracy, validation_loss=chosen_by.loss
@@ -111,7 +111,7 @@ def worst_tenth(group_accuracy: Array, group_counts: Array) -> Array:
       group_counts: (M, G) each client's training examples by group.
     """
     ordered = jnp.sort(mean_over_groups(group_accuracy, group_counts))
-    return jnp.mean(ordered[: math.ceil(ordered.shape[0] / 10)])
+    return jnp.mean(ordered[: math.ceil(len(ordered) / 10)])
 
 
 def _group_counts(
@@ -120,6 +120,6 @@ def _group_counts(
     """(M, G) float32: each client's training examples by group."""
     groups = evaluation.group(examples, num_attributes)[split.train]
     valid = jnp.arange(groups.shape[1])[None] < split.num_train[:, None]
-    clients = jnp.arange(groups.shape[0])[:, None]
-    empty = jnp.zeros((groups.shape[0], by_group.shape[0]), jnp.float32)
+    clients = iota(len(groups))[:, None]
+    empty = jnp.zeros((len(groups), len(by_group)), jnp.float32)
     return empty.at[clients, groups].add(valid.astype(jnp.float32))

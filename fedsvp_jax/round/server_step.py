@@ -6,12 +6,12 @@ A round without clients leaves the model, and what the server remembers, as they
 import dataclasses
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import optax
 
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo, Params
+from fedsvp_jax.core.tree import where
 from fedsvp_jax.mechanisms import Mechanism
 from fedsvp_jax.round.state import ServerState
 
@@ -44,9 +44,7 @@ def server_step(
     anyone = jnp.any(valid)
     step, optimizer = optimize(update)
     params = optax.apply_updates(state.params, step)
-    stats = jax.tree.map(
-        lambda mean, old: jnp.where(anyone, mean, old), stats, state.stats
-    )
+    stats = where(anyone, stats, state.stats)
     if mechanism.server is not None:
         served = mechanism.server(
             params,
@@ -57,9 +55,7 @@ def server_step(
             infos=infos,
             valid=valid,
         )
-        params, memory = jax.tree.map(
-            lambda new, old: jnp.where(anyone, new, old), served, (params, memory)
-        )
+        params, memory = where(anyone, served, (params, memory))
     return dataclasses.replace(
         state, params=params, stats=stats, mechanism=memory, optimizer=optimizer
     )

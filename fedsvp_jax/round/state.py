@@ -31,6 +31,7 @@ from fedsvp_jax.core.structs import (
     Rows,
     Split,
     Weights,
+    iota,
 )
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig, make_mechanism
 from fedsvp_jax.round import private_query
@@ -151,11 +152,6 @@ class RoundPlan:
     known_trips: bool = False  # of loops over lanes; see `devices.target`
     norms_in_stages: bool = False  # see `core.tree` and `devices.target`
 
-    @property
-    def keeps_uploads(self) -> bool:
-        """Whether a part of the round looks at every upload."""
-        return bool(self.hooks) or self.aggregator.needs_uploads
-
 
 @flax.struct.dataclass
 class Cell:
@@ -234,7 +230,7 @@ class Task:
 
 def rows_of(examples: Examples, split: Split, members: Array | bool = True) -> Rows:
     """A client's training examples; where `members` (m,) bool is given, only those."""
-    places = jnp.arange(split.train.shape[0], dtype=jnp.int32)
+    places = iota(len(split.train))
     return Rows(examples, split.train, members & (places < split.num_train))
 
 

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from fedsvp_jax.core.files import (
     BESIDE,
+    Record,
     WriteError,
     make_folder,
     plain,
@@ -30,7 +31,7 @@ from fedsvp_jax.core.files import (
 LOCK = ".lock"  # of the process that writes the folder
 
 
-def identity(config: dict[str, Any]) -> str:
+def identity(config: Record) -> str:
     """A sum of a config.json, by which a run's checkpoints are its own.
 
     Of a config that differs in the number of rounds alone it is the same.
@@ -104,7 +105,7 @@ class RunFolder:
 
     def start(
         self,
-        config: dict[str, Any],
+        config: Record,
         *,
         resume: bool,
         secrets: Mapping[str, bytes] = MappingProxyType({}),
@@ -170,7 +171,7 @@ class RunFolder:
             raise
         self.identity = identity(config)
 
-    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
+    def append(self, name: str, rows: Iterable[Record]) -> None:
         """Appends json lines, all or none, and hands them to the operating system.
 
         Raises:
@@ -194,7 +195,7 @@ class RunFolder:
             raise WriteError(path, error.strerror or str(error)) from error
 
     def keep_rounds(
-        self, name: str, done: int, *, key: Callable[[dict[str, Any]], Hashable]
+        self, name: str, done: int, *, key: Callable[[Record], Hashable]
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
@@ -240,7 +241,7 @@ class RunFolder:
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
+    def rows(self, name: str) -> list[Record]:
         """The lines of a json-lines file; none when it is not there."""
         file = self.path / name
         if not file.exists():

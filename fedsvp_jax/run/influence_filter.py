@@ -14,7 +14,7 @@ import numpy as np
 from fedsvp_jax import models
 from fedsvp_jax.core import prng
 from fedsvp_jax.core.settings import part
-from fedsvp_jax.core.structs import Array, Model, Weights
+from fedsvp_jax.core.structs import Array, Model, Weights, iota
 from fedsvp_jax.core.tree import cell_of
 from fedsvp_jax.data import preprocessing
 from fedsvp_jax.federation import Program
@@ -81,7 +81,7 @@ def judge(program: Program, start: Weights) -> Verdict:
     def first_examples(indices: Array, count: Array, limit: int) -> Batches:
         """Of each client, with weights of 0 for the padding."""
         first = indices[:, :limit]
-        valid = jnp.arange(first.shape[1], dtype=jnp.int32)[None] < count[:, None]
+        valid = iota(first.shape[1])[None] < count[:, None]
         inputs, labels = data.examples.inputs[first], data.examples.labels[first]
         return Batches(inputs, labels, valid.astype(jnp.float32))
 

@@ -148,7 +148,7 @@ class Loggers:
         self._open: dict[str, list[Logger]] = {}
         for name in names:
             if name not in LOGGERS:
-                raise ValueError(unknown("logger", name, tuple(LOGGERS)))
+                raise unknown("logger", name, tuple(LOGGERS))
             with extras.needed(name, f"logger {name}"):
                 self._starts[name] = LOGGERS[name]()
 

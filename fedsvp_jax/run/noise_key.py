@@ -6,7 +6,6 @@ in its place. They lie in the run's folder, since a resumed run goes on with the
 nothing else holds them. Once the run has ended the file may be deleted.
 """
 
-import hashlib
 import os
 import pathlib
 
@@ -16,11 +15,6 @@ FILE = "noise.key"
 def fresh() -> bytes:
     """A key that nobody knows."""
     return os.urandom(8)
-
-
-def sha256(key: bytes) -> str:
-    """What config.json has of the key, by which no other one goes on with a run."""
-    return hashlib.sha256(key).hexdigest()
 
 
 def of_folder(folder: pathlib.Path) -> bytes:

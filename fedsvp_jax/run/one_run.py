@@ -1,5 +1,6 @@
 """One run, from settings to a folder of results."""
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -95,7 +96,7 @@ def train(
     secrets = {}
     if secret is not None:
         secrets[noise_key.FILE] = secret
-        settings["noise_key"] = noise_key.sha256(secret)
+        settings["noise_key"] = hashlib.sha256(secret).hexdigest()  # not another's
     folder.start(settings, resume=options.resume, secrets=secrets)
     if data.schema is not None:
         text = schema.to_toml(data.schema)

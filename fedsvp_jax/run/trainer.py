@@ -232,7 +232,7 @@ def _jitted(
             side_by_side = jax.vmap(
                 partial(run_cell, outer_axes=(lanes.CELL,)), axis_name=lanes.CELL
             )
-            if cell_chunk == cells.root.shared.shape[0]:
+            if cell_chunk == len(cells.root.shared):
                 return side_by_side(state, cells)
             grouped = jax.tree.map(
                 lambda leaf: leaf.reshape(-1, cell_chunk, *leaf.shape[1:]),

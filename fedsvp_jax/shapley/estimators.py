@@ -132,7 +132,7 @@ def _side_by_side(
     the last chunk. Memory holds the models, gradients and activations of one chunk of
     every client that runs beside this one. Lanes whose own steps are done idle.
     """
-    number = rows.shape[0]
+    number = len(rows)
     chunk = min(game.plan.num_parallel, number)
     missing = -number % chunk
     filled = jnp.concatenate([jnp.repeat(rows[:1], missing, axis=0), rows])
@@ -157,7 +157,7 @@ def exact(game: Game, key: Array, number: int) -> tuple[Weights, Values]:
     del key, number
 
     def measure(coalition: Array, trained: Weights) -> Array:
-        return game.worth(coalition, game.validation.utility(*trained))
+        return game.worth(coalition, game.validation.utility(trained))
 
     utilities = jnp.full((2**game.plan.num_attributes,), game.empty)
     trained, utilities = _train_planned(game, measure, utilities, lambda mask: mask)
@@ -187,10 +187,10 @@ def _blend(game: Game, key: Array) -> tuple[Weights, Surrogate]:
     """
     num_attributes, validation = game.plan.num_attributes, game.validation
     full = 2**num_attributes - 1
-    logits = jnp.zeros((num_attributes + 1, *validation.logits_shape(*game.start)))
+    logits = jnp.zeros((num_attributes + 1, *validation.logits_shape(game.start)))
     trained, logits = _train_planned(
         game,
-        lambda _, trained: validation.logits(*trained),
+        lambda _, trained: validation.logits(trained),
         logits,
         lambda mask: num_attributes if mask == full else mask.bit_length() - 1,
     )
@@ -263,14 +263,14 @@ def gaussian_process(game: Game, key: Array, number: int) -> tuple[Weights, Valu
 
 def _lacking(game: Game, surrogate: Surrogate, rows: Array) -> Array:
     """(m,) U of the trained coalitions less the surrogate's; 0 for an empty row."""
-    number = rows.shape[0]
+    number = len(rows)
     if number == 0:
         return jnp.zeros((0,))
     of_all = game.plan.groups[-1]
     group = Group(game.batch_size, (), of_all.most_steps)
 
     def measure(row: Array, trained: Weights) -> Array:
-        utility = game.worth(row, game.validation.utility(*trained))
+        utility = game.worth(row, game.validation.utility(trained))
         difference = utility - surrogate.utility(row)
         return jnp.where(jnp.any(row), difference, 0)
 

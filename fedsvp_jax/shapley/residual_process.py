@@ -33,7 +33,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax import shapley
-from fedsvp_jax.core.structs import Array
+from fedsvp_jax.core.structs import Array, Number
 
 LENGTH, NUGGET = 0.5, 0.01
 DEVIATIONS = 3.0  # of a 95 % interval; 1.96 if the process were the games' own
@@ -180,12 +180,12 @@ def _ranks(key: Array, present: Array) -> Array:
 
 def rows(key: Array, present: Array, trainings: int) -> Array:
     """(m, N) bool: the coalitions that are trained; empty where none is needed."""
-    table = jnp.asarray(design(present.shape[0], trainings).rows)
+    table = jnp.asarray(design(len(present), trainings).rows)
     return present[None] & table[jnp.sum(present)][:, _ranks(key, present)]
 
 
 def correction(
-    key: Array, present: Array, lacking: Array, resolution: Array | float
+    key: Array, present: Array, lacking: Array, resolution: Number
 ) -> shapley.SampledValues:
     """The correction of the blend's values by the trained coalitions; it sums to 0.
 
@@ -196,7 +196,7 @@ def correction(
         that few equal ones are not taken for proof.
     """
     number, ranks = jnp.sum(present), _ranks(key, present)
-    tables = design(present.shape[0], lacking.shape[0])
+    tables = design(len(present), len(lacking))
     chosen = jax.tree.map(lambda table: jnp.asarray(table)[number], tables)
     num_trained = jnp.sum(jnp.any(chosen.rows, axis=1).astype(jnp.float32))
     squares = lacking @ chosen.inverse @ lacking + resolution**2

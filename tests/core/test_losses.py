@@ -103,14 +103,15 @@ def test_a_score_is_the_mean_loss_and_a_utility_minus_it() -> None:
     mean = np.mean(residuals() ** 2)
     devices = lanes.Devices(1, jnp.int32(0))
     sizes = {"batch_size": 16, "devices": devices}
-    score = evaluation.evaluate(line(), WEIGHTS, {}, examples(), **sizes)
+    weights = Weights(WEIGHTS, {})
+    score = evaluation.evaluate(line(), weights, examples(), **sizes)
     np.testing.assert_allclose(score.loss, mean, rtol=1e-5)
     assert np.isnan(score.accuracy) and np.isnan(score.group_accuracy).all()
     held = evaluation.Validation(
         line(), examples(), jnp.arange(60), jnp.int32(60), 16, (), kind="loss"
     )
-    np.testing.assert_allclose(held.utility(WEIGHTS, {}), -mean, rtol=1e-5)
-    blended = held.utility_of(held.logits(WEIGHTS, {}))
+    np.testing.assert_allclose(held.utility(weights), -mean, rtol=1e-5)
+    blended = held.utility_of(held.logits(weights))
     np.testing.assert_allclose(blended, -mean, rtol=1e-5)
 
 

@@ -87,7 +87,7 @@ def test_a_file_of_flags_is_typed_by_a_person(tmp_path: pathlib.Path) -> None:
     ("text", "sentence"),
     [
         (None, "No such file"),
-        ("epsilon = 1", "cannot be read as JSON"),
+        ("epsilon = 1", "must be the config.json of a run or a sweep"),
         ('{"epsilon": 1}', "must be the config.json of a run or a sweep; --flagfile"),
     ],
 )

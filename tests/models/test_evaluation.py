@@ -44,7 +44,7 @@ def by_hand() -> tuple[np.ndarray, np.ndarray]:
 def score(batch_size: int, num_devices: int = 1, num_attributes: int = 1) -> Score:
     return on_devices(
         lambda devices: evaluation.evaluate(
-            *(MODEL, PARAMS, {}, examples()),
+            *(MODEL, Weights(PARAMS, {}), examples()),
             batch_size=batch_size,
             devices=devices,
             num_attributes=num_attributes,
@@ -93,9 +93,10 @@ def test_what_a_model_is_worth_on_validation_examples(
             kind=kind,
         )
         expected = per_example[order[:count]].sum() / max(count, 1)
-        np.testing.assert_allclose(held.utility(PARAMS, {}), expected, rtol=1e-5)
-        logits = held.logits(PARAMS, {})
-        assert logits.shape == held.logits_shape(PARAMS, {})
+        weights = Weights(PARAMS, {})
+        np.testing.assert_allclose(held.utility(weights), expected, rtol=1e-5)
+        logits = held.logits(weights)
+        assert logits.shape == held.logits_shape(weights)
         np.testing.assert_allclose(held.utility_of(logits), expected, rtol=1e-5)
         assert float(held.resolution) == pytest.approx(
             1 / max(count, 1) if kind == "accuracy" else 0

@@ -11,11 +11,11 @@ import pytest
 from small_runs import digits, shared_rounds, small
 
 from fedsvp_jax import report, run
-from fedsvp_jax.report import page
+from fedsvp_jax.report import style
 from fedsvp_jax.run.sweep import SweepPlan
 
 pytestmark = [pytest.mark.hole, pytest.mark.usefixtures(shared_rounds.__name__)]
-EXPERIMENTER = tomllib.loads(page.asset("disclosure.toml"))["experimenter"]
+EXPERIMENTER = tomllib.loads(style.asset("disclosure.toml"))["experimenter"]
 PATTERNS = [name for kept in EXPERIMENTER for name in kept["files"]]
 
 

@@ -13,8 +13,8 @@ from small_runs import digits, small
 
 from fedsvp_jax import report, run
 from fedsvp_jax.config import ExperimentConfig, resolve
-from fedsvp_jax.core.files import plain
-from fedsvp_jax.report import page, provenance, read
+from fedsvp_jax.core.files import Record, plain
+from fedsvp_jax.report import page, provenance
 
 # As flags: a run in this process, with its four devices, would compile another program.
 RUNS = {
@@ -89,8 +89,8 @@ SWEPT |= {"client_values": "none"}
     ],
 )
 def test_a_command_names_what_was_given_and_is_read(
-    config: read.Row,
-    rounds: list[read.Row],
+    config: Record,
+    rounds: list[Record],
     words: str,
 ) -> None:
     """Quoted for the shell; of a sweep the lists; what diverged goes on."""

@@ -97,7 +97,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
     real = np.arange(len(held.train)) < int(held.num_train)
     assert real.all() != ("partition" in changes)
     attributes = np.asarray(examples.attributes)[np.asarray(held.train)]
-    broadcast = float(worth(*start))
+    broadcast = float(worth(start))
     utilities = [broadcast if "empty_utility" in changes else 0.0]
     for mask in (1, 2, 3):
         member = real & (mask >> attributes & 1 == 1)
@@ -110,7 +110,7 @@ def test_an_estimation_is_the_shapley_value_of_independent_trainings(
             Rows(examples, held.train, jnp.asarray(member)),
             local_training.Draws(at.stream(prng.Stream.LOCAL_TRAINING)),
         )
-        found_worth = float(worth(alone.params, start.stats))
+        found_worth = float(worth(Weights(alone.params, start.stats)))
         utilities.append(found_worth if member.any() else utilities[0])
     expected = Weights(alone.params, start.stats)
     chex.assert_trees_all_close(trained, expected, rtol=1e-5, atol=1e-6)

@@ -23,17 +23,17 @@ class Table:
         self.table = jax.random.normal(keys[0], (2**number, 12, 3))
         self.labels = jax.random.randint(keys[1], (12,), 0, 3)
 
-    def logits(self, params: Any, stats: Any) -> jax.Array:
-        return self.table[params]
+    def logits(self, weights: Any) -> jax.Array:
+        return self.table[weights[0]]
 
-    def logits_shape(self, params: Any, stats: Any) -> tuple[int, ...]:
+    def logits_shape(self, weights: Any) -> tuple[int, ...]:
         return self.table.shape[1:]
 
     def utility_of(self, logits: jax.Array) -> jax.Array:
         return jnp.mean((jnp.argmax(logits, -1) == self.labels).astype(jnp.float32))
 
-    def utility(self, params: Any, stats: Any) -> jax.Array:
-        return self.utility_of(self.logits(params, stats))
+    def utility(self, weights: Any) -> jax.Array:
+        return self.utility_of(self.logits(weights))
 
 
 def game_of(counts: list[int], seed: int) -> estimators.Game:
@@ -65,7 +65,7 @@ def game_of(counts: list[int], seed: int) -> estimators.Game:
 def worths(game: estimators.Game) -> np.ndarray:
     """(2**N,) the true utilities, of models that are looked up."""
     masks = jnp.arange(2 ** len(game.counts)) & masks_of(game.present)
-    utility = jax.jit(jax.vmap(lambda mask: game.validation.utility(mask, {})))
+    utility = jax.jit(jax.vmap(lambda mask: game.validation.utility((mask, {}))))
     return np.where(masks > 0, utility(masks), -0.5)
 
 

@@ -58,7 +58,7 @@ def within(worth: Array, near: Array, values: Array, key: Array) -> Array:
         start=Weights(jnp.int32(0), {}),
         train=lambda row, _: Weights(mask(row), {}),
         validation=types.SimpleNamespace(  # type: ignore[arg-type]
-            utility=lambda params, _: worth[params], resolution=0.0
+            utility=lambda weights: worth[weights[0]], resolution=0.0
         ),
         counts=jnp.ones(PLAYERS, jnp.int32),
         empty=worth[0],

@@ -51,9 +51,8 @@ def _read(path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
         )
     records = raw.reshape(-1, record)
     planes = records[:, label_bytes:].reshape(-1, 3, 32, 32)
-    labels = files.check_labels(
-        records[:, label_bytes - 1], _FILES[name].num_classes, path
-    )
+    numbers = records[:, label_bytes - 1]
+    labels = files.check_labels(numbers, _FILES[name].num_classes, path)
     return np.ascontiguousarray(planes.transpose(0, 2, 3, 1)), labels
 
 
@@ -70,15 +69,7 @@ def load_cifar(name: str, data_dir: Path) -> Dataset:
     folder = folders.find_folder(
         data_dir, [files_of.folder], files_of.train[0], data_set=name
     )
-    *train, (test_inputs, test_labels) = (
-        _read(folder / file, name) for file in (*files_of.train, files_of.test)
-    )
-    return Dataset(
-        name=name,
-        train_inputs=np.concatenate([inputs for inputs, _ in train]),
-        train_labels=np.concatenate([labels for _, labels in train]),
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        num_classes=files_of.num_classes,
-        public_test=True,
-    )
+    parts = [_read(folder / file, name) for file in files_of.train]
+    inputs, labels = map(np.concatenate, zip(*parts, strict=True))
+    test = _read(folder / files_of.test, name)
+    return Dataset(name, inputs, labels, *test, files_of.num_classes, public_test=True)

@@ -88,14 +88,5 @@ def load_idx(name: str, data_dir: Path) -> Dataset:
         labels = files.check_labels(labels, num_classes, label_path)
         return np.ascontiguousarray(images)[..., None], labels
 
-    train_inputs, train_labels = read(train_stem)
-    test_inputs, test_labels = read(test_stem)
-    return Dataset(
-        name=name,
-        train_inputs=train_inputs,
-        train_labels=train_labels,
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        num_classes=num_classes,
-        public_test=True,
-    )
+    train, test = read(train_stem), read(test_stem)
+    return Dataset(name, *train, *test, num_classes, public_test=True)

@@ -141,15 +141,15 @@ def load_femnist(data_dir: Path) -> Dataset:
       ValueError: a file is damaged or holds impossible values.
     """
     folder = _find(data_dir)
-    train_inputs, train_labels, writers, names = _read_folder(folder / "train")
+    inputs, labels, writers, names = _read_folder(folder / "train")
     test_inputs, test_labels, _, tested = _read_folder(folder / "test")
     return Dataset(
-        name="femnist",
-        train_inputs=train_inputs,
-        train_labels=train_labels,
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        num_classes=_NUM_CLASSES,
+        "femnist",
+        inputs,
+        labels,
+        test_inputs,
+        test_labels,
+        _NUM_CLASSES,
         train_writers=writers,
         public_test=names.isdisjoint(tested),
     )

@@ -84,21 +84,19 @@ def load_tfds(name: str, data_dir: Path | None) -> Dataset:
             f"tfds:{name} has the supervised_keys {keys}; they must be one input and "
             "one label"
         )
-    (train_inputs, train_labels), (test_inputs, test_labels) = (
+    train, test = (
         _read(splits[split], keys, f"{info.data_dir}, split {split}")
         for split in ("train", test_split)
     )
     declared = getattr(info.features[keys[1]], "num_classes", None)
     num_classes, from_records = files.count_classes(
-        (train_labels, test_labels), declared, Path(info.data_dir)
+        (train[1], test[1]), declared, Path(info.data_dir)
     )
     return Dataset(
-        name=f"tfds:{name}",
-        train_inputs=train_inputs,
-        train_labels=train_labels,
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        num_classes=num_classes,
+        f"tfds:{name}",
+        *train,
+        *test,
+        num_classes,
         from_records=from_records,
         public_test=True,
     )

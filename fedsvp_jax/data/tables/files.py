@@ -87,7 +87,7 @@ def check_columns(
     for name in filter(None, names):
         if name not in columns:
             choices = tuple(filter(None, columns))
-            raise ValueError(f"{source}: " + unknown("a column", name, choices))
+            raise ValueError(f"{source}: {unknown('a column', name, choices)}")
 
 
 @contextlib.contextmanager

@@ -215,7 +215,7 @@ class Schema(Settings):
         if self.person is not None and self.unit == "row":
             object.__setattr__(self, "unit", "person")
         if self.encoding not in (None, *literals.ENCODINGS):
-            raise ValueError(unknown("encoding", self.encoding, literals.ENCODINGS))
+            raise unknown("encoding", self.encoding, literals.ENCODINGS)
         count = len(self.classes)
         faults = {
             'unit = "person" needs [person] with column = "NAME"': (
@@ -355,14 +355,14 @@ def from_toml(text: str, source: str) -> Schema:
 def _refuse_others(table: Mapping[str, Any], keys: Collection[str]) -> None:
     """Raises ValueError: a key that such a table does not have."""
     for name in table.keys() - set(keys):
-        raise ValueError(unknown("a key", name, sorted(keys)))
+        raise unknown("a key", name, sorted(keys))
 
 
 def _column(table: dict[str, Any]) -> SchemaColumn:
     """Raises ValueError: a key or a value that its type does not have."""
     kind = table.get("type")
     if kind not in TYPES:
-        raise ValueError(unknown("type", kind, tuple(TYPES)))
+        raise unknown("type", kind, tuple(TYPES))
     keys = TYPES[kind]
     if kind != "drop":  # whose bounds or values may stay in the file
         _refuse_others(table, keys)
