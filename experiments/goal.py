@@ -14,15 +14,13 @@ table, and its claims are nominal then.
 
 import dataclasses
 import math
-import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import routes
 
@@ -32,9 +30,7 @@ GOALS = ("proved", "trial")
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
-_OWN: dict[str, Record] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text("utf-8")
-)
+_OWN = toml_beside(__file__, "goal.toml")
 _PROMISE = routes.PROMISE | _OWN["promise"]
 _ROWS = routes.ROWS | _OWN["rows"]
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")

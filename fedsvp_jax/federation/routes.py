@@ -1,11 +1,6 @@
 """The proved routes of tables: what `train --goal` and `DPClassifier` both set."""
 
-import tomllib
-from pathlib import Path
+from fedsvp_jax.core.files import toml_beside
 
-from fedsvp_jax.core.files import Record
-
-_ROUTES: dict[str, Record] = tomllib.loads(
-    Path(__file__).with_suffix(".toml").read_text("utf-8")
-)
+_ROUTES = toml_beside(__file__, "routes.toml")
 PROMISE, ROWS = _ROUTES["promise"], _ROUTES["rows"]

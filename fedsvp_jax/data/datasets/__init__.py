@@ -4,12 +4,10 @@
 own into `DATA_SETS`.
 """
 
-import tomllib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.data.dataset import Dataset, Facts
 from fedsvp_jax.data.datasets import adult, cifar, embedded, idx, leaf, tfds_source
 
@@ -31,9 +29,7 @@ class Published(NamedTuple):
     needs_folder: bool = True
 
 
-DEFAULTS: dict[str, Record] = tomllib.loads(
-    Path(__file__).with_name("defaults.toml").read_text("utf-8")
-)
+DEFAULTS = toml_beside(__file__, "defaults.toml")
 
 DATA_SETS = {
     "digits": Published(
