@@ -33,12 +33,33 @@ from fedsvp_jax.data.tables.table_file import columns_of
 
 # Names by which the label and the client column are guessed, the likeliest first.
 _LABELS = (
-    *("label", "target", "class", "outcome", "death", "died", "dead", "diagnosis"),
-    *("y", "income"),
+    "label",
+    "target",
+    "class",
+    "outcome",
+    "death",
+    "died",
+    "dead",
+    "diagnosis",
+    "y",
+    "income",
 )
 _CLIENTS = (
-    *("hospital", "clinic", "site", "centre", "center", "institution", "inst", "ward"),
-    *("provider", "prov", "client", "user", "klinik", "spital", "standort"),
+    "hospital",
+    "clinic",
+    "site",
+    "centre",
+    "center",
+    "institution",
+    "inst",
+    "ward",
+    "provider",
+    "prov",
+    "client",
+    "user",
+    "klinik",
+    "spital",
+    "standort",
 )
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(

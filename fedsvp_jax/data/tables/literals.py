@@ -11,9 +11,29 @@ from typing import NamedTuple
 
 ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
 MISSING = (
-    *("", "na", "n/a", "n.a.", "nan", "nat", "<na>", "null", "(null)", "\\n"),
-    *("-", "--", "\u2013", "\u2014", "?", "."),
-    *("#n/a", "#null!", "#div/0!", "#value!", "#ref!", "#name?", "#num!"),  # of sheets
+    "",
+    "na",
+    "n/a",
+    "n.a.",
+    "nan",
+    "nat",
+    "<na>",
+    "null",
+    "(null)",
+    "\\n",
+    "-",
+    "--",
+    "\u2013",
+    "\u2014",
+    "?",
+    ".",
+    "#n/a",
+    "#null!",
+    "#div/0!",
+    "#value!",
+    "#ref!",
+    "#name?",
+    "#num!",  # of sheets
 )
 NO_VALUE = (*MISSING, "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity")
 DECIMALS, THOUSANDS = (".", ","), (",", ".", " ", "'")
