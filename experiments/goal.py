@@ -20,43 +20,19 @@ import numpy as np
 from absl import flags
 
 from fedsvp_jax.config import ExperimentConfig
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.data.dataset import Dataset
 from fedsvp_jax.federation import routes
 
 from . import command
 
 GOALS = ("proved", "trial")
-_ROUNDS = 60
-_CLIP = 2.0  # on rows whose features lie in [-1, 1]
-_MOMENTUM = routes.ROWS["server_momentum"]
-_DELTA = 1e-5
 _MOST_ROWS = 4096  # in a step
 _FASTEST = 0.2  # learning rate of the mean gradient
 _MOVED = 0.25  # by so much, at most, the noise of the run moves a weight
-_PROMISE = routes.PROMISE | {
-    "delta": _DELTA,
-    "num_rounds": _ROUNDS,
-    "eval_every": 10,
-}
-_ROWS = routes.ROWS | {"l2_norm_clip": _CLIP}
-_CLIENTS = {
-    "clipping": "update_clip",
-    "noise_trust": "secure_aggregation",
-    "local_epochs": 1,
-    "l2_norm_clip": 0.5,
-    "num_rounds": 20,
-}
-_IMAGES = {  # as a row of experiments/studies/features, with fewer and larger steps
-    "l2_norm_clip": 0.1,
-    "separate_clips": False,
-    "learning_rate": 4.0,
-    "num_rounds": 100,
-}
-_WHOLE_NUMBERS = {  # as real sites draw noise: its ε is by RDP, and no step draws rows
-    "total_accounting": "rdp",
-    "noise_bits": 24,
-}
+_OWN = toml_beside(__file__, "goal.toml")
+_PROMISE = routes.PROMISE | _OWN["promise"]
+_ROWS = routes.ROWS | _OWN["rows"]
 _OF_ONE_GROUP = ("attributes", "private_attribute", "private_category")
 
 
@@ -159,9 +135,10 @@ def steps(
         weights = np.full(clients, 1 / clients)
         norm = 1 / math.sqrt(clients * max(clients - colluders, 1))
     rows = float(weights @ np.minimum(sizes, batch_size))
-    noise = float(analytic_multiplier(epsilon, _DELTA)) * _CLIP * norm / rows
+    clip, num_rounds = _ROWS["l2_norm_clip"], _PROMISE["num_rounds"]
+    noise = float(analytic_multiplier(epsilon, _PROMISE["delta"])) * clip * norm / rows
     noise *= rows_per_person
-    slowed = 2 * _MOVED * (1 - _MOMENTUM) / (_ROUNDS * noise)
+    slowed = 2 * _MOVED * (1 - _ROWS["server_momentum"]) / (num_rounds * noise)
     return Steps(batch_size, min(_FASTEST, slowed) * batch_size / rows, noise)
 
 
@@ -205,14 +182,14 @@ def route_settings(config: ExperimentConfig, data: Dataset) -> Record:
         "partition": config.partition,
     }
     if config.noise_sampler == "discrete":
-        settings |= _WHOLE_NUMBERS
+        settings |= _OWN["whole_numbers"]
     if by_client:
         rows = round(len(data.train_labels) / clients / 8)
-        return settings | _CLIENTS | {"batch_size": max(1, min(rows, 512))}
+        return settings | _OWN["clients"] | {"batch_size": max(1, min(rows, 512))}
     if data.train_inputs.ndim > 2:
         channels = "_channels" if data.train_inputs.shape[-1] == 3 else ""
         rows = round(len(data.train_labels) / clients / 15)
-        settings |= _ROWS | _IMAGES | {"model": f"scatter{channels}_linear"}
+        settings |= _ROWS | _OWN["images"] | {"model": f"scatter{channels}_linear"}
         return settings | {"batch_size": max(1, min(rows, _MOST_ROWS))}
     colluders = config.colluders if trust == "secure_aggregation" else None
     assert config.total_epsilon is not None

@@ -23,7 +23,7 @@ from fedsvp_jax.core.settings import FEATURE_MODELS, unknown
 from fedsvp_jax.data import sources
 from fedsvp_jax.data.attributes import AttributeSettings
 from fedsvp_jax.data.dataset import Dataset, Facts, facts_of
-from fedsvp_jax.data.datasets import DATA_SETS
+from fedsvp_jax.data.datasets import DATA_SETS, DEFAULTS
 from fedsvp_jax.data.partition import PartitionSettings
 from fedsvp_jax.data.source_settings import DataSettings
 from fedsvp_jax.data.train_validation import least_examples
@@ -89,31 +89,9 @@ class ResolvedConfig(ExperimentConfig):
     vote_epsilon: float
 
 
-_COMMON = {
-    "num_clients": 100,
-    "num_hbc_clients": 10,
-    "cohort_size": 10,
-    "batch_size": 50,
-    "learning_rate": 0.1,
-    "l2_norm_clip": 20.0,
-    "partition": "paper",
-    "class_share": 0.05,
-    "private_attribute": 5,
-    "augment": False,
-    "warmup_examples": 500,
-    "contributor_examples": 100,
-    "tester_examples": 50,
-    "vote_epsilon": 1.0,
-}
 # Defaults of data of one's own that follow from their size (`_of_size`).
 SIZED = ("partition", "num_clients", "cohort_size", "num_hbc_clients", "batch_size")
-# At the papers' C = 20 the noise on a small client drowns its update.
-_OWN: Record = {"model": "mlp", "private_attribute": 0, "l2_norm_clip": 1.0}
-OWN_DATA: dict[str, Record] = {
-    "npz": _OWN,
-    "csv": _OWN,
-    "store": _OWN | {"partition": "by_writer"},
-}
+OWN_DATA = {name: DEFAULTS[name] for name in ("npz", "csv", "store")}
 
 
 def defaults_of(name: str) -> Record:
@@ -124,11 +102,11 @@ def defaults_of(name: str) -> Record:
     """
     family = name.partition(":")[0]
     if family in OWN_DATA:
-        return {**_COMMON, **OWN_DATA[family]}
+        return DEFAULTS["common"] | OWN_DATA[family]
     if family not in DATA_SETS:
         choices = [*DATA_SETS, *OWN_DATA, "tfds:NAME"]
         raise unknown("dataset", name, choices)
-    return {**_COMMON, **DATA_SETS[family].defaults}
+    return DEFAULTS["common"] | DATA_SETS[family].defaults
 
 
 def check_resolved(config: ResolvedConfig) -> None:

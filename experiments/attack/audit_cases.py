@@ -1,16 +1,14 @@
 """Which mechanisms, sensitivities and pairs of worlds are audited."""
 
 import dataclasses
-import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 from fedsvp_jax.config import ResolvedConfig
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.federation import plan
 from fedsvp_jax.mechanisms import Mechanism, MechanismConfig
 
-_CASES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_CASES = toml_beside(__file__, "audit_cases.toml")
 _NOTHING: Record = {}
 # Settings of all cases of a mechanism. At this ε those of gaussian tell worlds apart.
 # Noise that depends on R is calibrated by the formula of its source.

@@ -148,7 +148,7 @@ def attack_sweep(configs: Sequence[ResolvedConfig], data: Dataset) -> list[Recor
         mask, hit = member[cells], right[cells]
         claim = upload_claims.least_noised(program.accounts[start])
         for name in membership.SCORES:
-            roc = membership.roc(name, phi[cells], mask)._asdict()
+            roc = membership.roc(name, phi[cells], mask)
             fpr, tpr = roc.pop("curve")
             rows.append(
                 {

@@ -13,13 +13,13 @@ trained models is close to a Gaussian (Carlini et al. 2022).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from fedsvp_jax.core import student
+from fedsvp_jax.core.files import Record
 from fedsvp_jax.core.structs import Array
 
 FALSE_POSITIVE_RATES = (0.001, 0.01)
@@ -77,19 +77,7 @@ SCORES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 }
 
 
-class Roc(NamedTuple):
-    """The separation of members from non-members by scores."""
-
-    auc: float  # mean over the targets
-    auc_low: float  # 95 % confidence interval of that mean
-    auc_high: float
-    tpr: dict[str, float]  # FPR -> TPR, all targets' scores under one threshold
-    tpr_low: dict[str, float]  # FPR -> 95 % interval of that TPR
-    tpr_high: dict[str, float]
-    curve: tuple[np.ndarray, np.ndarray]  # (FPR, TPR), likewise
-
-
-def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
+def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Record:
     """Area and rates at small FPR, each with its interval.
 
     The intervals are the jackknife's over the models: each is left out, as a target
@@ -106,6 +94,11 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
       attack: a name in `SCORES`; scores are larger for members.
       phi: (S, n) confidences of n examples under S models.
       member: (S, n) bool, which model was trained on which example.
+
+    Returns:
+      `auc`, mean over the targets; `tpr` by FPR, with all targets' scores under one
+      threshold; the ends of their 95 % intervals, `auc_low`, `auc_high`, `tpr_low` and
+      `tpr_high`; and `curve`, (FPR, TPR).
 
     Raises:
       ValueError: a score is NaN or infinite (a target diverged), or there are too few
@@ -136,10 +129,11 @@ def roc(attack: str, phi: np.ndarray, member: np.ndarray) -> Roc:
     )
     pseudo_std = (count - 1) * np.std(replicates, axis=0, ddof=1)
     reach = student.half_width(pseudo_std, count)
-    areas, rates = [], []
-    for area, *tpr in (values, values - reach, values + reach):
-        areas.append(float(area))
+    record: Record = {"curve": curve(scores, member)}
+    levels = [f"{level:g}" for level in FALSE_POSITIVE_RATES]
+    ends = {"": values, "_low": values - reach, "_high": values + reach}
+    for ending, (area, *tpr) in ends.items():
+        record[f"auc{ending}"] = float(area)
         shares = np.clip(tpr, 0, 1).tolist()
-        levels = (f"{level:g}" for level in FALSE_POSITIVE_RATES)
-        rates.append(dict(zip(levels, shares, strict=True)))
-    return Roc._make([*areas, *rates, curve(scores, member)])
+        record[f"tpr{ending}"] = dict(zip(levels, shares, strict=True))
+    return record

@@ -6,6 +6,8 @@ Bound, relation, grid and assumptions follow from the settings; they are in
 
 from typing import NamedTuple
 
+from fedsvp_jax.core.files import toml_beside
+
 
 class Clip(NamedTuple):
     """A clipping rule.
@@ -32,34 +34,6 @@ class Clip(NamedTuple):
 
 
 CLIPS = {
-    clip.name: clip
-    for clip in (
-        Clip(
-            "paper",
-            "the batch-mean gradient at every step, 2C/|D| (nominal, not proved)",
-            granted=True,
-        ),
-        Clip(
-            "weight_clip", "the uploaded weights too, 2C", in_ball=True, of_weights=True
-        ),
-        Clip(
-            "update_clip",
-            "the update too, C (add or remove the client) or 2C (replace)",
-            in_ball=True,
-            either_relation=True,
-        ),
-        Clip(
-            "per_example",
-            "every example's gradient, DP-SGD in the client",
-            in_steps=True,
-            either_relation=True,
-        ),
-        Clip(
-            "attribute_records",
-            "the gradient of each record of the private attribute, to --private_clip "
-            "(records of other attributes are not protected)",
-            asks=True,
-            either_relation=True,
-        ),
-    )
+    name: Clip(name, **fields)
+    for name, fields in toml_beside(__file__, "clips.toml").items()
 }

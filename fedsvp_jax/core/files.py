@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import tomllib
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -98,6 +99,11 @@ def make_folder(path: pathlib.Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync(folder.parent)
+
+
+def toml_beside(module: str, name: str) -> dict[str, Any]:
+    """The content of a TOML file, named from the folder of a module's `__file__`."""
+    return tomllib.loads((pathlib.Path(module).parent / name).read_text("utf-8"))
 
 
 def read_json(path: pathlib.Path) -> Any:

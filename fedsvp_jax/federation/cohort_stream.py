@@ -70,12 +70,7 @@ class CohortReader(NamedTuple):
             start = stop
         return Cohort(
             jnp.asarray(clients, jnp.int32),
-            Split(
-                train=jnp.asarray(train),
-                num_train=jnp.asarray(num_train),
-                validation=jnp.asarray(validation),
-                num_validation=jnp.asarray(num_validation),
-            ),
+            Split(*map(jnp.asarray, (train, num_train, validation, num_validation))),
             preprocessing.device_examples(inputs, labels, attributes),
         )
 

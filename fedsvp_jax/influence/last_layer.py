@@ -12,9 +12,8 @@ from typing import NamedTuple
 import flax.struct
 import jax
 import jax.numpy as jnp
-import optax
 
-from fedsvp_jax.core.structs import Array, Model, Number, Params
+from fedsvp_jax.core.structs import Array, Model, Number, Params, cross_entropy
 from fedsvp_jax.models.batches import in_batches
 from fedsvp_jax.models.evaluation import outputs_for
 from fedsvp_jax.models.last_layer import Backbone
@@ -72,11 +71,6 @@ def scaled(scaling: Scaling, raw: Array) -> Array:
     return (raw - scaling.mean[None]) / scaling.scale
 
 
-def losses(kernel: Array, x: Array, labels: Array) -> Array:
-    """(n,): cross-entropy in nats of the logits x Wᵀ, W (C, d) and x (n, d)."""
-    return optax.softmax_cross_entropy_with_integer_labels(x @ kernel.T, labels)
-
-
 def descend(
     kernel: Array,
     x: Array,
@@ -89,7 +83,7 @@ def descend(
     """(C, d): the kernel after gradient descent; an epoch is one step on the batch.
 
     Args:
-      kernel: (C, d) to start from.
+      kernel: W (C, d) to start from, of the logits x Wᵀ.
       x: (n, d) scaled features.
       labels: (n,) int32.
       weights: (n,) float32; 0 for padding. The loss is their weighted mean.
@@ -99,7 +93,7 @@ def descend(
     total = jnp.maximum(jnp.sum(weights), 1.0)
 
     def loss(w: Array) -> Array:
-        return jnp.sum(weights * losses(w, x, labels)) / total
+        return jnp.sum(weights * cross_entropy(x @ w.T, labels)) / total
 
     def step(_: Array, w: Array) -> Array:
         return w - learning_rate * jax.grad(loss)(w)

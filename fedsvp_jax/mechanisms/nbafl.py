@@ -51,8 +51,7 @@ def nbafl_downlink_std(config: MechanismConfig) -> Array:
     """
     eps = jnp.float32(config.epsilon)
     exposure = jnp.float32(config.settings.exposures)
-    size = scaled_size(config, config.min_num_examples)
-    size = jnp.float32(size)
+    size = jnp.float32(scaled_size(config, config.min_num_examples))
     t, n, k = map(float, (config.num_rounds, config.num_clients, config.cohort_size))
     gamma = -jnp.log1p((k / n) * jnp.expm1(-eps / (exposure * math.sqrt(k))))
     needed = t > eps / gamma

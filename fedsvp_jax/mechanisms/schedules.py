@@ -15,7 +15,7 @@ from jax.scipy.special import logsumexp
 
 from fedsvp_jax.core.settings import Settings, setting
 from fedsvp_jax.core.structs import Array, Number
-from fedsvp_jax.mechanisms.base import Law, Mechanism, UploadNoise, chain
+from fedsvp_jax.mechanisms.base import Law, Mechanism, chain
 from fedsvp_jax.mechanisms.calibration import (
     check_calibration,
     scaled_claim,
@@ -110,12 +110,11 @@ def _scheduled(config: MechanismConfig, factor: Callable[[Array], Array]) -> Mec
     upload's claim that of z_t (`calibration.scaled_claim`).
     """
     check_calibration(config)
-
-    def calibrate(_: Array, round_num: Array) -> UploadNoise:
-        return scaled_claim(config, factor(round_num))
-
-    analytic = config.calibration == "analytic"
-    law = Law(calibrate, any_epsilon=analytic, num_rounds=config.num_rounds)
+    law = Law(
+        lambda _ratio, round_num: scaled_claim(config, factor(round_num)),
+        any_epsilon=config.calibration == "analytic",
+        num_rounds=config.num_rounds,
+    )
     return chain(make_clipping(config), law)
 
 

@@ -8,12 +8,11 @@ import dataclasses
 import itertools
 import operator
 import statistics
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from fedsvp_jax import mechanisms
-from fedsvp_jax.core.files import Record
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.report import labels, read, style, tables
 from fedsvp_jax.report.plots import Plot, Series, drawable
 
@@ -32,7 +31,7 @@ class _Group(NamedTuple):
 
 
 # Plots over rounds, each with the fields of a row that it draws, by their names there.
-_TEXTS = tomllib.loads(style.asset("curves.toml"))
+_TEXTS = toml_beside(__file__, "assets/curves.toml")
 CURVES = [(texts.pop("fields"), Plot(**texts)) for texts in _TEXTS["plots"]]
 _AGAINST = _TEXTS["against"]  # by the score that is drawn
 

@@ -2,17 +2,16 @@
 
 import contextlib
 import math
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
 from fedsvp_jax.accounting import tradeoff
 from fedsvp_jax.accounting.claims import METHODS
-from fedsvp_jax.core.files import Record, read_json
-from fedsvp_jax.report import labels, read, style
+from fedsvp_jax.core.files import Record, read_json, toml_beside
+from fedsvp_jax.report import labels, read
 
 _LEFT_OUT = ("basic", "none")  # accountings at another δ, or without an ε
-_GROUPS = tomllib.loads(style.asset("assumptions.toml"))["groups"]
+_GROUPS = toml_beside(__file__, "assets/assumptions.toml")["groups"]
 
 
 def strongest(cells: Iterable[Record]) -> list[Record]:

@@ -5,12 +5,12 @@ on every page and in every figure. What is no mechanism (a folder, an accounting
 an attribute) is numbered.
 """
 
-import tomllib
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedsvp_jax import mechanisms
+from fedsvp_jax.core.files import toml_beside
 
 
 def asset(name: str) -> str:
@@ -18,7 +18,7 @@ def asset(name: str) -> str:
     return (Path(__file__).with_name("assets") / name).read_text("utf-8")
 
 
-_LOOKS = tomllib.loads(asset("style.toml"))
+_LOOKS = toml_beside(__file__, "assets/style.toml")
 COLORS, _MARKERS, _DASHES = _LOOKS["colors"], _LOOKS["markers"], _LOOKS["dashes"]
 GREY = COLORS[-1]
 SECOND = "dot"  # the dash of a second curve in one look

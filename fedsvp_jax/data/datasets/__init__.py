@@ -4,10 +4,10 @@
 own into `DATA_SETS`.
 """
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from fedsvp_jax.core.files import Record, toml_beside
 from fedsvp_jax.data.dataset import Dataset, Facts
 from fedsvp_jax.data.datasets import adult, cifar, embedded, idx, leaf, tfds_source
 
@@ -18,59 +18,35 @@ class Published(NamedTuple):
     Attributes:
       load: (name, folder) -> the data set; the name is the data set's own, or for
         `tfds:NAME` NAME.
-      defaults: settings in which it differs from the papers' (`config`).
+      defaults: settings in which it differs from the papers' (`DEFAULTS`).
       facts: further facts that defaults depend on.
       needs_folder: whether data_dir must be given.
     """
 
     load: Callable[[str, Any], Dataset]
-    defaults: Mapping[str, Any]
+    defaults: Record
     facts: Facts = Facts()
     needs_folder: bool = True
 
 
-_MNIST = {"model": "leaf_cnn", "warmup_examples": 600}
-_CIFAR = {"model": "resnet18", "augment": True}
+DEFAULTS = toml_beside(__file__, "defaults.toml")
 
 DATA_SETS = {
     "digits": Published(
-        lambda *_: embedded.load_digits(),
-        {
-            "model": "small_cnn",
-            "num_clients": 30,
-            "num_hbc_clients": 3,
-            "batch_size": 10,
-            "class_share": 0.1,
-            "l2_norm_clip": 1.0,
-            "warmup_examples": 100,
-            "contributor_examples": 56,
-            "tester_examples": 28,
-            "vote_epsilon": math.inf,
-        },
-        needs_folder=False,
+        lambda *_: embedded.load_digits(), DEFAULTS["digits"], needs_folder=False
     ),
-    "mnist": Published(idx.load_idx, _MNIST),
-    "fashion_mnist": Published(idx.load_idx, _MNIST),
-    "emnist": Published(idx.load_idx, {"model": "paper_cnn"}),
+    "mnist": Published(idx.load_idx, DEFAULTS["mnist"]),
+    "fashion_mnist": Published(idx.load_idx, DEFAULTS["fashion_mnist"]),
+    "emnist": Published(idx.load_idx, DEFAULTS["emnist"]),
     "femnist": Published(
-        lambda _, folder: leaf.load_femnist(folder),
-        {"model": "leaf_cnn", "partition": "by_writer"},
+        lambda _, folder: leaf.load_femnist(folder), DEFAULTS["femnist"]
     ),
-    "cifar10": Published(cifar.load_cifar, _CIFAR),
-    "cifar100": Published(cifar.load_cifar, _CIFAR),
+    "cifar10": Published(cifar.load_cifar, DEFAULTS["cifar10"]),
+    "cifar100": Published(cifar.load_cifar, DEFAULTS["cifar100"]),
     "adult": Published(
         lambda _, folder: adult.load_adult(folder),
-        {
-            "model": "mlp",
-            "partition": "iid",
-            "private_attribute": 0,
-            "l2_norm_clip": 1.0,  # at the published 20 and |D| = 260, σ is .9 at ε = .5
-        },
+        DEFAULTS["adult"],
         Facts(categories=adult.CATEGORIES),
     ),
-    "tfds": Published(
-        tfds_source.load_tfds,
-        {"model": "small_cnn", "private_attribute": 0},
-        needs_folder=False,
-    ),
+    "tfds": Published(tfds_source.load_tfds, DEFAULTS["tfds"], needs_folder=False),
 }

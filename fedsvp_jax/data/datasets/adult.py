@@ -15,15 +15,15 @@ Bounds, centres, scales and categories stand in adult.toml, with their source; "
 unknown value and occurs in the three columns that list it.
 """
 
-import tomllib
 from pathlib import Path
 
 import numpy as np
 
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.data.dataset import Column, Dataset
 from fedsvp_jax.data.datasets import folders
 
-_FACTS = tomllib.loads(Path(__file__).with_name("adult.toml").read_text("utf-8"))
+_FACTS = toml_beside(__file__, "adult.toml")
 CATEGORIES = {name: tuple(values) for name, values in _FACTS["categories"].items()}
 
 

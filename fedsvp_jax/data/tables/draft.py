@@ -31,15 +31,6 @@ from fedsvp_jax.data.tables.schema import (
 )
 from fedsvp_jax.data.tables.table_file import columns_of
 
-# Names by which the label and the client column are guessed, the likeliest first.
-_LABELS = (
-    *("label", "target", "class", "outcome", "death", "died", "dead", "diagnosis"),
-    *("y", "income"),
-)
-_CLIENTS = (
-    *("hospital", "clinic", "site", "centre", "center", "institution", "inst", "ward"),
-    *("provider", "prov", "client", "user", "klinik", "spital", "standort"),
-)
 _NUMBER = re.compile(r"[ _.-]?(id|nr|no|num|code|name)$")  # hospital_id, provnum
 _ID = re.compile(
     r"(^|[ _.-])(id|nr|no|uuid|key|index|mrn|name|phone|tel|mobile|fax)$|^unnamed", re.I
@@ -194,7 +185,7 @@ def guessed(columns: Columns) -> dict[str, str | None]:
     A label that has no such name is the last column of 2 to 10 different values.
     """
     low = {name.lower(): name for name in columns}
-    by_name = (low[name] for name in _LABELS if name in low)
+    by_name = (low[name] for name in literals.WORDS["labels"] if name in low)
     few = (
         name
         for name in reversed(columns)
@@ -202,7 +193,9 @@ def guessed(columns: Columns) -> dict[str, str | None]:
     )
     label = next(itertools.chain(by_name, few), None)
     words = {_NUMBER.sub("", name): column for name, column in low.items()} | low
-    client = next((words[name] for name in _CLIENTS if name in words), None)
+    client = next(
+        (words[name] for name in literals.WORDS["clients"] if name in words), None
+    )
     return {"label": label, "client": None if client == label else client}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fedsvp_jax.core.files import toml_beside
 from fedsvp_jax.core.settings import MAX_ATTRIBUTES, nearest
 from fedsvp_jax.data.dataset import Column
 from fedsvp_jax.data.tables import cells, files, literals
@@ -197,42 +198,7 @@ def numbers_of(
     return numbers
 
 
-_STATED = "in a schema (`fedsvp schema`)"
-_LEFT_OUT = "or leave the column out (--drop_columns)"
-_REMEDIES = {  # by what the cells hold, where numbers are wanted
-    "text": (
-        "holds numbers and texts",
-        f"mend it, or state {_STATED} that it means a missing number, or that the "
-        "column is a category",
-    ),
-    "date": ("holds dates", f'state type = "date" {_STATED}, {_LEFT_OUT}'),
-    "time": ("holds times", f'state type = "time" {_STATED}, {_LEFT_OUT}'),
-    "percent": ("holds per cents", f'state type = "percent" {_STATED}'),
-    "grouped": (
-        "has marks in numbers that may stand between thousands",
-        f"state which {_STATED}: {{marks}}",
-    ),
-    "comma": (
-        "has commas in numbers",
-        f'write 3.5 and 1200, or state decimal = "," {_STATED}',
-    ),
-    "missing": (
-        "lacks a finite number",
-        f"fill it in, state a fill value {_STATED}, {_LEFT_OUT}",
-    ),
-}
-_OTHERWISE = {  # where something else is wanted
-    "date": (
-        "holds no date",
-        'write 2024-12-31, state form = "dd/mm/yyyy" or "mm/dd/yyyy", or state that it '
-        "means a missing date",
-    ),
-    "time": ("holds no time", "write 08:30, or state that it means a missing time"),
-    "percent": (
-        "holds no per cent",
-        "write 45 %, or state that it means a missing one",
-    ),
-}
+_FAULTS = toml_beside(__file__, "encoding.toml")
 
 
 def _refuse(
@@ -244,12 +210,13 @@ def _refuse(
 ) -> None:
     """Raises Misfit: which cells are wrong, and what mends them."""
     unknown_cells = wrong & ~cells.is_missing(values)
-    if column.type in _OTHERWISE and unknown_cells.any():
-        fault, remedy = _OTHERWISE[column.type]
+    otherwise = _FAULTS["otherwise"].get(column.type)
+    if otherwise and unknown_cells.any():
+        fault, remedy = otherwise
         raise Misfit(f"{source} {fault} {place(values, unknown_cells)}", remedy)
     names, codes = cells.distinct(values)
     kinds = np.array([literals.kind(text, notation) for text in names])[codes]
-    for kind, (fault, remedy) in _REMEDIES.items():
+    for kind, (fault, remedy) in _FAULTS["remedies"].items():
         of_kind = wrong & (kinds == kind)
         if not of_kind.any():
             continue

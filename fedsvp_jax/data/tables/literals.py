@@ -9,13 +9,12 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from fedsvp_jax.core.files import toml_beside
+
 ENCODINGS = ("utf-8", "cp1252")  # that a schema may state
-MISSING = (
-    *("", "na", "n/a", "n.a.", "nan", "nat", "<na>", "null", "(null)", "\\n"),
-    *("-", "--", "\u2013", "\u2014", "?", "."),
-    *("#n/a", "#null!", "#div/0!", "#value!", "#ref!", "#name?", "#num!"),  # of sheets
-)
-NO_VALUE = (*MISSING, "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity")
+WORDS = toml_beside(__file__, "words.toml")
+MISSING = tuple(WORDS["missing"])
+NO_VALUE = (*MISSING, *WORDS["infinite"])
 DECIMALS, THOUSANDS = (".", ","), (",", ".", " ", "'")
 DATE_FORMS = ("yyyy-mm-dd", "dd/mm/yyyy", "mm/dd/yyyy")
 _PLAIN: dict[int, str | None] = {

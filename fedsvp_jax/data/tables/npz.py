@@ -47,12 +47,12 @@ def load_npz(path: Path, settings: TableSettings) -> Dataset:
     columns = _columns(arrays, path, settings)
     try:
         return Dataset(
-            name="npz",
-            train_inputs=inputs[0],
-            train_labels=labels[0],
-            test_inputs=inputs[1],
-            test_labels=labels[1],
-            num_classes=num_classes,
+            "npz",
+            inputs[0],
+            labels[0],
+            inputs[1],
+            labels[1],
+            num_classes,
             train_writers=writers,
             columns=columns,
             from_records=from_records,

@@ -1,9 +1,10 @@
 """Scores of a table's test rows beside accuracy: what an accuracy alone would hide."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+
+from fedsvp_jax.core.files import Record
 
 _LEAST = 1e-12  # of a probability in the log loss
 _ROC_POINTS = 101  # at most
@@ -94,7 +95,7 @@ def of_table(
     labels: np.ndarray,
     names: Sequence[str] | None,
     clients: Sequence[str] | None = None,
-) -> dict[str, Any]:
+) -> Record:
     """Scores of a model's probabilities, and of guessing the most frequent class.
 
     Args:
@@ -125,7 +126,7 @@ def of_table(
     log_loss = float(
         -np.log(np.maximum(chances[rows, labels], _LEAST)).mean(dtype=np.float64)
     )
-    scores_of_rows: dict[str, Any] = {
+    scores_of_rows: Record = {
         "accuracy": float(right.mean()),
         "guessing": float(counts.max() / len(labels)),
         "balanced_accuracy": float(
