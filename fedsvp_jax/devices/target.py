@@ -66,7 +66,7 @@ class Target:
     @property
     def norms_in_stages(self) -> bool:
         """Whether norms add up in stages: a tree moves a TPU's numbers log2 n times."""
-        return self.platform == "tpu"
+        return self.platform != "cpu"
 
     def known_steps(self, parallelism: Parallelism) -> bool:
         """Whether the loop over a training's steps has such a number too.
