@@ -207,7 +207,7 @@ class Law(NamedTuple):
 
     Attributes:
       calibrate: `(R, round) -> UploadNoise`: z and the claim from R in [0, 1] and the
-        round (from 0), () each.
+        round (from 0), () each; elementwise of rounds (T,) where it reads the round.
       assumptions: in words, beside the clip's.
       proved: whether the claim follows, where the clip's bound does.
       any_epsilon: as in `Basis`.
