@@ -16,6 +16,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
+import numpy as np
+
 from fedsvp_jax.core.files import (
     BESIDE,
     WriteError,
@@ -28,6 +30,7 @@ from fedsvp_jax.core.files import (
 )
 
 LOCK = ".lock"  # of the process that writes the folder
+_FORMER = "checkpoints/former.json"  # the config.json that a sweep had before it grew
 
 
 def identity(config: dict[str, Any]) -> str:
@@ -49,6 +52,12 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
             changes += differences(old.get(key), new.get(key), inner)
         return changes
     return [f"{name} is {new!r} and was {old!r}"] if old != new else []
+
+
+def digest_of(lines: Iterable[bytes]) -> np.ndarray:
+    """(4,) uint64: the sum of the lines' SHA-256, which follows no order."""
+    hashes = (np.frombuffer(hashlib.sha256(line).digest(), "<u8") for line in lines)
+    return sum(hashes, np.zeros(4, np.uint64))
 
 
 class RunFolder:
@@ -108,6 +117,7 @@ class RunFolder:
         *,
         resume: bool,
         secrets: Mapping[str, bytes] = MappingProxyType({}),
+        grows: Callable[[dict[str, Any]], bool] = lambda former: False,
     ) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
@@ -119,6 +129,8 @@ class RunFolder:
           resume: whether to go on with a run.
           secrets: files by name, for the owner's eyes, which a new run gets before
             config.json. This says which they are, so that no other ones go on.
+          grows: whether `config` is that of a larger sweep than the former one, whose
+            cells stay as they are.
 
         Raises:
           ValueError: another process writes the folder, or it holds a run and
@@ -149,11 +161,18 @@ class RunFolder:
                     "or continue it with --resume"
                 )
             else:
-                new_config, config = config, read_json(file)
-                if changed := differences(config, plain(new_config)):
+                former = read_json(file)
+                if not (changed := differences(former, plain(config))):
+                    config = former
+                elif grows(former):
+                    make_folder((self.path / _FORMER).parent)
+                    write_json(self.path / _FORMER, [*self.former(), former])
+                    write_json(file, config)
+                else:
                     raise ValueError(
-                        f"cannot resume {self.path}, other settings (and other seeds "
-                        f"of a sweep) need another folder: {'; '.join(changed[:3])}"
+                        f"cannot resume {self.path}, other settings need another "
+                        "folder (a sweep's mechanisms, epsilons and seeds may become "
+                        f"more, not fewer): {'; '.join(changed[:3])}"
                     )
         except OSError as error:
             self.free()
@@ -170,14 +189,24 @@ class RunFolder:
             raise
         self.identity = identity(config)
 
-    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> None:
+    def former(self) -> list[dict[str, Any]]:
+        """The config.json that the folder had before its sweep grew, oldest first."""
+        file = self.path / _FORMER
+        return read_json(file) if file.exists() else []
+
+    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> np.ndarray:
         """Appends json lines, all or none, and hands them to the operating system.
+
+        Returns:
+          Their `digest_of`.
 
         Raises:
           WriteError: they cannot be written; the file is as it was.
         """
-        lines = "".join(json.dumps(plain(r), allow_nan=False) + "\n" for r in rows)
-        path, rest = self.path / name, memoryview(lines.encode())
+        lines = [
+            (json.dumps(plain(row), allow_nan=False) + "\n").encode() for row in rows
+        ]
+        path, rest = self.path / name, memoryview(b"".join(lines))
         try:
             with open(path, "ab", buffering=0) as file:
                 before = file.tell()
@@ -192,9 +221,15 @@ class RunFolder:
                     raise
         except OSError as error:
             raise WriteError(path, error.strerror or str(error)) from error
+        return digest_of(lines)
 
     def keep_rounds(
-        self, name: str, done: int, *, key: Callable[[dict[str, Any]], Hashable]
+        self,
+        name: str,
+        done: int,
+        *,
+        key: Callable[[dict[str, Any]], Hashable],
+        digest: np.ndarray,
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
@@ -203,14 +238,15 @@ class RunFolder:
           done: rounds that a checkpoint knows of.
           key: no two rows have the same; None of a row of another session, which
             stays.
+          digest: of this session's lines up to `done`, as `append` gave it.
 
         Raises:
-          ValueError: a line is damaged, out of order or there twice, or a round has
-            none.
+          ValueError: a line is damaged, changed, out of order or there twice, or a
+            round has none.
         """
         file = self.path / name
         content = file.read_bytes() if file.exists() else b""
-        lines, keys, last = [], set(), 0
+        lines, ours_kept, keys, last = [], [], set(), 0
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
@@ -231,14 +267,26 @@ class RunFolder:
                 last = round_num
             if not ours or round_num <= done:
                 lines.append(line)
+                ours_kept += [line] * ours
+        wrong = None
         if last < done:
+            wrong = f"lacks round {last + 1}, and the checkpoint holds {done} rounds"
+        elif (digest_of(ours_kept) != digest).any():
+            wrong = "holds other rows than were written"
+        if wrong:
             raise ValueError(
-                f"{file} lacks round {last + 1}, and the checkpoint holds {done} "
-                "rounds; put a copy of the file back, or start again in a new folder "
-                "(nothing was changed)"
+                f"{file} {wrong}; put a copy of the file back, or start again in a new "
+                "folder (nothing was changed)"
             )
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
+
+    def sort(self, name: str, key: Callable[[dict[str, Any]], Any]) -> None:
+        """Sorts the lines of a json-lines file."""
+        file = self.path / name
+        lines = file.read_bytes().splitlines(keepends=True)
+        lines.sort(key=lambda line: key(json.loads(line)))
+        replace_file(file, b"".join(lines))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """The lines of a json-lines file; none when it is not there."""

@@ -1,6 +1,5 @@
 """The parts of a sweep that ran apart, joined to the folder of the whole sweep."""
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 
@@ -71,8 +70,7 @@ def _read(
     config = read_json(path / "config.json")
     if not isinstance(config, dict) or not config.get("part"):
         raise ValueError(f"{path} is not the folder of a sweep started with --part=I/N")
-    names = {field.name for field in dataclasses.fields(SweepPlan)}
-    plan = SweepPlan(**{name: config[name] for name in names & config.keys()})
+    plan = SweepPlan.recorded(config)
     number, parts = plan.part_of()
     num_cells = sum(map(len, plan.programs(ExperimentConfig()).values()))
     file = path / "cells.json"

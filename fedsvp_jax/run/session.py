@@ -11,8 +11,9 @@ from fedsvp_jax.core.files import Record, WriteError, plain
 from fedsvp_jax.core.progress import progress_bar
 from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.round.state import RoundMetrics
-from fedsvp_jax.run import checkpoint, influence_filter, records, stopping
-from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run import influence_filter, records, stopping
+from fedsvp_jax.run.checkpoint import Checkpointer
+from fedsvp_jax.run.folder import RunFolder, digest_of
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.trainer import Trainer
@@ -28,6 +29,7 @@ class Session:
       folder: started; everything is written there.
       options: how it is kept and watched; `checkpoint_every` is rounded up to whole
         calls.
+      checkpointer: of these cells.
       cell_names: of a sweep, per cell the fields that tell its rows from those of
         other cells, its mechanism among them; None of a single run, which alone keeps
         a row per client and round.
@@ -49,6 +51,7 @@ class Session:
         folder: RunFolder,
         loggers: Loggers,
         options: Options,
+        checkpointer: Checkpointer,
         *,
         cell_names: Sequence[Record] | None = None,
     ) -> None:
@@ -60,15 +63,15 @@ class Session:
         self._names = cell_names or [{}]
         self._rows_file = "results.jsonl" if in_sweep else "metrics.jsonl"
         self._clients_file = None if in_sweep else "clients.jsonl"
-        self._checkpointer = checkpoint.Checkpointer(
-            folder.path / "checkpoints" / (config.mechanism if in_sweep else ""),
-            folder.identity,
-        )
+        files = filter(None, (self._rows_file, self._clients_file))
+        self._digests = {name: digest_of([]) for name in files}  # of the rows so far
+        self._checkpointer = checkpointer
         self.accounts = list(self.program.accounts)
         self.state, self.done = trainer.initial_state(), 0
         if newest := self._checkpointer.restore(self._content()):
             content, self.done = newest
             self.state = trainer.place(content["server"])
+            self._digests = content["rows"]
             self.accounts = [
                 account.from_arrays(sums)
                 for sums, account in zip(
@@ -100,22 +103,20 @@ class Session:
     def _content(self) -> Record:
         """The arrays that a checkpoint keeps."""
         accounts = [account.arrays() for account in self.accounts]
-        return {"server": self.state, "accounts": accounts}
+        return {"server": self.state, "accounts": accounts, "rows": self._digests}
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
-        mechanism = self._config.mechanism
+        cells = {tuple(names.values()): cell for cell, names in enumerate(self._names)}
 
         def key(row: Record) -> Hashable:
-            if row.get("mechanism", mechanism) != mechanism:
-                return None
-            return row["round"], row.get("client"), *map(row.get, self._names[0])
+            cell = tuple(map(row.get, self._names[0]))
+            return (row["round"], row.get("client"), cell) if cell in cells else None
 
-        for name in filter(None, (self._rows_file, self._clients_file)):
-            self._folder.keep_rounds(name, self.done, key=key)
+        for name, digest in self._digests.items():
+            self._folder.keep_rounds(name, self.done, key=key, digest=digest)
         for cell in range(len(self._names)):
             self._loggers.start(self._log(cell))
-        cells = {tuple(names.values()): cell for cell, names in enumerate(self._names)}
         for row in filter(key, self._folder.rows(self._rows_file)):
             self._note(cells[tuple(map(row.get, self._names[0]))], row)
 
@@ -191,7 +192,8 @@ class Session:
                     self._take(cell, self.done + 1 + index, of_cell, lines)
         finally:
             for name, rows in lines.items():
-                self._folder.append(name, rows)
+                digest = self._folder.append(name, rows)
+                self._digests[name] = self._digests[name] + digest
         self.done += active
         self._bar.update(active)
         due = self.done - self._saved >= self._options.checkpoint_every

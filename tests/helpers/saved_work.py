@@ -17,7 +17,7 @@ from small_runs import read_rows
 
 from fedsvp_jax.deploy import Refused, Site, Trained, answer
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import RunFolder
+from fedsvp_jax.run.folder import RunFolder, digest_of
 
 ROUNDS = [1, 2, 3, 4]
 
@@ -27,16 +27,18 @@ def a_run(folder: Path, size: int = 300) -> Iterator[int]:
     with RunFolder(folder / "runs" / "one") as place:
         place.start({"seed": 3}, resume=True)
         saver = Checkpointer(place.path / "checkpoints", place.identity)
-        found = saver.restore(like := {"x": np.zeros(size)})
+        found = saver.restore(like := {"x": np.zeros(size), "rows": digest_of([])})
         first = found[1] if found else 0
         assert not found or np.all(found[0]["x"] == first)
+        digest = found[0]["rows"] if found else digest_of([])
         for name in ("metrics.jsonl", "clients.jsonl"):
-            place.keep_rounds(name, first, key=lambda row: row["round"])
+            place.keep_rounds(name, first, key=lambda row: row["round"], digest=digest)
         yield first
         for number in ROUNDS[first:]:
             for name in ("metrics.jsonl", "clients.jsonl"):
-                place.append(name, [{"round": number, "loss": 1 / number}])
-            saver.save(number, {"x": like["x"] + number})
+                of_round = place.append(name, [{"round": number, "loss": 1 / number}])
+            digest = digest + of_round
+            saver.save(number, {"x": like["x"] + number, "rows": digest})
             yield number
 
 

@@ -17,7 +17,7 @@ from fedsvp_jax.core import prng
 from fedsvp_jax.core.files import WriteError, plain, write_json
 from fedsvp_jax.devices import cpu
 from fedsvp_jax.run import environment
-from fedsvp_jax.run.folder import RunFolder, identity
+from fedsvp_jax.run.folder import RunFolder, digest_of, identity
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -102,15 +102,22 @@ def mine(row: dict[str, Any]) -> Any:
     return None if "theirs" in row else (row["round"], row.get("client"))
 
 
+def keep(folder: pathlib.Path) -> None:
+    """The rows of two rounds; what they are is checked last, and is not yet here."""
+    nothing = digest_of([])
+    RunFolder(folder).keep_rounds("metrics.jsonl", 2, key=mine, digest=nothing)
+
+
 def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
     tmp_path: pathlib.Path,
 ) -> None:
     rows = tmp_path / "metrics.jsonl"
     rows.write_bytes(b'{"round": 1}\n{"round": 2}\n{"round": 3}\n{"round": 2, "\xff')
     folder = RunFolder(tmp_path)
-    folder.keep_rounds("metrics.jsonl", 2, key=mine)
+    kept = digest_of([b'{"round": 1}\n', b'{"round": 2}\n'])
+    folder.keep_rounds("metrics.jsonl", 2, key=mine, digest=kept)
     assert rows.read_text() == '{"round": 1}\n{"round": 2}\n'
-    folder.keep_rounds("never_written.jsonl", 0, key=mine)
+    folder.keep_rounds("never_written.jsonl", 0, key=mine, digest=digest_of([]))
     assert not (tmp_path / "never_written.jsonl").exists()
 
 
@@ -122,6 +129,7 @@ def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
         (b'{"round": 1}\n{"rou\xff: 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n{"ruond": 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n7\n', "line 2, is damaged"),
+        (b'{"round": 1}\n{"round": 2}\n', "holds other rows than were written"),
         pytest.param(b"[" * 100_000 + b"\n", "line 1, is damaged", id="nested"),
     ],
 )
@@ -130,7 +138,7 @@ def test_rows_that_something_else_changed_are_refused_and_left_alone(
 ) -> None:
     (tmp_path / "metrics.jsonl").write_bytes(damage)
     with pytest.raises(ValueError, match=named):
-        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2, key=mine)
+        keep(tmp_path)
     assert (tmp_path / "metrics.jsonl").read_bytes() == damage
 
 
@@ -158,7 +166,7 @@ def test_a_round_that_stands_twice_or_out_of_order_is_named(
     RunFolder(tmp_path).append("metrics.jsonl", [{"round": 9, "theirs": 1}, *rows])
     before = (tmp_path / "metrics.jsonl").read_bytes()
     with pytest.raises(ValueError, match=rf"line {line + 1}, .*out of order or there"):
-        RunFolder(tmp_path).keep_rounds("metrics.jsonl", 2, key=mine)
+        keep(tmp_path)
     assert (tmp_path / "metrics.jsonl").read_bytes() == before
 
 
