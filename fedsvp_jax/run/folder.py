@@ -12,7 +12,7 @@ import json
 import os
 import pathlib
 import platform
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -30,6 +30,9 @@ from fedsvp_jax.core.files import (
 )
 
 LOCK = ".lock"  # of the process that writes the folder
+_REMEDY = (
+    "put a copy of the file back, or start again in a new folder (nothing was changed)"
+)
 _FORMER = "checkpoints/former.json"  # the config.json that a sweep had before it grew
 
 
@@ -228,7 +231,7 @@ class RunFolder:
         name: str,
         done: int,
         *,
-        key: Callable[[dict[str, Any]], Hashable],
+        is_ours: Callable[[dict[str, Any]], bool],
         digest: np.ndarray,
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
@@ -236,47 +239,35 @@ class RunFolder:
         Args:
           name: of a json-lines file whose rows name their `round`.
           done: rounds that a checkpoint knows of.
-          key: no two rows have the same; None of a row of another session, which
-            stays.
+          is_ours: whether a row is of this session; others stay.
           digest: of this session's lines up to `done`, as `append` gave it.
 
         Raises:
-          ValueError: a line is damaged, changed, out of order or there twice, or a
-            round has none.
+          ValueError: a line is damaged, changed, missing, out of order or there twice.
         """
         file = self.path / name
         content = file.read_bytes() if file.exists() else b""
-        lines, ours_kept, keys, last = [], [], set(), 0
+        lines, of_session, last = [], [], 0
         for number, line in enumerate(content.splitlines(keepends=True), start=1):
             if not line.endswith(b"\n"):
                 break
             try:
                 row = json.loads(line)
-                round_num, row_key = row["round"], key(row)
-                ours = row_key is not None
-                if ours and (row_key in keys or round_num not in (last, last + 1)):
-                    raise ValueError(row_key)
+                round_num, ours = row["round"], is_ours(row)
+                if ours and round_num < last:
+                    raise ValueError(round_num)
             except (ValueError, TypeError, KeyError, RecursionError) as error:
                 raise ValueError(
-                    f"{file}, line {number}, is damaged, out of order or there twice; "
-                    "put a copy of the file back, or start again in a new folder "
-                    "(nothing was changed)"
+                    f"{file}, line {number}, is damaged or out of order; {_REMEDY}"
                 ) from error
             if ours:
-                keys.add(row_key)
                 last = round_num
             if not ours or round_num <= done:
                 lines.append(line)
-                ours_kept += [line] * ours
-        wrong = None
-        if last < done:
-            wrong = f"lacks round {last + 1}, and the checkpoint holds {done} rounds"
-        elif (digest_of(ours_kept) != digest).any():
-            wrong = "holds other rows than were written"
-        if wrong:
+                of_session += [line] * ours
+        if (digest_of(of_session) != digest).any():
             raise ValueError(
-                f"{file} {wrong}; put a copy of the file back, or start again in a new "
-                "folder (nothing was changed)"
+                f"{file} has other rows than were written up to round {done}; {_REMEDY}"
             )
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))

@@ -1,7 +1,7 @@
 """A session runs the cells of one program: it resumes, advances, writes, sums up."""
 
 import logging
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
@@ -109,16 +109,21 @@ class Session:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
         cells = {tuple(names.values()): cell for cell, names in enumerate(self._names)}
 
-        def key(row: Record) -> Hashable:
-            cell = tuple(map(row.get, self._names[0]))
-            return (row["round"], row.get("client"), cell) if cell in cells else None
+        def cell_of_row(row: Record) -> int | None:
+            return cells.get(tuple(map(row.get, self._names[0])))
 
         for name, digest in self._digests.items():
-            self._folder.keep_rounds(name, self.done, key=key, digest=digest)
+            self._folder.keep_rounds(
+                name,
+                self.done,
+                is_ours=lambda row: cell_of_row(row) is not None,
+                digest=digest,
+            )
         for cell in range(len(self._names)):
             self._loggers.start(self._log(cell))
-        for row in filter(key, self._folder.rows(self._rows_file)):
-            self._note(cells[tuple(map(row.get, self._names[0]))], row)
+        for row in self._folder.rows(self._rows_file):
+            if (cell := cell_of_row(row)) is not None:
+                self._note(cell, row)
 
     def _log(self, cell: int) -> str:
         """A cell's name in the logs: `fedsva-0.2-0`, `none-0`; "" of a single run."""

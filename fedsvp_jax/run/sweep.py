@@ -21,7 +21,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run import final_scores
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, differences, digest_of, identity
+from fedsvp_jax.run.folder import RunFolder, digest_of, identity
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
@@ -152,14 +152,15 @@ def _holds(
 ) -> bool:
     """Whether the plan has every cell of a former config.json; no part has."""
     earlier = SweepPlan.recorded(former)
-    swept = {*dataclasses.asdict(plan), "mechanism", "epsilon", "seed"}
-    old, new = (
-        {name: each[name] for name in each.keys() - swept}
-        for each in (former, plain(settings))
+    swept = {*dataclasses.asdict(plan), "mechanism", "epsilon", "seed"} - {"part"}
+    return (
+        plan.part is None
+        and all(
+            former.get(name) == plain(settings.get(name))
+            for name in {*former, *settings} - swept
+        )
+        and _order(earlier, base).keys() <= _order(plan, base).keys()
     )
-    if plan.part or earlier.part or differences(old, new):
-        return False
-    return _order(earlier, base).keys() <= _order(plan, base).keys()
 
 
 def _runs(
@@ -251,8 +252,8 @@ def sweep(
     folder.start(settings, resume=options.resume, grows=grows)
     summaries: list[Record] = []
     with folder, StopRequests() as stop:
-        folder.keep_rounds(
-            _ROWS, 0, key=lambda row: (order[_key(row)], None)[1], digest=digest_of([])
+        folder.keep_rounds(  # a row of no cell is damaged
+            _ROWS, 0, is_ours=lambda row: order[_key(row)] < 0, digest=digest_of([])
         )
         for checkpointer, configs in _runs(plan, base, folder):
             trained = tried if [configs] == [*programs.values()] else trainer(configs)

@@ -97,15 +97,17 @@ def test_a_foreign_folder_or_file_is_refused_and_left_alone(
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def mine(row: dict[str, Any]) -> Any:
-    """A row's key where a round has a row per `client`; None of another's row."""
-    return None if "theirs" in row else (row["round"], row.get("client"))
+def is_ours(row: dict[str, Any]) -> bool:
+    return "theirs" not in row
+
+
+OTHER = "has other rows than were written up to round 2; put a copy of the file back"
 
 
 def keep(folder: pathlib.Path) -> None:
     """The rows of two rounds; what they are is checked last, and is not yet here."""
     nothing = digest_of([])
-    RunFolder(folder).keep_rounds("metrics.jsonl", 2, key=mine, digest=nothing)
+    RunFolder(folder).keep_rounds("metrics.jsonl", 2, is_ours=is_ours, digest=nothing)
 
 
 def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
@@ -115,21 +117,21 @@ def test_rows_after_a_checkpoint_and_a_torn_last_line_are_dropped(
     rows.write_bytes(b'{"round": 1}\n{"round": 2}\n{"round": 3}\n{"round": 2, "\xff')
     folder = RunFolder(tmp_path)
     kept = digest_of([b'{"round": 1}\n', b'{"round": 2}\n'])
-    folder.keep_rounds("metrics.jsonl", 2, key=mine, digest=kept)
+    folder.keep_rounds("metrics.jsonl", 2, is_ours=is_ours, digest=kept)
     assert rows.read_text() == '{"round": 1}\n{"round": 2}\n'
-    folder.keep_rounds("never_written.jsonl", 0, key=mine, digest=digest_of([]))
+    folder.keep_rounds("never_written.jsonl", 0, is_ours=is_ours, digest=digest_of([]))
     assert not (tmp_path / "never_written.jsonl").exists()
 
 
 @pytest.mark.parametrize(
     ("damage", "named"),
     [
-        (b"", "lacks round 1"),
-        (b'{"round": 1}\n', "lacks round 2"),
+        (b"", OTHER),
+        (b'{"round": 1}\n', OTHER),
         (b'{"round": 1}\n{"rou\xff: 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n{"ruond": 2}\n', "line 2, is damaged"),
         (b'{"round": 1}\n7\n', "line 2, is damaged"),
-        (b'{"round": 1}\n{"round": 2}\n', "holds other rows than were written"),
+        (b'{"round": 1}\n{"round": 2}\n', OTHER),
         pytest.param(b"[" * 100_000 + b"\n", "line 1, is damaged", id="nested"),
     ],
 )

@@ -116,7 +116,7 @@ def test_a_changed_row_is_noticed_before_a_run_goes_on(
     rows[1][field] += 1e-3
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / name).write_text(text)
-    with pytest.raises(ValueError, match=rf"{name} holds other rows .*put a copy of"):
+    with pytest.raises(ValueError, match=rf"{name} has other rows .*put a copy of"):
         train(folder, resume=True)
     assert (folder / name).read_text() == text
 

@@ -67,7 +67,7 @@ def of_rows(folder: Path) -> Reader:
     return Reader(
         folder / "metrics.jsonl",
         lambda: place.keep_rounds(
-            "metrics.jsonl", 4, key=lambda row: row["round"], digest=digest
+            "metrics.jsonl", 4, is_ours=lambda row: row["round"] > 0, digest=digest
         ),
     )
 
