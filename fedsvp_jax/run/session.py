@@ -61,10 +61,9 @@ class Session:
         self._filter_record: Record | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
-        self._rows_file = "results.jsonl" if in_sweep else "metrics.jsonl"
-        self._clients_file = None if in_sweep else "clients.jsonl"
-        files = filter(None, (self._rows_file, self._clients_file))
-        self._digests = {name: digest_of([]) for name in files}  # of the rows so far
+        files = ("results.jsonl",) if in_sweep else ("metrics.jsonl", "clients.jsonl")
+        self._rows_file, *self._clients_files = files
+        self._digests = dict.fromkeys(files, digest_of([]))  # of the rows so far
         self._checkpointer = checkpointer
         self.accounts = list(self.program.accounts)
         self.state, self.done = trainer.initial_state(), 0
@@ -122,8 +121,8 @@ class Session:
         for cell in range(len(self._names)):
             self._loggers.start(self._log(cell))
         for row in self._folder.rows(self._rows_file):
-            if (cell := cell_of_row(row)) is not None:
-                self._note(cell, row)
+            if (place := cell_of_row(row)) is not None:
+                self._note(place, row)
 
     def _log(self, cell: int) -> str:
         """A cell's name in the logs: `fedsva-0.2-0`, `none-0`; "" of a single run."""
@@ -222,9 +221,9 @@ class Session:
             row["influence_filter"] = self._filter_record if number == 1 else None
         row = plain(row | {"rdp_by_adversary": claims.by_adversary(account)})
         lines.setdefault(self._rows_file, []).append(row)
-        if self._clients_file is not None:
+        for name in self._clients_files:
             uploads = records.client_rows(account, metrics, round_num=number)
-            lines.setdefault(self._clients_file, []).extend(uploads)
+            lines.setdefault(name, []).extend(uploads)
         self._note(cell, row)
         scores = {name: row[name] for name in _SHOWN if row[name] is not None}
         self._bar.set_postfix(scores, refresh=False)

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -142,25 +141,9 @@ def _key(row: Record) -> tuple[Any, ...]:
 
 
 def _order(plan: SweepPlan, base: ResolvedConfig) -> dict[tuple[Any, ...], int]:
-    """Every cell of the plan's part by its place in cells.json."""
+    """The place in cells.json of every cell of the plan's part."""
     configs = itertools.chain(*plan.programs(base).values())
-    return {_key(cell_name(cell)): place for place, cell in enumerate(configs)}
-
-
-def _holds(
-    plan: SweepPlan, base: ResolvedConfig, settings: Record, former: Record
-) -> bool:
-    """Whether the plan has every cell of a former config.json; no part has."""
-    earlier = SweepPlan.recorded(former)
-    swept = {*dataclasses.asdict(plan), "mechanism", "epsilon", "seed"} - {"part"}
-    return (
-        plan.part is None
-        and all(
-            former.get(name) == plain(settings.get(name))
-            for name in {*former, *settings} - swept
-        )
-        and _order(earlier, base).keys() <= _order(plan, base).keys()
-    )
+    return {_key(cell_name(config)): place for place, config in enumerate(configs)}
 
 
 def _runs(
@@ -173,12 +156,11 @@ def _runs(
     begun: set[tuple[Any, ...]] = set()
     for stage, (planned, of_stage) in enumerate([*stages, (plan, folder.identity)]):
         for mechanism, configs in planned.programs(base).items():
-            cells = {_key(cell_name(config)): config for config in configs}
-            new = [cell for key, cell in cells.items() if key not in begun]
-            begun |= cells.keys()
+            cells = [one for one in configs if _key(cell_name(one)) not in begun]
+            begun.update(_key(cell_name(cell)) for cell in cells)
             place = f"{mechanism}-{stage}" if stage else mechanism
-            if new:
-                yield Checkpointer(folder.path / "checkpoints" / place, of_stage), new
+            if cells:
+                yield Checkpointer(folder.path / "checkpoints" / place, of_stage), cells
 
 
 def _test_rows(test: Examples) -> Record:
@@ -248,7 +230,17 @@ def sweep(
     loggers = Loggers(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
-    grows = partial(_holds, plan, base, settings)
+    swept = {"mechanism", "epsilon", "seed", *dataclasses.asdict(plan)} - {"part"}
+
+    def grows(former: Record) -> bool:
+        """Whether the plan, which is no part, has every cell of a former one."""
+        names = {*former, *settings} - swept
+        return (
+            plan.part is None
+            and all(former.get(name) == plain(settings.get(name)) for name in names)
+            and _order(SweepPlan.recorded(former), base).keys() <= order.keys()
+        )
+
     folder.start(settings, resume=options.resume, grows=grows)
     summaries: list[Record] = []
     with folder, StopRequests() as stop:
