@@ -61,8 +61,8 @@ class Session:
         self._filter_record: Record | None = None  # of the first round
         in_sweep = cell_names is not None
         self._names = cell_names or [{}]
-        files = ("results.jsonl",) if in_sweep else ("metrics.jsonl", "clients.jsonl")
-        self._rows_file, *self._clients_files = files
+        files = ["results.jsonl"] if in_sweep else ["metrics.jsonl", "clients.jsonl"]
+        self._rows_file, self._clients_files = files[0], files[1:]
         self._digests = dict.fromkeys(files, digest_of([]))  # of the rows so far
         self._checkpointer = checkpointer
         self.accounts = list(self.program.accounts)
