@@ -240,12 +240,10 @@ def charge(
             "client agreed to"
         )
     if round_num <= state.last_round:
-        is_open = state.before is not None and round_num == state.last_round
         raise Refused(
-            f"round {round_num} is charged and not answered: end_round answers it"
-            if is_open
-            else f"round {round_num} is over: this client has answered round "
-            f"{state.last_round}, and answers each round once"
+            f"round {round_num} is over: this client was charged for round "
+            f"{state.last_round}, and answers each round once (by end_round, where the "
+            "training failed)"
         )
     spent = state.spent + int(policy.allowance.costs[round_num - 1])
     if spent > int(policy.allowance.budget):

@@ -69,7 +69,10 @@ class RunFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._lock: int | None = None  # descriptor of the locked file
         self.path = pathlib.Path(path)
-        self.identity = ""  # of the run, from `start` on
+        # From `start` on: of the run, and config.json as it was before a sweep grew and
+        # as it is.
+        self.identity = ""
+        self.history: list[dict[str, Any]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -164,12 +167,14 @@ class RunFolder:
                     "or continue it with --resume"
                 )
             else:
-                former = read_json(file)
+                former, earlier = read_json(file), self.path / _FORMER
+                self.history = read_json(earlier) if earlier.exists() else []
                 if not (changed := differences(former, plain(config))):
                     config = former
                 elif grows(former):
-                    make_folder((self.path / _FORMER).parent)
-                    write_json(self.path / _FORMER, [*self.former(), former])
+                    self.history.append(former)
+                    make_folder(earlier.parent)
+                    write_json(earlier, self.history)
                     write_json(file, config)
                 else:
                     raise ValueError(
@@ -191,11 +196,7 @@ class RunFolder:
             self.free()
             raise
         self.identity = identity(config)
-
-    def former(self) -> list[dict[str, Any]]:
-        """The config.json that the folder had before its sweep grew, oldest first."""
-        file = self.path / _FORMER
-        return read_json(file) if file.exists() else []
+        self.history.append(config)
 
     def append(self, name: str, rows: Iterable[dict[str, Any]]) -> np.ndarray:
         """Appends json lines, all or none, and hands them to the operating system.

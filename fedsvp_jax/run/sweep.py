@@ -91,9 +91,7 @@ class SweepPlan:
         Raises:
           ValueError: `part` is not I/N with 1 <= I <= N.
         """
-        if self.part is None:
-            return 1, 1
-        match = re.fullmatch(r"(\d+)/(\d+)", self.part)
+        match = re.fullmatch(r"(\d+)/(\d+)", self.part or "1/1")
         number, parts = map(int, match.groups()) if match else (0, 0)
         if not 1 <= number <= parts:
             raise ValueError(
@@ -140,10 +138,12 @@ def _key(row: Record) -> tuple[Any, ...]:
     return tuple(map(row.get, ("mechanism", "epsilon", "seed", "total_epsilon")))
 
 
-def _order(plan: SweepPlan, base: ResolvedConfig) -> dict[tuple[Any, ...], int]:
-    """The place in cells.json of every cell of the plan's part."""
+def _cells(
+    plan: SweepPlan, base: ResolvedConfig
+) -> dict[tuple[Any, ...], ResolvedConfig]:
+    """Every cell of the plan's part, in the order of cells.json."""
     configs = itertools.chain(*plan.programs(base).values())
-    return {_key(cell_name(config)): place for place, config in enumerate(configs)}
+    return {_key(cell_name(config)): config for config in configs}
 
 
 def _runs(
@@ -152,15 +152,19 @@ def _runs(
     """Cells that are one program and their checkpoints; what a sweep had before it grew
     first, as it was.
     """
-    stages = [(SweepPlan.recorded(one), identity(one)) for one in folder.former()]
-    begun: set[tuple[Any, ...]] = set()
-    for stage, (planned, of_stage) in enumerate([*stages, (plan, folder.identity)]):
-        for mechanism, configs in planned.programs(base).items():
-            cells = [one for one in configs if _key(cell_name(one)) not in begun]
-            begun.update(_key(cell_name(cell)) for cell in cells)
-            place = f"{mechanism}-{stage}" if stage else mechanism
+    remaining = _cells(plan, base)
+    for stage, config in enumerate(folder.history):
+        planned = SweepPlan.recorded(config)
+        keys = _cells(planned, base)
+        for mechanism in planned.mechanisms:
+            cells = [
+                remaining.pop(key)
+                for key in keys
+                if key[0] == mechanism and key in remaining
+            ]
+            place = f"checkpoints/{mechanism}" + (f"-{stage}" if stage else "")
             if cells:
-                yield Checkpointer(folder.path / "checkpoints" / place, of_stage), cells
+                yield Checkpointer(folder.path / place, identity(config)), cells
 
 
 def _test_rows(test: Examples) -> Record:
@@ -215,7 +219,8 @@ def sweep(
         )
     data = dataset or loading.load_dataset(base)
     placement = placement or Placement()
-    programs, order = plan.programs(base), _order(plan, base)
+    programs = plan.programs(base)
+    order = {key: place for place, key in enumerate(_cells(plan, base))}
 
     def trainer(cells: Sequence[ResolvedConfig]) -> Trainer:
         program = federation.build(cells, data, model=model, loss=loss)
@@ -238,7 +243,7 @@ def sweep(
         return (
             plan.part is None
             and all(former.get(name) == plain(settings.get(name)) for name in names)
-            and _order(SweepPlan.recorded(former), base).keys() <= order.keys()
+            and _cells(SweepPlan.recorded(former), base).keys() <= order.keys()
         )
 
     folder.start(settings, resume=options.resume, grows=grows)
@@ -263,7 +268,7 @@ def sweep(
                 summaries.append(summary)
             summaries.sort(key=lambda summary: order[_key(summary)])
             write_json(folder.path / "cells.json", summaries)
-        if folder.former():
+        if len(folder.history) > 1:
             folder.sort(
                 _ROWS,
                 lambda row: (
