@@ -12,11 +12,10 @@ import json
 import os
 import pathlib
 import platform
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
-
-import numpy as np
 
 from fedsvp_jax.core.files import (
     BESIDE,
@@ -55,12 +54,6 @@ def differences(old: Any, new: Any, name: str = "") -> list[str]:
             changes += differences(old.get(key), new.get(key), inner)
         return changes
     return [f"{name} is {new!r} and was {old!r}"] if old != new else []
-
-
-def digest_of(lines: Iterable[bytes]) -> np.ndarray:
-    """(4,) uint64: the sum of the lines' SHA-256, which follows no order."""
-    hashes = (np.frombuffer(hashlib.sha256(line).digest(), "<u8") for line in lines)
-    return sum(hashes, np.zeros(4, np.uint64))
 
 
 class RunFolder:
@@ -198,11 +191,11 @@ class RunFolder:
         self.identity = identity(config)
         self.history.append(config)
 
-    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> np.ndarray:
+    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> int:
         """Appends json lines, all or none, and hands them to the operating system.
 
         Returns:
-          Their `digest_of`.
+          The sum of their CRC-32.
 
         Raises:
           WriteError: they cannot be written; the file is as it was.
@@ -225,7 +218,7 @@ class RunFolder:
                     raise
         except OSError as error:
             raise WriteError(path, error.strerror or str(error)) from error
-        return digest_of(lines)
+        return sum(map(zlib.crc32, lines))
 
     def keep_rounds(
         self,
@@ -233,7 +226,7 @@ class RunFolder:
         done: int,
         *,
         is_ours: Callable[[dict[str, Any]], bool],
-        digest: np.ndarray,
+        checksum: int = 0,
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
 
@@ -241,7 +234,8 @@ class RunFolder:
           name: of a json-lines file whose rows name their `round`.
           done: rounds that a checkpoint knows of.
           is_ours: whether a row is of this session; others stay.
-          digest: of this session's lines up to `done`, as `append` gave it.
+          checksum: of this session's lines up to `done`: the sum of what `append`
+            gave, which follows no order.
 
         Raises:
           ValueError: a line is damaged, changed, missing, out of order or there twice.
@@ -266,7 +260,7 @@ class RunFolder:
             if not ours or round_num <= done:
                 lines.append(line)
                 of_session += [line] * ours
-        if (digest_of(of_session) != digest).any():
+        if sum(map(zlib.crc32, of_session)) != checksum:
             raise ValueError(
                 f"{file} has other rows than were written up to round {done}; {_REMEDY}"
             )

@@ -13,7 +13,7 @@ from fedsvp_jax.core.tree import cell_of, num_parameters, params_sha256
 from fedsvp_jax.round.state import RoundMetrics
 from fedsvp_jax.run import influence_filter, records, stopping
 from fedsvp_jax.run.checkpoint import Checkpointer
-from fedsvp_jax.run.folder import RunFolder, digest_of
+from fedsvp_jax.run.folder import RunFolder
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import Options
 from fedsvp_jax.run.trainer import Trainer
@@ -63,14 +63,14 @@ class Session:
         self._names = cell_names or [{}]
         files = ["results.jsonl"] if in_sweep else ["metrics.jsonl", "clients.jsonl"]
         self._rows_file, self._clients_files = files[0], files[1:]
-        self._digests = dict.fromkeys(files, digest_of([]))  # of the rows so far
+        self._checksums = dict.fromkeys(files, 0)  # of the rows so far
         self._checkpointer = checkpointer
         self.accounts = list(self.program.accounts)
         self.state, self.done = trainer.initial_state(), 0
         if newest := self._checkpointer.restore(self._content()):
             content, self.done = newest
             self.state = trainer.place(content["server"])
-            self._digests = content["rows"]
+            self._checksums = content["rows"]
             self.accounts = [
                 account.from_arrays(sums)
                 for sums, account in zip(
@@ -102,7 +102,7 @@ class Session:
     def _content(self) -> Record:
         """The arrays that a checkpoint keeps."""
         accounts = [account.arrays() for account in self.accounts]
-        return {"server": self.state, "accounts": accounts, "rows": self._digests}
+        return {"server": self.state, "accounts": accounts, "rows": self._checksums}
 
     def _go_on_after_kept_rows(self) -> None:
         """Drops the rows of rounds after the checkpoint, and reads the others."""
@@ -111,12 +111,12 @@ class Session:
         def cell_of_row(row: Record) -> int | None:
             return cells.get(tuple(map(row.get, self._names[0])))
 
-        for name, digest in self._digests.items():
+        for name, checksum in self._checksums.items():
             self._folder.keep_rounds(
                 name,
                 self.done,
                 is_ours=lambda row: cell_of_row(row) is not None,
-                digest=digest,
+                checksum=checksum,
             )
         for cell in range(len(self._names)):
             self._loggers.start(self._log(cell))
@@ -196,8 +196,7 @@ class Session:
                     self._take(cell, self.done + 1 + index, of_cell, lines)
         finally:
             for name, rows in lines.items():
-                digest = self._folder.append(name, rows)
-                self._digests[name] = self._digests[name] + digest
+                self._checksums[name] += self._folder.append(name, rows)
         self.done += active
         self._bar.update(active)
         due = self.done - self._saved >= self._options.checkpoint_every

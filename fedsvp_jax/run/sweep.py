@@ -3,8 +3,8 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run import final_scores
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, digest_of, identity
+from fedsvp_jax.run.folder import RunFolder, identity
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
@@ -133,14 +133,12 @@ def cell_name(config: ResolvedConfig) -> Record:
     return name | ({"total_epsilon": config.total_epsilon} if solved else {})
 
 
-def _key(row: Record) -> tuple[Any, ...]:
+def _key(row: Record) -> Hashable:
     """The cell of a `cell_name`, a row or a summary."""
     return tuple(map(row.get, ("mechanism", "epsilon", "seed", "total_epsilon")))
 
 
-def _cells(
-    plan: SweepPlan, base: ResolvedConfig
-) -> dict[tuple[Any, ...], ResolvedConfig]:
+def _cells(plan: SweepPlan, base: ResolvedConfig) -> dict[Hashable, ResolvedConfig]:
     """Every cell of the plan's part, in the order of cells.json."""
     configs = itertools.chain(*plan.programs(base).values())
     return {_key(cell_name(config)): config for config in configs}
@@ -155,13 +153,9 @@ def _runs(
     remaining = _cells(plan, base)
     for stage, config in enumerate(folder.history):
         planned = SweepPlan.recorded(config)
-        keys = _cells(planned, base)
-        for mechanism in planned.mechanisms:
-            cells = [
-                remaining.pop(key)
-                for key in keys
-                if key[0] == mechanism and key in remaining
-            ]
+        for mechanism, configs in planned.programs(base).items():
+            keys = [_key(cell_name(config)) for config in configs]
+            cells = [remaining.pop(key) for key in keys if key in remaining]
             place = f"checkpoints/{mechanism}" + (f"-{stage}" if stage else "")
             if cells:
                 yield Checkpointer(folder.path / place, identity(config)), cells
@@ -249,9 +243,8 @@ def sweep(
     folder.start(settings, resume=options.resume, grows=grows)
     summaries: list[Record] = []
     with folder, StopRequests() as stop:
-        folder.keep_rounds(  # a row of no cell is damaged
-            _ROWS, 0, is_ours=lambda row: order[_key(row)] < 0, digest=digest_of([])
-        )
+        # A row of no cell is damaged.
+        folder.keep_rounds(_ROWS, 0, is_ours=lambda row: order[_key(row)] < 0)
         for checkpointer, configs in _runs(plan, base, folder):
             trained = tried if [configs] == [*programs.values()] else trainer(configs)
             names = [cell_name(config) for config in configs]
