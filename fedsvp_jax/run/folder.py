@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from fedsvp_jax.core.files import (
     BESIDE,
+    Record,
     WriteError,
     make_folder,
     plain,
@@ -35,7 +36,7 @@ _REMEDY = (
 _FORMER = "checkpoints/former.json"  # the config.json that a sweep had before it grew
 
 
-def identity(config: dict[str, Any]) -> str:
+def identity(config: Record) -> str:
     """A sum of a config.json, by which a run's checkpoints are its own.
 
     Of a config that differs in the number of rounds alone it is the same.
@@ -65,7 +66,7 @@ class RunFolder:
         # From `start` on: of the run, and config.json as it was before a sweep grew and
         # as it is.
         self.identity = ""
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Record] = []
 
     def __enter__(self) -> Self:
         return self
@@ -112,11 +113,11 @@ class RunFolder:
 
     def start(
         self,
-        config: dict[str, Any],
+        config: Record,
         *,
         resume: bool,
         secrets: Mapping[str, bytes] = MappingProxyType({}),
-        grows: Callable[[dict[str, Any]], bool] = lambda former: False,
+        grows: Callable[[Record], bool] = lambda former: False,
     ) -> None:
         """Creates the folder, or checks that it holds the run to go on with.
 
@@ -191,7 +192,7 @@ class RunFolder:
         self.identity = identity(config)
         self.history.append(config)
 
-    def append(self, name: str, rows: Iterable[dict[str, Any]]) -> int:
+    def append(self, name: str, rows: Iterable[Record]) -> int:
         """Appends json lines, all or none, and hands them to the operating system.
 
         Returns:
@@ -225,7 +226,7 @@ class RunFolder:
         name: str,
         done: int,
         *,
-        is_ours: Callable[[dict[str, Any]], bool],
+        is_ours: Callable[[Record], bool],
         checksum: int = 0,
     ) -> None:
         """Drops the lines of rounds after `done`, and a torn last line.
@@ -267,14 +268,14 @@ class RunFolder:
         if b"".join(lines) != content:
             replace_file(file, b"".join(lines))
 
-    def sort(self, name: str, key: Callable[[dict[str, Any]], Any]) -> None:
+    def sort(self, name: str, key: Callable[[Record], Any]) -> None:
         """Sorts the lines of a json-lines file."""
         file = self.path / name
         lines = file.read_bytes().splitlines(keepends=True)
         lines.sort(key=lambda line: key(json.loads(line)))
         replace_file(file, b"".join(lines))
 
-    def rows(self, name: str) -> list[dict[str, Any]]:
+    def rows(self, name: str) -> list[Record]:
         """The lines of a json-lines file; none when it is not there."""
         file = self.path / name
         if not file.exists():

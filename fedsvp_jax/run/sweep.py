@@ -20,7 +20,7 @@ from fedsvp_jax.federation.plan import recorded_settings
 from fedsvp_jax.run import final_scores
 from fedsvp_jax.run.checkpoint import Checkpointer
 from fedsvp_jax.run.environment import environment
-from fedsvp_jax.run.folder import RunFolder, identity
+from fedsvp_jax.run.folder import RunFolder, differences, identity
 from fedsvp_jax.run.loggers import Loggers
 from fedsvp_jax.run.options import USUAL, Options
 from fedsvp_jax.run.placement import Placement
@@ -229,14 +229,14 @@ def sweep(
     loggers = Loggers(folder.path, options.loggers)
     settings = recorded_settings(base, data, loss, model) | dataclasses.asdict(plan)
     settings |= {"cell_chunk_size": placement.cell_chunk_size or chosen} | environment()
-    swept = {"mechanism", "epsilon", "seed", *dataclasses.asdict(plan)} - {"part"}
+    lists = ("mechanisms", "epsilons", "seeds", "total_epsilons")
+    swept = dict.fromkeys((*lists, "mechanism", "epsilon", "seed"))
 
     def grows(former: Record) -> bool:
         """Whether the plan, which is no part, has every cell of a former one."""
-        names = {*former, *settings} - swept
         return (
             plan.part is None
-            and all(former.get(name) == plain(settings.get(name)) for name in names)
+            and not differences(former | swept, plain(settings) | swept)
             and _cells(SweepPlan.recorded(former), base).keys() <= order.keys()
         )
 
