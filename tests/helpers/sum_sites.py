@@ -95,15 +95,18 @@ class Sites:
         told: Policy | None = None,
         kept: pathlib.Path | None = None,
         models: list[Any] | None = None,
+        begins: int = 1,
     ) -> SumStrategy:
         """A server of the clients' policy, or of `told`, which keeps its sums.
 
-        The model after each round is added to `models`.
+        The model after each round is added to `models`. Without `kept` the first round
+        is `begins`.
         """
         clients = SimpleClientManager()
         for node in self.mods:
             clients.register(GridClientProxy(node, self, 0))  # type: ignore[arg-type]
         strategy = SumStrategy(told or self.policy, self.initial, kept)
+        strategy.last_round += begins - 1
         context = LegacyContext(
             Context(0, 0, {}, RecordDict(), {}),
             strategy=strategy,
