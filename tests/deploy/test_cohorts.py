@@ -67,7 +67,6 @@ def uploads(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
     return noted
 
 
-@pytest.mark.hole
 @pytest.mark.parametrize(
     ("away", "dies", "colluders"),
     [
@@ -108,7 +107,6 @@ def test_the_noise_that_colluders_do_not_know_is_no_less_than_the_ledgers(
         assert abs(np.std(rest) / (limit * share) - 1) < 5 / math.sqrt(2 * SIZE)
 
 
-@pytest.mark.hole
 def test_two_sums_with_and_without_a_site_hide_it_behind_both_noises(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +143,6 @@ def request(sites: Sites, node: int, stage: str, **fields: Any) -> Message:
     return sites.mods[node](message, sites.contexts[node], None)
 
 
-@pytest.mark.hole
 def test_a_site_opens_one_sum_of_a_round(tmp_path: pathlib.Path) -> None:
     """Asked again with another list of the dead, it would hand out both secrets."""
     sites = Sites(tmp_path)
@@ -158,7 +155,6 @@ def test_a_site_opens_one_sum_of_a_round(tmp_path: pathlib.Path) -> None:
     assert {mod.site.read().last_round for mod in sites.mods.values()} == {1}
 
 
-@pytest.mark.hole
 def test_the_same_round_is_answered_once_in_whatever_cohort(
     tmp_path: pathlib.Path,
 ) -> None:
