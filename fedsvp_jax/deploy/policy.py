@@ -291,7 +291,8 @@ def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
 
     All clients that are there, at most K, share keys with all, and a sum is opened with
     K - h + 1 of them: then those that are away and one curious client are together at
-    most h (docs/appendix, P14).
+    most h (docs/appendix, P14). It takes h + 1 where that is more, for so many shares
+    of keys open a single upload, and h curious clients have one each.
 
     Args:
       settings: of `Policy.settings`, or of a site.
@@ -311,11 +312,12 @@ def protocol(settings: Mapping[str, Any]) -> dict[str, Any]:
             f"cohort_size must be 3 or more, and below {MODULUS // steps} with "
             f"noise_bits = {settings['noise_bits']}, got {cohort}"
         )
+    colluders = settings["colluders"]
     return {
         "num_shares": 1.0,  # of all that are there
-        "reconstruction_threshold": max(cohort - settings["colluders"] + 1, 2),
+        "reconstruction_threshold": max(cohort - colluders, colluders) + 1,
         "max_weight": 1.0,
-        "clipping_range": float(steps // 2),
+        "clipping_range": steps / 2,
         "quantization_range": steps,
         "modulus_range": MODULUS,
     }
