@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from fedsvp_jax.core.files import Record, make_folder
 from fedsvp_jax.deploy import Site, fingerprint
 
+from . import messages
+
 
 def begin(
     site: Site, start: Callable[[], None], records: Sequence[str], *, again: bool
@@ -40,14 +42,11 @@ def begin(
     make_folder(path.parent)
     with open(path, "a+", opener=functools.partial(os.open, mode=0o600)) as file:
         file.seek(0)
-        budgets = [line for line in map(json.loads, file) if names & {*line["records"]}]
+        lines = map(json.loads, filter(str.strip, file))  # one may be deleted by hand
+        budgets = [line for line in lines if names & {*line["records"]}]
         if budgets and not again and not site.path.exists():
-            raise ValueError(
-                f"{', '.join(records)} has a budget already ({sentence(budgets)}), and "
-                "another log would add its own; --again begins it all the same. Of a "
-                "log that never answered a round delete log, key, the witness's file "
-                f"and its line in {path}"
-            )
+            values = {"budgets": budgets, "records": records, "path": path}
+            raise ValueError(messages.filled("budgets.txt", **values))
         start()
         budget = {
             "log": log,
@@ -58,14 +57,3 @@ def begin(
         }
         file.write(json.dumps(budget) + "\n")
     return [*budgets, budget]
-
-
-def sentence(budgets: Sequence[Record]) -> str:
-    """Each budget, and their sum where they have one neighbouring relation."""
-    parts = [f"ε = {b['epsilon']:g} at δ = {b['delta']:g}: {b['log']}" for b in budgets]
-    if len(budgets) > 1 and len({budget["relation"] for budget in budgets}) == 1:
-        epsilon, delta = (
-            sum(b[name] for b in budgets) for name in ("epsilon", "delta")
-        )
-        parts.append(f"in all ε = {epsilon:g} at δ = {delta:g}")
-    return "; ".join(parts)

@@ -39,7 +39,7 @@ from absl import flags
 
 from fedsvp_jax.run import plugin
 
-from . import command, goal, unread_flags
+from . import command, goal, messages, unread_flags
 
 flags.DEFINE_string("log", None, "The site's log.")
 flags.DEFINE_integer("num_examples", None, "Training examples; public from now on.")
@@ -54,8 +54,8 @@ _USAGE = {
     "propose": "FOLDER --schema=FILE --num_clients=K --num_examples=N\n"
     "      --max_num_examples=M --total_epsilon=E [--colluders=H]\n"
     "      [SETTINGS but not dataset, data_dir, test_data, classes, label_column,\n"
-    "      client_column, drop_columns, partition, split, num_hbc_clients, corruption,\n"
-    "      influence_filter, client_values, validation_examples, publish_scores]",
+    "      client_column, drop_columns, partition, split, corruption, client_values,\n"
+    "      num_hbc_clients, influence_filter, validation_examples, publish_scores]",
     "join": "FOLDER --records=TABLE --log=FILE [--witness=FOLDER] [--again]",
     "node": "--log=FILE [--witness=FOLDER] -- [FLAGS of flower-supernode]",
     "test": "MODEL --log=FILE [--witness=FOLDER]",
@@ -120,9 +120,7 @@ def _node(words: list[str], values: Any) -> None:
     from fedsvp_jax.deploy import tables
 
     client = tables.table_client(values.log, witness=_WITNESS.value)
-    rounds = client.site.read().last_round
-    print(f"{values.log} can answer; rounds charged so far: {rounds}")
-    _print_promise(client.policy)
+    _print_promise(client.policy, site=client.site)
     places = {"log": client.site.path, "witness": client.site.witness.path}
     places = " ".join(f'{name}="{place}"' for name, place in places.items())
     node = ("flower-supernode", *words, "--node-config", places)
@@ -153,45 +151,32 @@ def _begin(folder: list[str], values: Any) -> None:
         site = Site(values.log, policy, witness=_WITNESS.value, data=data)
         start = functools.partial(site.begin, values.num_examples)
     of_records = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
-    print(f"site {site.name}: public key {site.public_key}")
-    print(f"training examples: {site.read().num_examples}")
-    _print_promise(policy)
-    if len(of_records) > 1:
-        print(f"Budgets of the same records add up: {budgets.sentence(of_records)}")
+    _print_promise(policy, site=site, budgets=of_records)
     command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 
-def _print_promise(policy: Any) -> None:
+def _print_promise(policy: Any, **values: Any) -> None:
     from fedsvp_jax.report import guarantees, headline
 
-    promise = policy.says()
-    if promise["total_epsilon"]:
-        print(headline.privacy(guarantees.of_site(promise)))
-    for name, value in promise.items():
-        if name not in ("solve", "assumptions"):  # which stand on the log's page
-            print(f"{name}: {value}")
-    print(f"agreement: {policy.agreement}")
-    print("Read its hash out to the others by phone: who has the same trains the same.")
+    values |= {"promise": policy.says(), "agreement": policy.agreement}
+    values["privacy"] = headline.privacy(guarantees.of_site(values["promise"]))
+    print(messages.filled("site.txt", **values))
 
 
 def _check_flags(verb: str, values: Any) -> None:
     """Raises ValueError: a flag that the verb needs is absent, or one is not read."""
     usage = _USAGE[verb]
-    needed = re.findall(r"--(\w+)=", re.sub(r"(?s)\[.*?\]", "", usage))
+    needed = re.findall(r" --(\w+)=", " " + usage)
     if absent := [f"--{name}" for name in needed if not values[name].value]:
         raise ValueError(f"state {' and '.join(absent)}")
-    settings = {field.name for field in dataclasses.fields(plugin.config_class())}
+    fields = dataclasses.fields(plugin.config_class())
+    settings = {"config", *(field.name for field in fields)}
     by_verb = {verb: {*re.findall(r"--(\w+)", text)} for verb, text in _USAGE.items()}
-    reads = set(by_verb[verb])
-    if "SETTINGS" in usage:
-        reads |= settings - {*re.findall(r"\w+", usage.partition("SETTINGS")[2])}
-        reads.add("config")
-    flags_read = {"config"}.union(settings, *by_verb.values())
-    unread = [n for n in sorted(flags_read - reads) if values[n].present]
-    if unread:
-        raise ValueError(
-            f"site {verb} does not read --{', --'.join(unread)}: remove it"
-        )
+    _, takes, but = usage.partition("[SETTINGS")
+    reads = by_verb[verb] | (settings - {*re.findall(r"\w+", but)} if takes else set())
+    unread = sorted(settings.union(*by_verb.values()) - reads)
+    if typed := [f"--{name}" for name in unread if values[name].present]:
+        raise ValueError(f"site {verb} does not read {' and '.join(typed)}: remove it")
 
 
 def main(arguments: list[str]) -> None:

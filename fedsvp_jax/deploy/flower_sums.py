@@ -225,7 +225,6 @@ class SumStrategy(FedAvg):  # type: ignore[misc]
                 _log.warning(text, present, cohort, smallest)
             before = present
             time.sleep(1)
-        _log.warning("round %d: %d sites are there", self.last_round + 1, present)
         return super().configure_fit(server_round, parameters, manager)
 
     def _begin(self, _: int) -> dict[str, Any]:
