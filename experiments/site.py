@@ -91,7 +91,8 @@ def _propose(folder: pathlib.Path, values: Any) -> None:
     command.default_settings(values, route)
     config = command.settings_from_flags(values)
     unread_flags.refuse(values, [config.mechanism], config)
-    _print_promise(tables.propose(folder, config, schema))
+    policy = tables.propose(folder, config, schema)
+    print(messages.filled("site.txt", policy=policy))
     command.print_files(sorted(folder.iterdir()))
 
 
@@ -120,7 +121,7 @@ def _node(words: list[str], values: Any) -> None:
     from fedsvp_jax.deploy import tables
 
     client = tables.table_client(values.log, witness=_WITNESS.value)
-    _print_promise(client.policy, site=client.site)
+    print(messages.filled("site.txt", policy=client.policy, site=client.site))
     places = {"log": client.site.path, "witness": client.site.witness.path}
     places = " ".join(f'{name}="{place}"' for name, place in places.items())
     node = ("flower-supernode", *words, "--node-config", places)
@@ -150,17 +151,10 @@ def _begin(folder: list[str], values: Any) -> None:
         data = fingerprint(*_RECORDS.value) if _RECORDS.value else None
         site = Site(values.log, policy, witness=_WITNESS.value, data=data)
         start = functools.partial(site.begin, values.num_examples)
-    of_records = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
-    _print_promise(policy, site=site, budgets=of_records)
-    command.print_files([os.fspath(site.path), f"{site.path}.key"])
-
-
-def _print_promise(policy: Any, **values: Any) -> None:
-    from fedsvp_jax.report import guarantees, headline
-
-    values |= {"promise": policy.says(), "agreement": policy.agreement}
-    values["privacy"] = headline.privacy(guarantees.of_site(values["promise"]))
+    all_of = budgets.begin(site, start, _RECORDS.value, again=_AGAIN.value)
+    values = {"policy": policy, "site": site, "budgets": all_of}
     print(messages.filled("site.txt", **values))
+    command.print_files([os.fspath(site.path), f"{site.path}.key"])
 
 
 def _check_flags(verb: str, values: Any) -> None:

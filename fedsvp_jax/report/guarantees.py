@@ -54,12 +54,6 @@ def main(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def of_site(promise: Record) -> Record:
-    """What a site promises (`Policy.says`), as summary.json has claims."""
-    claim = {"epsilon": promise["total_epsilon"], "delta": promise["target_delta"]}
-    return promise | {"guarantees": [promise | claim | {"method": "rdp"}]}
-
-
 def beside(folder: Path, config: Record) -> list[dict[str, Any] | None]:
     """`main` of the finished runs in folders beside this one, on the same table.
 

@@ -16,7 +16,7 @@ from fedsvp_jax.accounting.claims import meaning
 from fedsvp_jax.deploy.chain import Entry, read_entries, verifies
 from fedsvp_jax.deploy.refusal import Refused
 from fedsvp_jax.deploy.witness import Seen, read_seen, seen_file
-from fedsvp_jax.report import guarantees, headline, labels, page
+from fedsvp_jax.report import labels, page
 
 _ROUNDING = 1 + 1e-5  # between two accountants, in float32 multipliers
 _BY_THE_LOG = (
@@ -86,12 +86,6 @@ class Ledger(NamedTuple):
     witnessed: bool
     problems: list[str]
     notes: list[str]
-
-    @property
-    def promise(self) -> dict[str, Any]:
-        """The promise of the first entry; nominal where noise was seeded."""
-        seeded = {"status": "nominal"} if _SEEDED in self.notes else {}
-        return self.first["promise"] | seeded
 
     @property
     def spent(self) -> float:
@@ -313,10 +307,10 @@ def _notes(entries: Sequence[Entry], newest: Seen | None) -> list[str]:
 
 def facts(ledger: Ledger) -> list[tuple[str, str]]:
     """The facts that an auditor asks for first: (name, value)."""
-    promise = ledger.promise
+    promise = ledger.first["promise"]
     limit = promise["total_epsilon"]
-    spent = labels.significant(ledger.spent)
-    claim = meaning(promise, promise.get("status"))
+    status = "nominal" if _SEEDED in ledger.notes else promise.get("status")
+    spent, claim = labels.significant(ledger.spent), meaning(promise, status)
     verdict = "in order" if ledger.witnessed else _BY_THE_LOG
     if ledger.problems:
         verdict = "not in order"
@@ -353,14 +347,10 @@ def write_page(ledger: Ledger, path: Path) -> Path:
 
     It is one small file without a script.
     """
-    summary = guarantees.of_site(ledger.promise)
-    claims = [] if ledger.problems else guarantees.strongest([summary])
     return page.write(
         path,
         "ledger.html",
         ledger=ledger,
-        claims=claims,
-        exact=headline.privacy(summary) if claims else "",
         verdict=facts(ledger),
         rows=table(ledger),
     )
