@@ -112,7 +112,8 @@ def test_twelve_hospitals_tables_become_a_model_that_predicts(
     assert "strategy sampled 10 clients" in told
     officers = (tmp_path / "5" / "protection.html").read_text()
     assert "How one row of the site north is protected" in officers
-    assert re.search(r"agreement</dt><dd>([0-9a-f]{64})<", officers)[1] in told
+    (agreement,) = re.findall(r"<code>([0-9a-f ]{71})<", officers)
+    assert told.count(f"agreement: {agreement}\n") == HOSPITALS + 1
     assert "AUC" in told and "verdict: in order" in told
     with (tmp_path / "5" / "predicted.csv").open() as file:
         rows = list(csv.DictReader(file))
