@@ -233,7 +233,8 @@ class Client:
     def trained_model(self, arrays: Arrays, rounds: int) -> TrainedModel:
         """The server's arrays after so many rounds, to predict with and to save."""
         params = self._divided(arrays)[0]
-        return TrainedModel(self._model, params, {}, rounds, self._settings)
+        settings = self._settings | {"agreement": self.policy.agreement}
+        return TrainedModel(self._model, params, {}, rounds, settings)
 
     def _divided(self, arrays: Arrays) -> tuple[Params, Arrays]:
         """(parameters, the last answer to the private query) in the server's arrays."""

@@ -17,7 +17,7 @@ from fedsvp_jax.core.optimizers import learning_rate
 from fedsvp_jax.core.settings import part
 from fedsvp_jax.core.structs import Array, MechanismState, NoiseInfo
 from fedsvp_jax.data.tables.schema import to_toml
-from fedsvp_jax.federation import plan
+from fedsvp_jax.federation import loading, plan
 from fedsvp_jax.federation.budget import solve_noise
 from fedsvp_jax.mechanisms import (
     Mechanism,
@@ -151,6 +151,9 @@ class Policy:
     def says(self) -> Record:
         """The promise and the claim, for an auditor."""
         claim, participation = self.mechanism.claim, self.account.participation
+        assumptions = [claim.assumptions]
+        if self.training.schema:
+            assumptions.append(loading.neighbour_assumptions(self.training))
         return {
             **dataclasses.asdict(self.promise),
             "mechanism": self.name,
@@ -160,7 +163,7 @@ class Policy:
             "adversary": adversary(self.account),
             "relation": claim.relation,
             "status": "proved" if self.account.proved else "nominal",
-            "assumptions": claim.assumptions,
+            "assumptions": "; ".join(assumptions),
         }
 
     @cached_property

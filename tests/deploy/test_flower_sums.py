@@ -84,6 +84,26 @@ def test_the_servers_sums_and_models_are_the_simulators_to_the_bit(
         )
 
 
+@pytest.mark.hole
+def test_a_server_names_the_sites_that_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It waited without a word, for a day."""
+    made, numbers = policy(**SUMS), iter([1, 1, 3, 4])
+    manager = SimpleClientManager()
+    monkeypatch.setattr(manager, "num_available", lambda: next(numbers, 4))
+    monkeypatch.setattr(
+        manager, "sample", lambda num_clients, **_: [None] * num_clients
+    )
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    sampled = SumStrategy(made, model()).configure_fit(1, None, manager)
+    assert len(sampled) == 4
+    assert [record.message for record in caplog.records] == [
+        "waiting for sites: 1 of 5 (at least 4)",
+        "waiting for sites: 3 of 5 (at least 4)",
+    ]
+
+
 STEPS = {
     "learning_rate": 0.5,
     "learning_rate_schedule": "cosine",
