@@ -23,6 +23,7 @@ pytest.importorskip("flwr")
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.common import bytes_to_ndarray
 from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
+from flwr.server.client_manager import SimpleClientManager
 from sum_sites import CLIENTS, PHASES, Sites, moved
 
 from fedsvp_jax import federation
@@ -38,7 +39,7 @@ from fedsvp_jax.deploy import (
     data_of,
     make_policy,
 )
-from fedsvp_jax.deploy.flower_sums import masks, protocol
+from fedsvp_jax.deploy.flower_sums import SumStrategy, masks, protocol
 from fedsvp_jax.mechanisms.grid import average
 from fedsvp_jax.run.trainer import Trainer
 
