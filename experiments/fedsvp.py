@@ -9,6 +9,7 @@ import ast
 import runpy
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import fedsvp_jax
 from fedsvp_jax.core.settings import unknown
@@ -56,7 +57,7 @@ def overview() -> str:
     """One screen: a line for each subcommand."""
     width = 2 + max(map(len, MODULES))
     lines = {name: purpose(name) for name in MODULES}
-    lines["presets"] = "Lists the presets of train and sweep, with one line each."
+    lines["presets"] = "Lists the presets of train and sweep; of a NAME, all its flags."
     listed = [f"  {name:<{width}}{line}" for name, line in lines.items()]
     return _OVERVIEW.format(
         version=fedsvp_jax.__version__, listed="\n".join(listed), docs=DOCS / "index.md"
@@ -85,16 +86,22 @@ def main() -> None:
                 print(f"fedsvp_jax {fedsvp_jax.__version__}")
             case ["presets"] | ["presets", "--help"]:
                 print(preset_list())
+            case ["presets", name]:
+                if (text := presets.texts().get(name)) is None:
+                    _refuse("preset", name, [*presets.texts()])
+                print(text, end="")
             case [name, *_] if name in MODULES:
                 del sys.argv[1]
                 runpy.run_module(
                     f"{__package__}.{name}", run_name="__main__", alter_sys=True
                 )
             case _:
-                choices = [*MODULES, "presets"]
-                sentence = unknown("subcommand", words[0], choices)
-                print(f"error: {sentence}", file=sys.stderr)
-                sys.exit(2)
+                _refuse("subcommand", words[0], [*MODULES, "presets"])
+
+
+def _refuse(what: str, word: str, choices: list[str]) -> NoReturn:
+    print(f"error: {unknown(what, word, choices)}", file=sys.stderr)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

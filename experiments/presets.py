@@ -29,6 +29,11 @@ def read_preset(program: str, name: str) -> Preset:
     return Preset(title, dict(_FLAG.findall(text)))
 
 
+def texts() -> dict[str, str]:
+    """The whole file of each preset, by name: what was changed, and its flags."""
+    return {path.stem: path.read_text() for path in sorted(FOLDER.glob("*/*.flags"))}
+
+
 def preset_names(program: str) -> list[str]:
     """The names of all presets of a program."""
     return sorted(path.stem for path in (FOLDER / program).glob("*.flags"))

@@ -26,5 +26,7 @@ def sweep_tables(folder: str | Path) -> None:
     rows = tables.summarize(sweep.results, sweep.cells)
     tables.write_tables(Path(folder), rows)
     print(text_table.render(tables.shown_cells(rows)))
+    if share := sweep.cells[0].get("guessing"):
+        print(tables.beside_guessing(rows, share))
     if note := headline.unprotected(sweep.config):
         print(note)

@@ -39,6 +39,7 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 os.environ["JAX_TRACEBACK_IN_LOCATIONS_LIMIT"] = "0"
 
+import hypothesis
 import jax
 import pytest
 
@@ -106,5 +107,8 @@ def pytest_sessionfinish() -> None:
     gc.freeze()
 
 
+# A busy machine fails no example.
+hypothesis.settings.register_profile("busy", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("busy")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

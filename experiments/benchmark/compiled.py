@@ -6,7 +6,7 @@ command.
 libtpu writes beside every instruction how many cycles it estimates. From XLA:GPU come
 the kernels, and the bytes that these read and write. All are counted along the
 program's loops: a loop whose number of turns the program holds counts as often, any
-other once. A row says how many of those there are.
+other once. A row says how often a round begins one of those.
 """
 
 import math
@@ -165,8 +165,8 @@ def _read(argument: Instruction, fused: Sequence[Instruction]) -> int:
 def counted(text: str) -> Counter[str]:
     """The work in the body of the loop over rounds, without the test's score.
 
-    Cycles, kernels and bytes with the turns of every loop multiplied in; and the loops
-    inside the round whose turns are data, which count as one turn.
+    Cycles, kernels and bytes with the turns of every loop multiplied in; and how often
+    a round begins a loop whose turns are data, which counts as one turn.
     """
     blocks = _COMPUTATION.findall(text)
     computations = {name: _instructions(body) for name, body in blocks}
@@ -200,10 +200,9 @@ def counted(text: str) -> Counter[str]:
             if "/score" in i.scope:
                 continue
             if i.kind == "while":
-                body, times = count(*i.called("body")), turns_of(i)
-                total["watched_loops"] += body.pop("watched_loops", 0)
+                times = turns_of(i)
                 total["watched_loops"] += times is None
-                for cost, number in body.items():
+                for cost, number in count(*i.called("body")).items():
                     total[cost] += (times or 1) * number
             roles = (*_BRANCHES, "to_apply") if i.kind == "call" else _BRANCHES
             branches = map(count, i.called(*roles))
@@ -223,7 +222,8 @@ def counted(text: str) -> Counter[str]:
 def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     """The row's keys, which docs/results/performance.md explains.
 
-    SWEEP is W2 with 25 seeds.
+    SWEEP is W2 with 25 seeds. Where a loop's turns are data, cycles, kernels and bytes
+    are too few, and no share of the limit is given.
     """
     device, is_sweep = DEVICES[device_name], name == workloads.SWEEP
     trainer = measure.make_trainer(
@@ -238,10 +238,11 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
     totals = counted(program.as_text())
     cells = len(trainer.program.configs)
     flops = cells * sum(arithmetic.round_flops(trainer))
-    state = trainer.arguments()[0]
-    moved_bytes = 2 * plan.cohort_size * num_bytes(state.params)
-    limit = max(flops / device.flops, moved_bytes / device.bandwidth)
+    model_bytes = num_bytes(trainer.arguments()[0].params)
+    copies = 2 * plan.cohort_size * model_bytes / device.bandwidth
+    limit = max(flops / device.flops, copies)
     tpu = device.platform == "tpu"
+    counts_all = tpu and not totals["watched_loops"]
     return {
         "device": device_name,
         "work": name,
@@ -250,7 +251,7 @@ def row(device_name: str, name: str, index: int) -> dict[str, Any]:
         "num_attributes": plan.estimation.num_attributes,
         "shapley": plan.estimation.estimator,
         "round_cycles": totals["cycles"] if tpu else None,
-        "limit_share": limit * device.clock / totals["cycles"] if tpu else None,
+        "limit_share": limit * device.clock / totals["cycles"] if counts_all else None,
         "round_kernels": totals["kernels"],
         "moved_bytes": None if tpu else totals["moved_bytes"],
         "watched_loops": totals["watched_loops"],

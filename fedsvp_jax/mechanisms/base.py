@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import jax
 import jax.numpy as jnp
 
 from fedsvp_jax.core.structs import (
@@ -213,7 +212,7 @@ class Law(NamedTuple):
 
     Attributes:
       calibrate: `(R, round) -> UploadNoise`: z and the claim from R in [0, 1] and the
-        round (from 0), () each.
+        round (from 0), () each; elementwise of rounds (T,) where it reads the round.
       assumptions: in words, beside the clip's.
       proved: whether the claim follows, where the clip's bound does.
       any_epsilon: as in `Basis`.
@@ -268,24 +267,32 @@ def chain(clip: Clipping, law: Law) -> Mechanism:
         ratio = bounded_ratio(contribution_ratio)
         return law.calibrate(ratio, round_num).noise_multiplier * bound
 
-    rounds = iota(law.num_rounds)
-    reads_ratio = law.needs_contribution
-    ends = jnp.asarray([0.0, 1.0] if reads_ratio else [1.0], jnp.float32)
-    of_rounds = jax.vmap(law.calibrate, (None, 0))
-    possible = jax.vmap(of_rounds, (0, None))(ends, rounds)
+    # On an array of rounds, and not under `vmap`: JAX keeps each call of a jitted
+    # function on plain numbers under a new trace, up to 8,192 of them.
+    rounds = jnp.squeeze(iota(law.num_rounds))
+    first, last = (
+        law.calibrate(jnp.float32(ratio), rounds)
+        for ratio in (1 - law.needs_contribution, 1)
+    )
+
+    def at_worst(choose: Callable[..., Array], *values: Array) -> Array:
+        return jnp.broadcast_to(choose(*values), rounds.shape)
+
     return Mechanism(
         init=stateless,
         update=update,
         step_noise_std=step_noise_std if clip.rule.in_steps else None,
-        needs_contribution=reads_ratio,
+        needs_contribution=law.needs_contribution,
         claim=claim_of(
             clip, *law.assumptions, proved=law.proved, any_epsilon=law.any_epsilon
         ),
         grid=clip.grid,
         follows_num_rounds=law.num_rounds > 1,
-        least_multiplier=jnp.squeeze(jnp.min(possible.counted_multiplier, axis=0)),
-        most_epsilon=jnp.squeeze(jnp.max(possible.epsilon, axis=0)),
-        most_delta=jnp.squeeze(jnp.max(possible.delta, axis=0)),
+        least_multiplier=at_worst(
+            jnp.minimum, first.counted_multiplier, last.counted_multiplier
+        ),
+        most_epsilon=at_worst(jnp.maximum, first.epsilon, last.epsilon),
+        most_delta=at_worst(jnp.maximum, first.delta, last.delta),
     )
 
 

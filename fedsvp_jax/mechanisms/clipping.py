@@ -178,7 +178,7 @@ def check_clips_update(config: MechanismConfig, name: str) -> None:
 
 def _own_clipping(config: MechanismConfig) -> Clipping:
     """Of the upload or the step of one client alone."""
-    rule, c = config.clip, jnp.float32(config.l2_norm_clip)
+    rule, c = config.clip, config.l2_norm_clip
     left_out, scale = config.relation == "add_remove", config.noise_examples_scale
     factor = 1.0 if left_out else 2.0
     if rule.granted:
@@ -234,16 +234,16 @@ def _own_clipping(config: MechanismConfig) -> Clipping:
     if rule.of_weights:
         return Clipping(
             rule,
-            lambda updates, params: clip_weights(updates, params, config.l2_norm_clip),
-            lambda _: 2.0 * c,
+            lambda updates, params: clip_weights(updates, params, c),
+            lambda _: 2.0 * jnp.float32(c),
             whole_client,
             "the weights, as one vector, lie in a ball of radius C",
             client_swap=1.0,
         )
     return Clipping(
         rule,
-        lambda updates, params: noise.clip_into_ball(updates, config.l2_norm_clip),
-        lambda _: factor * c,
+        lambda updates, params: noise.clip_into_ball(updates, c),
+        lambda _: factor * jnp.float32(c),
         "add or remove a client (its update against zero)"
         if left_out
         else whole_client,
@@ -297,7 +297,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     else:
         batches, steps = "a shuffle that ignores the data", config.local_epochs
     root = math.sqrt(steps) / config.batch_size
-    factor, c = 1.0 if left_out else 2.0, jnp.float32(config.l2_norm_clip)
+    factor = 1.0 if left_out else 2.0
     limit, changed, persons = config.rows_per_person, "one record", ""
     if limit is not None:
         root, changed = root * limit, f"{OF_A_PERSON} (at most {limit})"
@@ -305,7 +305,7 @@ def _per_example(config: MechanismConfig, left_out: bool) -> Clipping:
     return Clipping(
         config.clip._replace(in_steps=not all_rows),
         no_clip,
-        lambda _: factor * c * root,
+        lambda _: factor * jnp.float32(config.l2_norm_clip) * root,
         f"leave {changed} of a client out of its batches, whose other records and "
         "divisors stay"
         if left_out

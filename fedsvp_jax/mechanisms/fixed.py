@@ -42,8 +42,8 @@ def make_gaussian(config: MechanismConfig) -> base.Mechanism:
     """
     config = dataclasses.replace(config, calibration="analytic")
     calibration.check_calibration(config)
-    one = jnp.float32(1)
     law = base.Law(
-        lambda _ratio, _round: calibration.scaled_claim(config, one), any_epsilon=True
+        lambda _ratio, _round: calibration.scaled_claim(config, jnp.float32(1)),
+        any_epsilon=True,
     )
     return base.chain(clipping.make_clipping(config), law)

@@ -14,13 +14,12 @@ from fedsvp_jax.mechanisms.config import MechanismConfig
 
 def player(mechanism: Mechanism) -> Callable[[Array, Array, Array], NoiseInfo]:
     """(|D|, R, round) -> what the mechanism says of such an upload, un-noised."""
-    memory = mechanism.init(1).of(0)
-    ones = {"w": jnp.ones((1,), jnp.float32)}
 
     def upload(num_examples: Array, ratio: Array, round_num: Array) -> NoiseInfo:
+        ones = {"w": jnp.ones((1,), jnp.float32)}
         return mechanism.update(
             ones,
-            memory,
+            mechanism.init(1).of(0),
             key=None,
             num_examples=num_examples,
             contribution_ratio=ratio,

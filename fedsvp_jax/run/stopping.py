@@ -11,18 +11,17 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Stopped(KeyboardInterrupt):
     """A signal ended the work at a place from which it goes on."""
 
-    def __init__(self, signal_number: int, where: str = "") -> None:
+    def __init__(self, signal_number: int, where: str) -> None:
         name = signal.Signals(signal_number).name
         super().__init__(
-            f"stopped by {name}{where and f' {where}'}; go on with the same command "
-            "and --resume"
+            f"stopped by {name} {where}; go on with the same command and --resume"
         )
         self.signal_number = signal_number
 
 
 def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
     """A signal's handler for work that saves nothing before it ends."""
-    raise Stopped(number)
+    raise Stopped(number, "between two steps; what was not saved yet is lost")
 
 
 class StopRequests:

@@ -21,7 +21,7 @@ SHAPES = [(), (7,), (5000,), (40_000,), (5, 5, 32, 64), (9000, 3), (2048, 313)]
 
 
 @pytest.mark.hole
-def test_the_norm_of_a_tpu_is_never_too_small() -> None:
+def test_the_norm_of_an_accelerator_is_never_too_small() -> None:
     """A clip trusts it; equal numbers are where plain sums lose the most."""
     drawn = [jax.random.normal(jax.random.key(1), shape) for shape in SHAPES]
     for leaves in (drawn, [jnp.full(shape, 0.3, jnp.float32) for shape in SHAPES]):
@@ -37,14 +37,15 @@ def test_stages_leave_nothing_out_and_count_their_additions() -> None:
         assert np.log2(np.prod(shape)) <= height + 1 and height < 2**13
 
 
-def test_stages_are_for_a_tpu_and_trees_for_others() -> None:
+@pytest.mark.hole
+def test_stages_are_for_accelerators_and_trees_for_a_cpu() -> None:
     tree = {"a": jnp.ones((2048, 313))}
 
     def reduces(platform: str) -> bool:
         with norms(in_stages=named_target(platform).norms_in_stages):
             return "reduce_sum" in str(jax.make_jaxpr(lambda tree: l2_norm(tree))(tree))
 
-    assert [reduces(platform) for platform in ("cpu", "cuda", "tpu")] == [0, 0, 1]
+    assert [reduces(platform) for platform in ("cpu", "cuda", "tpu")] == [0, 1, 1]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 3e38])

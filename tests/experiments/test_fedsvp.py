@@ -16,7 +16,7 @@ from commands import (
 )
 
 import fedsvp_jax
-from experiments import fedsvp
+from experiments import fedsvp, presets
 
 
 def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
@@ -31,6 +31,17 @@ def test_alone_it_prints_one_screen_with_a_line_for_each_subcommand() -> None:
     listed = command("experiments.fedsvp", "presets", "--help")
     assert listed == (0, fedsvp.preset_list() + "\n", "")
     assert listed.stdout.count("\n") > 15
+
+
+@pytest.mark.hole
+def test_a_preset_is_shown_before_it_costs() -> None:
+    """It said: subcommand must be one of …, got 'presets' (did you mean presets?)."""
+    shown = command("experiments.fedsvp", "presets", "cifar10_medium")
+    file = presets.FOLDER / "sweep" / "cifar10_medium.flags"
+    assert shown == (0, file.read_text(), "")
+    code, _, error = command("experiments.fedsvp", "presets", "cifar10_medum")
+    assert code == 2 and "preset must be one of" in error
+    assert "did you mean cifar10_medium?" in error
 
 
 @pytest.mark.hole

@@ -11,7 +11,7 @@ def arguments(folder: pathlib.Path) -> tuple[str, ...]:
         "experiments.train",
         *SMALL_RUN,
         "--mechanism=nbafl",
-        "--num_rounds=20",
+        "--num_rounds=40",
         f"--output_dir={folder}",
         "--rounds_per_call=1",
         "--checkpoint_every=3",
@@ -25,7 +25,7 @@ def test_a_killed_run_resumes_to_the_same_bytes_as_an_uninterrupted_one(
     whole, folder = tmp_path / "whole", tmp_path / "run"
     succeeds(*arguments(whole))
     with start(*arguments(folder)) as process:
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + 600
         while not (folder / "checkpoints" / "6").exists():
             assert process.poll() is None and time.monotonic() < deadline
             time.sleep(0.01)

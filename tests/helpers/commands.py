@@ -58,7 +58,7 @@ def start(*words: str, how: str = "-m", **variables: str) -> subprocess.Popen[st
     )
 
 
-def typed(*words: str, how: str = "-m", timeout: float = 300) -> Ended:
+def typed(*words: str, how: str = "-m", timeout: float = 600) -> Ended:
     """The same to its end."""
     with start(*words, how=how) as process:
         out, err = process.communicate(timeout=timeout)

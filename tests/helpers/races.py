@@ -15,7 +15,7 @@ def run(folder: Path, copy: str, races: int, barrier: Any, answers: Any) -> None
         place = folder / str(number)
         site = Site(place / copy / "log", made, witness=place / "elsewhere")
         with site.opened():
-            barrier.wait(60)
+            barrier.wait(600)
             try:
                 sent(site, 1)
                 ends.append(True)

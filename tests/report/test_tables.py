@@ -87,6 +87,15 @@ def test_written_tables_hold_the_summary(sweep_dir: Path) -> None:
     assert "| FedSVA | 0.5 |" in markdown.read_text()
 
 
+@pytest.mark.hole
+def test_a_model_that_names_one_class_is_no_better_than_guessing() -> None:
+    """A user read "loss vs FedAvg 97.3" of models at chance, and nothing of chance."""
+    runs = [("none", None, 0.9), ("fedsva", 0.1, 0.3), ("fedsva", 0.5, 0.31)]
+    rows = [row for name, epsilon, a in runs for row in cell(name, epsilon, 0, 7 * [a])]
+    said = tables.beside_guessing(tables.summarize(rows), 0.3)
+    assert said.endswith("is right of 30.0%; no better: FedSVA, ε = 0.1.")
+
+
 def test_the_private_attribute_has_columns_where_it_was_measured() -> None:
     rows = [
         row | {"private_accuracy": 0.5 + seed / 10, "worst_tenth_accuracy": None}

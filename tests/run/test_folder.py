@@ -284,7 +284,7 @@ def test_random_numbers_follow_no_setting_of_jaxs_that_a_resumed_run_may_change(
     process = start(
         TOLD, how="-c", JAX_DEFAULT_PRNG_IMPL="rbg", JAX_THREEFRY_PARTITIONABLE="0"
     )
-    key, normal, told = json.loads(process.communicate(timeout=100)[0])
+    key, normal, told = json.loads(process.communicate(timeout=600)[0])
     assert key == jax.random.key_data(prng.run_keys(3, (1, 2)).secret).tolist()
     assert normal == jax.random.normal(jax.random.key(3), (3,)).tolist()
     ours, folder = environment.environment(), RunFolder(tmp_path / "run")

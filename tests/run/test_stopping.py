@@ -97,7 +97,7 @@ with StopRequests():
 
 
 def test_a_second_signal_ends_the_process_at_once() -> None:
-    assert program(SECOND_SIGNAL, timeout=30).status == -signal.SIGTERM
+    assert program(SECOND_SIGNAL).status == -signal.SIGTERM
 
 
 def test_another_thread_neither_takes_signals_nor_is_asked_to_stop() -> None:

@@ -1,5 +1,6 @@
 """Programs of accelerators: what is counted in them, and that they compile."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,6 +51,22 @@ def test_work_is_counted_with_the_turns_of_loops_and_without_the_score() -> None
         "moved_bytes": 4 * (3 * 4 + 3 * 2 + 3 * 4) + 2 * 4,
         "watched_loops": 1,
     }
+
+
+@pytest.mark.hole
+@pytest.mark.parametrize("turns", ["asked", "few"])
+def test_a_count_that_leaves_turns_out_gives_no_share(monkeypatch, turns: str) -> None:
+    """The share of a round whose loop counted once was as many times too large."""
+    memory = SimpleNamespace(argument_size_in_bytes=1, temp_size_in_bytes=2)
+    program = SimpleNamespace(
+        as_text=lambda: PROGRAM.replace("asked, body=%turn", f"{turns}, body=%turn"),
+        memory_analysis=lambda: memory,
+    )
+    monkeypatch.setattr(compiled, "compiled", lambda *_: program)
+    row = compiled.row("v5e", "W2", 0)
+    assert row["watched_loops"] == (turns == "asked")
+    assert (row["limit_share"] is None) == (turns == "asked")
+    assert row["round_cycles"] == (125 if turns == "asked" else 4 * 125)
 
 
 def test_works_have_all_their_rows_on_every_device() -> None:
