@@ -15,7 +15,7 @@ import numpy as np
 import optax
 
 Array: TypeAlias = jax.Array
-Number: TypeAlias = Array | float  # (), or a number of Python where none is traced
+Number: TypeAlias = Array | np.float32 | float  # of shape (), or a plain one
 Params: TypeAlias = Any  # a pytree of float arrays
 # (outputs (b, ...), targets (b, ...)) -> (b,) float32
 Outputs: TypeAlias = tuple[Array, Params]  # of a batch, and the statistics after it

@@ -78,7 +78,7 @@ def make_nbafl(config: MechanismConfig) -> base.Mechanism:
     exposures = config.settings.exposures
     base_bound = clipping.bound
     if config.clip.granted:
-        smallest = config.min_num_examples
+        smallest = jnp.float32(config.min_num_examples)
         clipping = clipping._replace(bound=lambda num_examples: base_bound(smallest))
 
     def server(
